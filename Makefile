@@ -1,0 +1,85 @@
+# Everything starts here: `make demo` for a look, `make test` for the proof, `make help` for the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKS := requirements-build.lock requirements.lock
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tidegate
+export NUMBA_CACHE_DIR ?= $(CACHE)/numba
+# Half of the tests wait for servers, so two workers keep two cores busy.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
+
+STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
+
+.PHONY: ddl-corpus help setup kernels servers demo test test-fast lint fmt bench soak lock clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) kernels ## .venv with the locked packages, kernels compiled
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "setup: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V)"; exit 1; }
+	@command -v java >/dev/null || { echo "setup: a JDK (17 or newer) is needed for Spark and Kafka"; exit 1; }
+	@test -x $(BIN)/python || { echo "setup: making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "setup: installing the locked packages"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-build.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+
+kernels: $(STAMP)
+	@mkdir -p "$$NUMBA_CACHE_DIR"
+	@$(BIN)/python -m cdc.kernels
+
+servers: setup ## fetch every server that tests and bench need
+	@$(BIN)/python -m tests.servers fetch --all
+
+demo: setup ## a real change feed in two minutes, killed in the middle, and proven complete
+	@$(BIN)/python -m tests.servers fetch --demo
+	@$(BIN)/python -m bench.demo
+
+test: servers ## all tests, on real servers
+	@rc=0; $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
+	if [ $$rc = 5 ]; then echo "test: no test was collected, so nothing is shown"; fi; exit $$rc
+
+test-fast: setup ## tests that need no server
+	@$(BIN)/python -m pytest -m "not real and not slow" $(PYTEST_ARGS)
+
+ddl-corpus: servers ## the whole DDL corpus and long random runs on every server version
+	@for v in 10.11 11.4 11.8; do $(BIN)/python -m tests.ddl_diff --server mariadb --version $$v \
+		--generate 1500 --seed 7 tests/ddl_diff/corpus/{alter,create,mixed,mariadb}.sql; done
+	@for v in 8.0 9.7; do $(BIN)/python -m tests.ddl_diff --server mysql --version $$v \
+		--generate 1500 --seed 7 tests/ddl_diff/corpus/{alter,create,mixed,mysql}.sql; done
+
+lint: setup ## ruff, mypy and the layers
+	@$(BIN)/ruff check --no-cache .
+	@$(BIN)/ruff format --no-cache --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: setup ## put the sources into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: servers ## measure against the peers, into bench/out/latest.json
+	@$(BIN)/python -m bench
+
+soak: servers ## kill -9 at random moments under load: make soak KILLS=100
+	@KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak
+
+lock: setup ## write the lock files anew from pyproject.toml
+	@$(COMPILE) --extra dev -o requirements.lock pyproject.toml
+	@printf 'pip\nsetuptools>=77\n' | $(COMPILE) --allow-unsafe -o requirements-build.lock -
+
+clean: ## remove what was built (downloads in the cache stay)
+	@rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache bench/out

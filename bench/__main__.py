@@ -1,0 +1,73 @@
+"""``python -m bench [ITEM ...]``: measure, write ``bench/out/latest.json``, show a table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Kernels come out of the same cache that set-up filled; numba reads this at its import.
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR",
+    str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidegate/numba"),
+)
+
+from rich.console import Console
+
+from bench import figures, kafka, lag, pull, quiet
+from bench.figures import Figure
+from bench.settings import Settings
+
+Item = Callable[[Settings], tuple[list[Figure], dict[str, Any]]]
+
+ITEMS: dict[str, Item] = {
+    "kafka_bulk": kafka.bulk,
+    "kafka_single": kafka.single,
+    "pull": pull.pull,
+    "lag": lag.lag,
+    "memory_big_txn": quiet.memory,
+    "idle_cpu": quiet.idle,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the items; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("items", nargs="*", help=f"of {', '.join(ITEMS)}; default: all")
+    parser.add_argument("--server", default=Settings.server, help="database server to read from")
+    parser.add_argument("--rows", type=int, default=0, help="rows (or transactions) of a load")
+    parser.add_argument("--runs", type=int, default=Settings.runs, help="runs of each side")
+    parser.add_argument("--partitions", type=int, default=Settings.partitions)
+    parser.add_argument("--codec", default=Settings.codec, help="our compression")
+    parser.add_argument("--seconds", type=float, default=0, help="length of lag and idle")
+    parser.add_argument("--no-peers", action="store_true", help="measure our side only")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.items if name not in ITEMS]
+    if unknown:
+        parser.error(f"no such item: {', '.join(unknown)}; there are {', '.join(ITEMS)}")
+    settings = Settings(
+        server=given.server,
+        rows=given.rows,
+        runs=given.runs,
+        partitions=given.partitions,
+        codec=given.codec,
+        seconds=given.seconds,
+        peers=not given.no_peers,
+    )
+    # An end from outside unwinds too, so that no server is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stored: list[Figure] = []
+    for name in given.items or ITEMS:
+        print(f"--- {name}", flush=True)
+        found, runs = ITEMS[name](settings)
+        stored = figures.store(found, runs)
+    figures.show(stored, Console())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

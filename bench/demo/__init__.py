@@ -1,0 +1,1 @@
+"""``make demo``: a real change feed, killed in the middle, and proven complete."""

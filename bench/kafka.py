@@ -1,0 +1,155 @@
+"""``kafka_bulk`` and ``kafka_single``: from the server's binlog to the last readable message."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import debezium, gate, load, ours
+from bench.figures import Figure
+from bench.gate import Gate
+from bench.ground import Ground, ground
+from bench.processes import cpu_by_kind, cpu_seconds
+from bench.settings import Settings
+from bench.topic import End
+
+_RATE = re.compile(r"([0-9.]+) records/sec")
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load: its statements, and how many messages it makes."""
+
+    name: str
+    rows: int
+    statements: Callable[[int], Iterator[str]]
+
+
+def bulk(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """Transactions of 2,000 rows."""
+    return _measure(Load("kafka_bulk", settings.rows or 1_000_000, load.bulk), settings)
+
+
+def single(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """Transactions of one row: insert, update, delete."""
+    return _measure(Load("kafka_single", settings.rows or 250_000, load.single), settings)
+
+
+def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    with ground(settings.server) as place:
+        mine, start, bytes_each, payload = _ours(one, place, settings)
+        detail: dict[str, Any] = {one.name: {"ours": mine, "message_bytes": bytes_each}}
+        rate = statistics.median(r["rows_per_s"] for r in mine)
+        figures = []
+        if settings.peers:
+            theirs = [_debezium(one, place, settings, start, n) for n in range(settings.runs)]
+            detail[one.name]["debezium"] = theirs
+            peer = statistics.median(r["rows_per_s"] for r in theirs)
+            name = f"Debezium {debezium.VERSION} (lz4)"
+            figures.append(Figure.more(one.name, rate, "rows/s", name, peer))
+            if one.name == "kafka_bulk":
+                tool = _producer(one, place, settings, payload)
+                detail[one.name]["producer_performance"] = tool
+                best = max(tool, key=lambda c: statistics.median(tool[c]))
+                peer = statistics.median(tool[best])
+                name = f"kafka ProducerPerformance ({best})"
+                figures.append(Figure.more("kafka_bulk_producer", rate, "rows/s", name, peer))
+        else:
+            figures.append(Figure(one.name, round(rate), "rows/s"))
+        return figures, detail
+
+
+def _ours(
+    one: Load, place: Ground, settings: Settings
+) -> tuple[list[dict[str, Any]], tuple[str, int, str], float, list[bytes]]:
+    runs = []
+    database, topic = place.database, "ours"
+    with ours.streaming(
+        database, place.broker, topic, codec=settings.codec, partitions=settings.partitions
+    ) as feed:
+        end = End(place.broker, topic)
+        process = feed.server.process
+        assert process is not None
+        for _ in range(settings.runs):
+            feed.gate.close()
+            load.empty(database)
+            start = gate.position(database)
+            load.run(database, one.statements(one.rows))
+            offsets = end.offsets()
+            before = cpu_by_kind(process.pid) | _servers(place)
+            began = feed.gate.open()
+            finished, count = end.wait(offsets, one.rows, feed.check)
+            if count != one.rows:
+                raise RuntimeError(f"{count} messages for {one.rows} rows")
+            after = cpu_by_kind(process.pid) | _servers(place)
+            seconds = finished - began
+            runs.append(
+                {
+                    "rows_per_s": one.rows / seconds,
+                    "seconds": seconds,
+                    "cpu_s": {k: round(after[k] - before[k], 2) for k in after},
+                }
+            )
+            print(f"{one.name} ours: {one.rows / seconds:,.0f} rows/s {runs[-1]['cpu_s']}")
+        payload = end.sample(2000, offsets)
+        end.close()
+    size = sum(map(len, payload)) / len(payload)
+    return runs, start, size, payload
+
+
+def _servers(place: Ground) -> dict[str, float]:
+    return {
+        "broker": cpu_seconds(place.broker.pid),
+        "database": cpu_seconds(place.database.pid),
+    }
+
+
+def _debezium(
+    one: Load, place: Ground, settings: Settings, start: tuple[str, int, str], number: int
+) -> dict[str, Any]:
+    user = Gate(place.database, f"debezium_{one.name}_{number}")
+    user.create()
+    prefix = f"d{number}"
+    with debezium.connect(
+        place.broker, user, prefix, codec="lz4", partitions=settings.partitions
+    ) as worker:
+        worker.rewind(*start)
+        end = End(place.broker, worker.topic)
+        began = worker.resume()
+        finished, count = end.wait([0] * len(end.partitions), one.rows, worker.check)
+        end.close()
+    seconds = finished - began
+    print(f"{one.name} debezium: {one.rows / seconds:,.0f} rows/s ({count} messages)")
+    return {"rows_per_s": one.rows / seconds, "seconds": seconds, "messages": count}
+
+
+def _producer(
+    one: Load, place: Ground, settings: Settings, payload: list[bytes]
+) -> dict[str, list[float]]:
+    """Rates of Kafka's own producer with messages of ours, by codec."""
+    file = Path(place.broker.folder) / "payload"
+    file.write_bytes(b"\n".join(payload))
+    found: dict[str, list[float]] = {}
+    for codec in ("lz4", "none", "zstd"):
+        for number in range(settings.runs):
+            topic = f"perf-{codec}-{number}"
+            End.create_topic(place.broker, topic, settings.partitions)
+            command = place.broker.java_command(
+                "org.apache.kafka.tools.ProducerPerformance",
+                *("--topic", topic, "--num-records", str(one.rows)),
+                *("--payload-file", str(file), "--throughput", "-1", "--producer-props"),
+                *(f"bootstrap.servers={place.broker.bootstrap}", "acks=all"),
+                *("batch.size=524288", "linger.ms=20", "buffer.memory=134217728"),
+                f"compression.type={codec}",
+                heap="1g",
+            )
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            rate = float(_RATE.findall(done.stdout)[-1])
+            found.setdefault(codec, []).append(rate)
+            print(f"{one.name} producer-performance {codec}: {rate:,.0f} records/s")
+    return found

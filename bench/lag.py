@@ -1,0 +1,141 @@
+"""``lag_p50`` and ``lag_p99``: commit to readable committed message at 20,000 rows/s.
+
+Each row carries the client's clock from just before its statement was sent (one statement with
+autocommit a transaction), so the statement's own execution and commit count as lag too. The reader
+is a read_committed consumer in its own process, which looks at its clock when ``consume`` returns.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from bench import load, ours
+from bench.figures import OUT, Figure
+from bench.ground import ground
+from bench.settings import Settings
+from bench.topic import End
+from tests.servers import Broker, Database
+
+ROWS_PER_S = 20_000
+_PER_TRANSACTION = 50
+_SKIP_S = 5.0
+_STAMP = b'"name":"t'
+_FIRST_ID = 10_000_000
+
+
+def lag(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """Two minutes of steady rows."""
+    seconds = settings.seconds or 120.0
+    with ground(settings.server) as place:
+        topic = "ours"
+        with ours.streaming(
+            place.database, place.broker, topic, codec=settings.codec, partitions=1
+        ) as feed:
+            end = End(place.broker, topic)
+            offsets = end.offsets()
+            found = _run(place.database, place.broker, topic, offsets, seconds)
+            feed.check()
+            end.close()
+    figures = [
+        Figure.less("lag_p50", found["p50"], "s", "target", 0.25),
+        Figure.less("lag_p99", found["p99"], "s", "target", 0.7),
+    ]
+    return figures, {"lag": found}
+
+
+def _run(
+    database: Database, broker: Broker, topic: str, offsets: list[int], seconds: float
+) -> dict[str, float]:
+    context = multiprocessing.get_context("spawn")
+    rows = int(seconds * ROWS_PER_S)
+    here, there = context.Pipe(False)
+    reader = context.Process(
+        target=_read, args=(broker.bootstrap, topic, offsets, rows, there), daemon=True
+    )
+    place = {"unix_socket": str(database.socket), "user": "root"}
+    mine, its = context.Pipe(False)
+    writer = context.Process(target=_write, args=(place, rows, its), daemon=True)
+    reader.start()
+    time.sleep(2)
+    writer.start()
+    limit = seconds + 60
+    written = _receive(mine, limit)
+    result = _receive(here, 60)
+    writer.join()
+    reader.join()
+    if result["messages"] != rows:
+        raise RuntimeError(f"{result['messages']} messages for {rows} rows")
+    print(f"lag: written at {written['rows_per_s']:,.0f} rows/s, {json.dumps(result)}")
+    return result | written
+
+
+def _receive(connection: Connection, timeout_s: float) -> dict[str, float]:
+    if not connection.poll(timeout_s):
+        raise TimeoutError("no result of the lag measurement in time")
+    found: dict[str, float] = connection.recv()
+    return found
+
+
+def _write(place: dict[str, str], rows: int, result: Connection) -> None:
+    import pymysql
+
+    text = load.row(12345).split(",")
+    before, after = ",".join(text[1:5]), ",".join(text[6:])
+    with pymysql.connect(**place, database=load.SCHEMA, autocommit=True) as connection:  # type: ignore[arg-type]
+        cursor = connection.cursor()
+        began = time.time()
+        sent = 0
+        while sent < rows:
+            due = began + sent / ROWS_PER_S
+            pause = due - time.time()
+            if pause > 0:
+                time.sleep(pause)
+            stamp = int(time.time() * 1e6)
+            ids = range(_FIRST_ID + sent, _FIRST_ID + sent + _PER_TRANSACTION)
+            values = ",".join(f"({i},{before},'t{stamp}',{after}" for i in ids)
+            cursor.execute(load.INSERT + values)
+            sent += _PER_TRANSACTION
+        result.send({"rows_per_s": rows / (time.time() - began)})
+
+
+def _read(bootstrap: str, topic: str, offsets: list[int], rows: int, result: Connection) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "lag",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
+            "fetch.min.bytes": 1,
+        }
+    )
+    consumer.assign([TopicPartition(topic, p, at) for p, at in enumerate(offsets)])
+    lags = np.zeros(rows)
+    sent = np.zeros(rows)
+    count, last = 0, time.time()
+    while count < rows and time.time() - last < 30:
+        messages = consumer.consume(10_000, timeout=0.01)
+        now = time.time()
+        for message in messages:
+            value = message.value()
+            at = value.find(_STAMP)
+            if message.error() is not None or at < 0:
+                continue
+            stamp = int(value[at + len(_STAMP) : at + len(_STAMP) + 16]) / 1e6
+            lags[count], sent[count] = now - stamp, stamp
+            count += 1
+            last = now
+    consumer.close()
+    steady = lags[:count][sent[:count] > sent[0] + _SKIP_S] if count else lags
+    OUT.mkdir(exist_ok=True)
+    parts = {f"p{q:g}".replace(".", "_"): q for q in (50, 90, 99, 99.9)}
+    found = {name: float(np.percentile(steady, q)) for name, q in parts.items()}
+    result.send(found | {"max": float(steady.max()), "messages": count})

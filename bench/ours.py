@@ -1,0 +1,114 @@
+"""A real ``cdc server`` with one upstream and one changefeed, warm and waiting."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench import load
+from bench.gate import Gate
+from bench.topic import End
+from tests.api.server_process import CdcServer
+from tests.servers import process
+from tests.servers.broker import Broker
+from tests.servers.database import Database
+
+_CONFIG = """
+[source]
+# After the gate opens, the next try must not be seconds away.
+backoff-max-s = 0.2
+"""
+_BY_KEY = """
+[[sink.dispatchers]]
+matcher = ["bench.*"]
+partition = "index-value"
+"""
+WARM_ROWS = 200_000
+
+
+class Ours:
+    """Server, gate of its upstream, and topic of its changefeed."""
+
+    def __init__(self, server: CdcServer, gate: Gate, topic: str) -> None:
+        self.server, self.gate, self.topic = server, gate, topic
+
+    def check(self) -> None:
+        """Raise if the changefeed is not in order."""
+        for feed in self.server.cli_json("changefeed", "list", "--all"):
+            state = feed.get("state")
+            if state != "normal":
+                raise RuntimeError(f"changefeed: {feed}")
+
+
+@contextmanager
+def server(folder: Path | None = None, config: str = _CONFIG) -> Iterator[CdcServer]:
+    """A started ``cdc server`` whose Spark is ready."""
+    place, _ = process.data_folder(folder, "bench")
+    settings = place / "server.toml"
+    settings.write_text(config)
+    one = CdcServer(place / "data", "--config", str(settings))
+    try:
+        yield one.start()
+        one.stop()
+    finally:
+        one.end()
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def streaming(
+    database: Database,
+    broker: Broker,
+    topic: str,
+    *,
+    codec: str = "lz4",
+    partitions: int = 1,
+    tables: tuple[str, ...] = ("bench.t",),
+    warm: bool = True,
+) -> Iterator[Ours]:
+    """A changefeed of ``tables`` to ``topic``; if ``warm``, it has delivered its warm-up rows."""
+    gate = Gate(database, f"ours_{topic}"[:32])
+    gate.create()
+    with server() as one:
+        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
+        one.cli_json("upstream", "create", "-u", topic, "--uri", uri)
+        config = one.data_dir.parent / "feed.toml"
+        rules = f"[filter]\nrules = {json.dumps(tables)}\n"
+        config.write_text(rules + (_BY_KEY if partitions > 1 else ""))
+        sink = (
+            f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&compression={codec}"
+            f"&partition-num={partitions}"
+        )
+        words = ["changefeed", "create", "-c", topic, "--upstream", topic, "--sink-uri", sink]
+        one.cli_json(*words, "--config", str(config))
+        ours = Ours(one, gate, topic)
+        _wait_topic(broker, topic)
+        if warm:
+            _warm(database, broker, ours)
+        yield ours
+
+
+def _warm(database: Database, broker: Broker, ours: Ours) -> None:
+    load.empty(database)
+    end = End(broker, ours.topic)
+    try:
+        load.run(database, load.bulk(WARM_ROWS))
+        end.wait([0] * len(end.partitions), WARM_ROWS, ours.check)
+    finally:
+        end.close()
+
+
+def _wait_topic(broker: Broker, topic: str) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return End(broker, topic).close()
+        except KeyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)

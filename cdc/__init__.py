@@ -1,0 +1,3 @@
+"""Tidegate: a changefeed framework on Spark."""
+
+__version__ = "0.1.0"

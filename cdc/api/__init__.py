@@ -1,0 +1,1 @@
+"""The HTTP OpenAPI, version 2."""

@@ -1,0 +1,112 @@
+"""The API of a capture as one ASGI application."""
+
+from __future__ import annotations
+
+import os
+
+from fastapi import APIRouter, FastAPI, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+import cdc
+from cdc.api import changefeeds, errors, progress, upstreams
+from cdc.api.errors import ParameterInvalid
+from cdc.api.models import (
+    CaptureOut,
+    Empty,
+    LogLevelChange,
+    Page,
+    Processor,
+    ProcessorTables,
+    ServerStatus,
+    Tso,
+)
+from cdc.base.ts import compose
+from cdc.coord.keys import last
+from cdc.coord.messages import Assignment, CaptureInfo
+from cdc.server.capture import Capture
+from cdc.server.logging_setup import set_level
+from cdc.server.settings import LogLevel
+from owner import admin
+
+
+def assignments(capture: Capture) -> list[tuple[str, Assignment]]:
+    """What each living capture is to run."""
+    store, keys = capture.store, capture.keys
+    found = []
+    for entry in store.range(keys.capture_prefix)[1]:
+        name = last(entry.key)
+        for task in store.range(keys.assignments_prefix(name))[1]:
+            found.append((name, Assignment.model_validate_json(task.value)))
+    return found
+
+
+def make(capture: Capture) -> FastAPI:
+    """``/api/v2`` and ``/metrics`` over a running capture."""
+    app = FastAPI(title="Tidegate", version=cdc.__version__, docs_url="/api/v2/docs")
+    errors.install(app)
+    routes = APIRouter(prefix="/api/v2")
+    routes.include_router(changefeeds.router(capture))
+    routes.include_router(upstreams.router(capture))
+    store, keys = capture.store, capture.keys
+
+    @routes.get("/status", tags=["common"])
+    def status() -> ServerStatus:
+        return ServerStatus(
+            version=cdc.__version__,
+            id=capture.id,
+            cluster_id=keys.cluster,
+            pid=os.getpid(),
+            is_owner=capture.is_owner,
+            liveness=1 if capture.stopping else 0,
+        )
+
+    @routes.get("/health", tags=["common"])
+    def health() -> Empty:
+        capture.check_health()
+        return Empty()
+
+    @routes.get("/captures", tags=["capture"])
+    def captures() -> Page:
+        owner = store.get(keys.owner)
+        name = owner.value.decode() if owner else ""
+        _, entries = store.range(keys.capture_prefix)
+        infos = [CaptureInfo.model_validate_json(e.value) for e in entries]
+        return Page.of([CaptureOut.of(i, name) for i in infos])
+
+    @routes.get("/processors", tags=["processor"])
+    def processors() -> Page:
+        return Page.of(
+            [
+                Processor(changefeed_id=a.feed, capture_id=c)
+                for c, a in assignments(capture)
+                if a.run
+            ]
+        )
+
+    @routes.get("/processors/{feed}/{capture_id}", tags=["processor"])
+    def processor(feed: str, capture_id: str) -> ProcessorTables:
+        info = admin.get(store, keys, feed)[1]
+        runs = any(c == capture_id and a.feed == feed and a.run for c, a in assignments(capture))
+        tables = progress.table_ids(capture, info) if runs else {}
+        return ProcessorTables(table_ids=list(tables), tables=sorted(set(tables.values())))
+
+    @routes.post("/tso", tags=["common"])
+    def tso() -> Tso:
+        now_ms = capture.clock.now_ms()
+        return Tso(timestamp=now_ms, logic_time=0, tso=compose(now_ms))
+
+    @routes.post("/log", tags=["common"])
+    def log(asked: LogLevelChange) -> Empty:
+        if asked.log_level not in tuple(LogLevel):
+            raise ParameterInvalid(
+                f"log_level {asked.log_level!r} is unknown", hint=f"one of {', '.join(LogLevel)}"
+            )
+        set_level(asked.log_level)
+        return Empty()
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        return Response(capture.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    app.include_router(routes)
+    return app

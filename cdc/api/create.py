@@ -1,0 +1,283 @@
+"""Creating a changefeed: everything is checked before anything is written, in TiCDC's order."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import cdc
+from cdc.api.models import CreateChangefeed, UpdateChangefeed
+from cdc.api.replica_config import ConfigInvalid, check
+from cdc.api.rerouting import check_rerouting
+from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.ts import Ts, compose, physical_ms, to_text
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import FeedInfo
+from cdc.schema.snapshot import Schema
+from cdc.schema.table import Table
+from cdc.server.capture import Capture
+from filter.rules import TableRules
+from owner import admin
+from owner.ddl import stops
+from owner.state import FeedEvent, transition
+from sink.contract import SinkDriver
+from sink.open import OpenSink
+
+_log = logging.getLogger("changefeed")
+_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*\Z")
+_RESERVED = frozenset({"owner", "capture", "task", "changefeed", "job", "meta"})
+_SHOWN_TABLES = 20
+_OLD_S = 24 * 3600
+
+
+class ChangefeedIdInvalid(InvalidError):
+    """The id of a changefeed breaks the rules."""
+
+    code = "TG:ErrInvalidChangefeedID"
+
+
+class SinkUriMissing(InvalidError):
+    """No sink URI."""
+
+    code = "TG:ErrSinkURIMissing"
+
+
+class StartTsInvalid(InvalidError):
+    """The start is in the future, or before the log."""
+
+    code = "TG:ErrStartTsInvalid"
+
+
+class TargetTsBeforeStartTs(InvalidError):
+    """The target is not after the start."""
+
+    code = "TG:ErrTargetTsBeforeStartTs"
+
+
+class TableIneligible(InvalidError):
+    """Replicated tables without a key that identifies their rows."""
+
+    code = "TG:ErrTableIneligible"
+
+
+def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
+    """The new changefeed, written to the store; raises the first thing that is wrong."""
+    store, keys, now_ms = capture.store, capture.keys, capture.clock.now_ms()
+    feed = _id(asked.changefeed_id)
+    if store.get(keys.feed_info(feed)) is not None:
+        raise admin.ChangefeedExists(
+            "a changefeed of this id exists",
+            object=f"changefeed {feed}",
+            hint="choose another id, or remove the old one first",
+        )
+    capture.upstreams.info(asked.upstream)
+    driver = _sink(asked.sink_uri, asked.replica_config)
+    _times(asked.start_ts, asked.target_ts, now_ms)
+    config = check(asked.replica_config)
+    start_ts, schema = capture.upstreams.schema_at(asked.upstream, asked.start_ts)
+    if asked.target_ts and asked.target_ts <= start_ts:
+        raise _target(start_ts, asked.target_ts)
+    _schema_holds(capture, asked.upstream, schema, start_ts, config)
+    driver.verify(_tables(schema, config))
+    # A changefeed of this id may have been here before: what its ledger says is not about this one.
+    driver.forget(feed, capture.slots(feed))
+    info = FeedInfo(
+        id=feed,
+        upstream=asked.upstream,
+        sink_uri=asked.sink_uri,
+        config=config.model_dump(),
+        start_ts=start_ts,
+        target_ts=asked.target_ts,
+        create_time_ms=now_ms,
+        creator_version=cdc.__version__,
+        epoch=now_ms,
+    )
+    admin.create(store, keys, info)
+    return info
+
+
+def _schema_holds(
+    capture: Capture, upstream: str, schema: Schema, start_ts: Ts, config: FeedConfig
+) -> None:
+    """Between the snapshot and the start no replicated table may have changed."""
+    if schema.ts >= start_ts:
+        return
+    log = capture.owner_logs.log(upstream)
+    log.resolved_ts()
+    matches = TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches
+    for ddl in log.ddls(schema.ts, start_ts):
+        if ddl.touched is None or stops(ddl, matches, schema, f"ts {ddl.ts}", 0):
+            raise StartTsInvalid(
+                f"replicated tables changed between the schema snapshot (ts {schema.ts}) and the "
+                f"start: {ddl.sql[:200]}",
+                object=f"upstream {upstream}",
+                position=f"ts {ddl.ts}",
+                hint="start now (--start-ts 0), which takes a new snapshot",
+            )
+
+
+def warnings(capture: Capture, info: FeedInfo) -> list[str]:
+    """What TiCDC warns of at creation: an old start, tables without a key."""
+    found = []
+    age_s = (capture.clock.now_ms() - physical_ms(info.start_ts)) / 1000
+    if age_s > _OLD_S:
+        found.append(f"start-ts is {age_s / 3600:.0f} hours ago")
+    config = FeedConfig.model_validate(info.config)
+    _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
+    names = _ineligible(schema, config)
+    if names and config.force_replicate:
+        found.append(
+            "tables without a primary key or a not-null unique key are replicated, so their "
+            f"consumers cannot tell rows apart: {_some(names)}"
+        )
+    elif names:
+        found.append(
+            "tables without a primary key or a not-null unique key are left out: " + _some(names)
+        )
+    return found
+
+
+def resume(capture: Capture, feed: str, overwrite: int | Literal["now"]) -> FeedInfo:
+    """Resume, from another ts than the checkpoint if one is given.
+
+    Then it is checked as a start is, and the ledger is cleared: what was delivered above that ts
+    is delivered once more, what lies between the checkpoint and it is left out.
+    """
+    store, keys, now_ms = capture.store, capture.keys, capture.clock.now_ms()
+    _, info = admin.get(store, keys, feed)
+    transition(info.state, FeedEvent.RESUME, f"changefeed {feed}")
+    start_ts: Ts | None = None
+    if overwrite != 0:
+        config = FeedConfig.model_validate(info.config)
+        asked = 0 if overwrite == "now" else overwrite
+        _times(asked, info.target_ts, now_ms)
+        start_ts, schema = capture.upstreams.schema_at(info.upstream, asked)
+        if info.target_ts and info.target_ts <= start_ts:
+            raise _target(start_ts, info.target_ts)
+        log = capture.owner_logs.log(info.upstream)
+        log.check_kept(start_ts)
+        _schema_holds(capture, info.upstream, schema, start_ts, config)
+        driver = _sink(info.sink_uri, info.config)
+        driver.verify(_tables(schema, config))
+        driver.forget(feed, capture.slots(feed))
+    capture.upstreams.revive(info.upstream)
+    return admin.resume(store, keys, feed, now_ms, start_ts)
+
+
+def update(capture: Capture, feed: str, asked: UpdateChangefeed) -> FeedInfo:
+    """Change sink, target or configuration of a changefeed that does not run."""
+    _, info = admin.get(capture.store, capture.keys, feed)
+    transition(info.state, FeedEvent.UPDATE, f"changefeed {feed}")
+    changes: dict[str, Any] = {}
+    config = FeedConfig.model_validate(info.config)
+    if asked.replica_config is not None:
+        config = check(asked.replica_config)
+        changes["config"] = config.model_dump()
+    if asked.sink_uri is not None:
+        changes["sink_uri"] = asked.sink_uri
+    if asked.sink_uri is not None or asked.replica_config is not None:
+        sink_uri = changes.get("sink_uri", info.sink_uri)
+        _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
+        after, tables = _open(sink_uri, config.model_dump()), _tables(schema, config)
+        after.driver().verify(tables)
+        old = FeedConfig.model_validate(info.config)
+        checkpoint_ts = admin.status(capture.store, capture.keys, info).checkpoint_ts
+        before = _open(info.sink_uri, info.config)
+        check_rerouting(feed, before, after, _tables(schema, old), tables, checkpoint_ts)
+    if asked.target_ts is not None:
+        status = admin.status(capture.store, capture.keys, info)
+        if asked.target_ts and asked.target_ts <= status.checkpoint_ts:
+            raise _target(status.checkpoint_ts, asked.target_ts)
+        changes["target_ts"] = asked.target_ts
+    return admin.update(capture.store, capture.keys, feed, changes)
+
+
+def _id(given: str) -> str:
+    feed = given or str(uuid.uuid4())
+    if not _ID.match(feed) or len(feed) > 128 or feed in _RESERVED:
+        raise ChangefeedIdInvalid(
+            f"{feed[:130]!r} is not a changefeed id",
+            hint="letters, digits and single hyphens between them, at most 128 characters",
+        )
+    return feed
+
+
+def remove(capture: Capture, feed: str) -> None:
+    """Remove a changefeed, then clear its ledger; nothing happens if there is none.
+
+    A sink that cannot be reached does not keep the changefeed alive: a later changefeed of the
+    same id clears the ledger before it starts.
+    """
+    entry = capture.store.get(capture.keys.feed_info(feed))
+    if entry is None:
+        return
+    info = FeedInfo.model_validate_json(entry.value)
+    admin.remove(capture.store, capture.keys, feed)
+    capture.metrics.forget_feed(feed)
+    try:
+        _sink(info.sink_uri, info.config).forget(feed, capture.slots(feed))
+    except TidegateError as e:
+        _log.warning("changefeed %s: its ledger was not cleared: %s", feed, e)
+
+
+def _sink(sink_uri: str, config: Mapping[str, Any]) -> SinkDriver:
+    return _open(sink_uri, config).driver()
+
+
+def _open(sink_uri: str, config: Mapping[str, Any]) -> OpenSink:
+    if not sink_uri:
+        raise SinkUriMissing(
+            "no sink URI", hint="--sink-uri 'kafka://host:9092/topic?protocol=canal-json'"
+        )
+    section = config.get("sink") or {}
+    if not isinstance(section, Mapping):
+        raise ConfigInvalid("sink is not a table", object="sink", hint="write [sink]")
+    case_sensitive = config.get("case_sensitive", config.get("case-sensitive")) is True
+    return OpenSink(sink_uri, section, case_sensitive=case_sensitive)
+
+
+def _times(start_ts: Ts, target_ts: Ts, now_ms: int) -> None:
+    if start_ts > compose(now_ms + 1):
+        raise StartTsInvalid(
+            f"start-ts {start_ts} is in the future",
+            hint="0 starts now; cdc cli tso query shows the present ts",
+        )
+    if target_ts and target_ts <= (start_ts or compose(now_ms)):
+        raise _target(start_ts or compose(now_ms), target_ts)
+
+
+def _target(start_ts: Ts, target_ts: Ts) -> TargetTsBeforeStartTs:
+    return TargetTsBeforeStartTs(
+        f"target-ts {target_ts} is not after {start_ts} ({to_text(start_ts)})",
+        hint="give a later target-ts, or 0 for none",
+    )
+
+
+def _tables(schema: Schema, config: FeedConfig) -> list[Table]:
+    """The tables to deliver: understood, and with a key unless the user says otherwise."""
+    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    matched = [schema[name] for name in schema if rules.matches(*name)]
+    if config.force_replicate:
+        return matched
+    names = _ineligible(schema, config)
+    if names and not config.ignore_ineligible_table:
+        raise TableIneligible(
+            f"no primary key and no not-null unique key: {_some(names)}",
+            hint="add a key, exclude them in filter.rules, or set force-replicate or "
+            "ignore-ineligible-table",
+        )
+    return [t for t in matched if t.handle_key]
+
+
+def _ineligible(schema: Schema, config: FeedConfig) -> list[str]:
+    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    matched = [schema[name] for name in schema if rules.matches(*name)]
+    return sorted(t.full_name for t in matched if not t.handle_key)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN_TABLES} more" if len(names) > _SHOWN_TABLES else ""
+    return ", ".join(names[:_SHOWN_TABLES]) + more

@@ -1,0 +1,88 @@
+"""From our errors to answers: HTTP status by kind and class, body by ``ApiError``."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from cdc.api.models import ApiError
+from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
+from cdc.server.logging_setup import mask
+from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
+from owner.admin import ChangefeedExists, ChangefeedNotFound
+from owner.state import TransitionRefused
+
+_log = logging.getLogger("api")
+
+_STATUS: dict[type[TidegateError], int] = {
+    ChangefeedNotFound: 404,
+    UpstreamNotFound: 404,
+    ChangefeedExists: 409,
+    UpstreamExists: 409,
+    UpstreamInUse: 409,
+    TransitionRefused: 400,
+}
+
+
+class ParameterInvalid(InvalidError):
+    """A parameter of a request is missing, unknown, or of the wrong type."""
+
+    code = "TG:ErrAPIInvalidParam"
+
+
+class NoSuchPath(InvalidError):
+    """The path, or the method on it, does not exist."""
+
+    code = "TG:ErrAPINotFound"
+
+
+class Unexpected(InternalError):
+    """A bug; its traceback is in the server's log."""
+
+    code = "TG:ErrUnexpected"
+
+
+def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
+    """The HTTP answer for an error."""
+    if status is None:
+        fallback = {ErrorKind.INVALID: 400, ErrorKind.DEFINITE: 400, ErrorKind.TRANSIENT: 503}
+        status = _STATUS.get(type(error), fallback.get(error.kind, 500))
+    text = f"{error.object}: {error.message}" if error.object else error.message
+    body = ApiError(
+        error_msg=mask(text),
+        error_code=error.code,
+        kind=str(error.kind),
+        object=mask(error.object),
+        hint=mask(error.hint),
+    )
+    return JSONResponse(body.model_dump(), status_code=status)
+
+
+def install(app: FastAPI) -> None:
+    """Every error leaves as ``ApiError``, whatever raised it."""
+
+    @app.exception_handler(TidegateError)
+    async def _ours(_: Request, error: TidegateError) -> JSONResponse:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _request(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        name = ".".join(str(p) for p in first["loc"][1:]) or "body"
+        what = "is not a parameter" if first["type"] == "extra_forbidden" else first["msg"]
+        return answer(ParameterInvalid(f"{name}: {what}", hint=f"correct {name}"))
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        refused = NoSuchPath(f"{request.method} {request.url.path}: {error.detail}")
+        return answer(refused, error.status_code)
+
+    @app.exception_handler(Exception)
+    async def _bug(request: Request, error: Exception) -> JSONResponse:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        what = f"{type(error).__name__} in {request.method} {request.url.path}"
+        return answer(Unexpected(what, hint="the server's log has the details"))

@@ -1,0 +1,334 @@
+"""Bodies of requests and answers; names as TiCDC's OpenAPI v2 (snake_case)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from cdc.base.secrets import MASK, is_secret_key, mask_uri
+from cdc.base.ts import to_text
+from cdc.coord.messages import (
+    CaptureInfo,
+    ErrorInfo,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    UpstreamInfo,
+    UpstreamStatus,
+)
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CreateChangefeed(_Request):
+    """``POST /changefeeds``."""
+
+    changefeed_id: str = ""
+    upstream: str
+    sink_uri: str = ""
+    start_ts: int = Field(default=0, ge=0)
+    target_ts: int = Field(default=0, ge=0)
+    replica_config: dict[str, Any] = Field(default_factory=dict)
+
+
+class UpdateChangefeed(_Request):
+    """``PUT /changefeeds/{id}``: what is None stays."""
+
+    sink_uri: str | None = None
+    target_ts: int | None = Field(default=None, ge=0)
+    replica_config: dict[str, Any] | None = None
+
+
+class ResumeChangefeed(_Request):
+    """``POST /changefeeds/{id}/resume``; 0: from the checkpoint."""
+
+    overwrite_checkpoint_ts: int | Literal["now"] = 0
+
+
+class CreateUpstream(_Request):
+    """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time."""
+
+    name: str
+    uri: SecretStr
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    start: str | None = None
+
+
+class LogLevelChange(_Request):
+    """``POST /log``."""
+
+    log_level: str
+
+
+class ApiError(BaseModel):
+    """Body of every answer that is not 2xx."""
+
+    error_msg: str
+    error_code: str
+    kind: str
+    object: str = ""
+    hint: str = ""
+
+
+class Empty(BaseModel):
+    """``{}``."""
+
+
+class FeedError(BaseModel):
+    """An error of a changefeed or an upstream."""
+
+    time: str
+    code: str
+    kind: str
+    message: str
+    object: str
+    position: str
+    hint: str
+
+    @classmethod
+    def of(cls, error: ErrorInfo | None) -> FeedError | None:
+        """From the store's form."""
+        if error is None:
+            return None
+        fields = error.model_dump(exclude={"time_ms"})
+        return cls(time=to_text(error.time_ms << 18) if error.time_ms else "", **fields)
+
+
+class StoppedTable(BaseModel):
+    """A table that waits for the operator, below ``ts``."""
+
+    table: str
+    ts: int
+    error: FeedError | None
+
+
+def shown_state(state: FeedState) -> FeedState:
+    """``pending`` is shown as ``warning``, as TiCDC does."""
+    return FeedState.WARNING if state is FeedState.PENDING else state
+
+
+def shown_config(value: Any) -> Any:
+    """The configuration without the values of secret keys."""
+    if isinstance(value, dict):
+        return {k: MASK if v and is_secret_key(k) else shown_config(v) for k, v in value.items()}
+    return [shown_config(v) for v in value] if isinstance(value, list) else value
+
+
+class ChangefeedSummary(BaseModel):
+    """One line of ``GET /changefeeds``."""
+
+    id: str
+    namespace: str = "default"
+    upstream: str
+    state: FeedState
+    checkpoint_tso: int
+    checkpoint_time: str
+    error: FeedError | None
+
+    @classmethod
+    def of(cls, info: FeedInfo, status: FeedStatus) -> ChangefeedSummary:
+        """From the store's messages."""
+        return cls(
+            id=info.id,
+            upstream=info.upstream,
+            state=shown_state(info.state),
+            checkpoint_tso=status.checkpoint_ts,
+            checkpoint_time=to_text(status.checkpoint_ts),
+            error=FeedError.of(info.error),
+        )
+
+
+class ChangefeedInfo(BaseModel):
+    """A changefeed in full; the password of its sink URI is masked."""
+
+    id: str
+    namespace: str = "default"
+    upstream: str
+    sink_uri: str
+    create_time: str
+    start_ts: int
+    target_ts: int
+    resolved_ts: int
+    checkpoint_ts: int
+    checkpoint_time: str
+    barrier_ts: int
+    state: FeedState
+    error: FeedError | None
+    stopped_tables: list[StoppedTable]
+    epoch: int
+    creator_version: str
+    config: dict[str, Any]
+
+    @classmethod
+    def of(cls, info: FeedInfo, status: FeedStatus) -> ChangefeedInfo:
+        """From the store's messages."""
+        return cls(
+            id=info.id,
+            upstream=info.upstream,
+            sink_uri=mask_uri(info.sink_uri),
+            create_time=to_text(info.create_time_ms << 18),
+            start_ts=info.start_ts,
+            target_ts=info.target_ts,
+            resolved_ts=status.resolved_ts,
+            checkpoint_ts=status.checkpoint_ts,
+            checkpoint_time=to_text(status.checkpoint_ts),
+            barrier_ts=status.barrier_ts,
+            state=shown_state(info.state),
+            error=FeedError.of(info.error),
+            stopped_tables=[
+                StoppedTable(table=s.table, ts=s.ts, error=FeedError.of(s.error))
+                for s in status.stopped_tables
+            ],
+            epoch=info.epoch,
+            creator_version=info.creator_version,
+            config=shown_config(info.config),
+        )
+
+
+class CreatedChangefeed(ChangefeedInfo):
+    """Answer to ``POST /changefeeds``; ``warnings``: what the user should know about it."""
+
+    warnings: list[str] = Field(default_factory=list)
+
+
+class Synced(BaseModel):
+    """``GET /changefeeds/{id}/synced``; times in UTC."""
+
+    synced: bool
+    sink_checkpoint_ts: str
+    puller_resolved_ts: str
+    last_synced_ts: str
+    now_ts: str
+    info: str
+
+
+class Processor(BaseModel):
+    """One line of ``GET /processors``: a capture that delivers a changefeed."""
+
+    namespace: str = "default"
+    changefeed_id: str
+    capture_id: str
+
+
+class ProcessorTables(BaseModel):
+    """``GET /processors/{id}/{capture}``: ids in the dictionary of the change log, and names."""
+
+    table_ids: list[int]
+    tables: list[str]
+
+
+class ChangefeedStatus(BaseModel):
+    """``GET /changefeeds/{id}/status``."""
+
+    state: FeedState
+    resolved_ts: int
+    checkpoint_ts: int
+    last_error: FeedError | None
+    last_warning: FeedError | None
+
+    @classmethod
+    def of(cls, info: FeedInfo, status: FeedStatus) -> ChangefeedStatus:
+        """From the store's messages."""
+        error, failed = FeedError.of(info.error), info.state is FeedState.FAILED
+        return cls(
+            state=shown_state(info.state),
+            resolved_ts=status.resolved_ts,
+            checkpoint_ts=status.checkpoint_ts,
+            last_error=error if failed else None,
+            last_warning=None if failed else error,
+        )
+
+
+class UpstreamOut(BaseModel):
+    """An upstream with its puller's state; the password is masked."""
+
+    name: str
+    kind: str
+    uri: str
+    server_kind: str
+    server_version: str
+    server_uuid: str
+    create_time: str
+    state: str
+    resolved_ts: int
+    resolved_time: str
+    position: dict[str, Any]
+    log_bytes: int
+    error: FeedError | None
+
+    @classmethod
+    def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> UpstreamOut:
+        """From the store's messages."""
+        return cls(
+            name=info.name,
+            kind=info.kind,
+            uri=mask_uri(info.uri),
+            server_kind=info.server_kind,
+            server_version=info.server_version,
+            server_uuid=info.server_uuid,
+            create_time=to_text(info.create_time_ms << 18),
+            state=status.state,
+            resolved_ts=status.resolved_ts,
+            resolved_time=to_text(status.resolved_ts) if status.resolved_ts else "",
+            position=status.position,
+            log_bytes=status.log_bytes,
+            error=FeedError.of(status.error),
+        )
+
+
+class CaptureOut(BaseModel):
+    """One line of ``GET /captures``."""
+
+    id: str
+    is_owner: bool
+    address: str
+    cluster_id: str
+    version: str
+
+    @classmethod
+    def of(cls, info: CaptureInfo, owner: str) -> CaptureOut:
+        """From the store's messages; ``owner`` is the id of the owner."""
+        return cls(
+            id=info.id,
+            is_owner=info.id == owner,
+            address=info.address,
+            cluster_id=info.cluster_id,
+            version=info.version,
+        )
+
+
+class ServerStatus(BaseModel):
+    """``GET /status``."""
+
+    version: str
+    git_hash: str = ""
+    id: str
+    cluster_id: str
+    pid: int
+    is_owner: bool
+    liveness: int
+
+
+class Tso(BaseModel):
+    """``POST /tso``."""
+
+    timestamp: int
+    logic_time: int
+    tso: int
+
+
+class Page(BaseModel):
+    """``{"total": n, "items": […]}``."""
+
+    total: int
+    items: list[Any]
+
+    @classmethod
+    def of(cls, items: list[Any]) -> Page:
+        """All items on one page."""
+        return cls(total=len(items), items=items)

@@ -1,0 +1,150 @@
+"""A changefeed's configuration as users write it: TiCDC's TOML (kebab-case) or JSON (snake_case).
+
+:func:`check` makes a ``FeedConfig`` of it: checked, and without what has no effect. A key of
+TiCDC that we cannot honour yet is refused by name, unless its value says that the feature is off.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from cdc.base.errors import InvalidError
+from cdc.coord.feed_config import FeedConfig
+from filter.rules import TableRules
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?\Z")
+
+
+class ConfigNotSupported(InvalidError):
+    """A key of TiCDC's that is not supported yet."""
+
+    code = "TG:ErrConfigNotSupported"
+
+
+class ConfigUnknownKey(InvalidError):
+    """A key that neither TiCDC nor we know."""
+
+    code = "TG:ErrConfigUnknownKey"
+
+
+class ConfigInvalid(InvalidError):
+    """A value of the wrong type or range."""
+
+    code = "TG:ErrConfigInvalid"
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+_ANY = object()
+
+# TiCDC's keys that are not supported, with the values that ask for nothing (_ANY: a hint to
+# TiCDC's own implementation). A key that holds a section covers everything below it.
+_LATER: dict[str, tuple[Any, ...]] = {
+    "memory-quota": (_ANY,),
+    "check-gc-safe-point": (_ANY,),
+    "enable-old-value": (True,),
+    "sql-mode": ("",),
+    "bdr-mode": (False,),
+    "enable-sync-point": (False,),
+    "sync-point-interval": (),
+    "sync-point-retention": (),
+    "mounter.worker-num": (_ANY,),
+    "filter.ignore-txn-start-ts": ([],),
+    "filter.event-filters": ([],),
+    "scheduler.enable-table-across-nodes": (False,),
+    "scheduler": (),
+    "consistent.level": ("none", ""),
+    "consistent": (),
+    "integrity.integrity-check-level": ("none", ""),
+    "integrity": (),
+    "performance-mode": ("throughput",),
+    "enable-active-active": (False,),
+    "active-active-progress-interval": (),
+    "active-active-sync-stats-interval": (),
+    "enable-table-monitor": (False,),
+    "event-collector-batch-count": (),
+    "event-collector-batch-bytes": (),
+}
+_SECTIONS = frozenset({"filter", "sink", "mounter", "scheduler", "consistent", "integrity"})
+_KEPT = frozenset({"filter", "sink", "synced-status"})
+
+
+def check(given: Mapping[str, Any]) -> FeedConfig:
+    """The configuration; raises one of the three errors above, or that of a wrong table rule."""
+    kept = _sift(_spelt(given, "-"))
+    duration = "changefeed-error-stuck-duration"
+    if duration in kept:
+        kept[duration] = _seconds(duration, kept[duration])
+    try:
+        config = FeedConfig.model_validate(_spelt(kept, "_"))
+    except ValidationError as e:
+        first = e.errors(include_input=False, include_url=False, include_context=False)[0]
+        name = ".".join(str(p).replace("_", "-") for p in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise _unknown(name) from None
+        raise _invalid(name, first["msg"].removeprefix("Value error, ")) from None
+    TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    return config
+
+
+def _spelt(value: Any, mark: str) -> Any:
+    """All keys in one of the two spellings; a key without a value is as if not given."""
+    if isinstance(value, Mapping):
+        other = "_" if mark == "-" else "-"
+        return {
+            str(k).replace(other, mark): _spelt(v, mark) for k, v in value.items() if v is not None
+        }
+    if isinstance(value, list):
+        return [_spelt(v, mark) for v in value]
+    return value
+
+
+def _seconds(name: str, value: Any) -> float:
+    """Seconds as a number, or Go's text: ``30m``, ``1h30m``."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    found = _DURATION.match(value) if isinstance(value, str) and value else None
+    if found is None:
+        raise _invalid(name, "is not a duration such as 30m")
+    hours, minutes, seconds = (float(g or 0) for g in found.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def _invalid(name: str, what: str) -> ConfigInvalid:
+    return ConfigInvalid(f"{name}: {what}", object=name, hint=f"correct {name}")
+
+
+def _sift(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{path}.{key}" if path else key
+        if name in _SECTIONS and name != "sink" and isinstance(value, Mapping):
+            below = _sift(value, name)
+            if below:
+                kept[key] = below
+        elif name in _LATER or path in _LATER:
+            harmless = _LATER.get(name, ())
+            if _ANY not in harmless and value not in harmless:
+                raise ConfigNotSupported(
+                    f"{name} is not supported yet", object=name, hint=f"remove {name}"
+                )
+        elif path in _SECTIONS and path not in _KEPT:
+            raise _unknown(name)
+        else:
+            kept[key] = value
+    return kept
+
+
+def _unknown(name: str) -> ConfigUnknownKey:
+    known = [f.replace("_", "-") for f in FeedConfig.model_fields]
+    known += ["filter.rules", *_LATER]
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"remove {name}"
+    return ConfigUnknownKey(f"{name} is not a configuration key", object=name, hint=hint)

@@ -1,0 +1,41 @@
+"""``/api/v2/upstreams``: not in TiCDC, whose upstream is always its own cluster."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from cdc.api.models import CreateUpstream, Empty, Page, UpstreamOut
+from cdc.server.capture import Capture
+
+
+def router(capture: Capture) -> APIRouter:
+    """The routes over one capture."""
+    routes = APIRouter(prefix="/upstreams", tags=["upstream"])
+    upstreams = capture.upstreams
+
+    @routes.get("")
+    def list_upstreams() -> Page:
+        return Page.of([UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()])
+
+    @routes.post("")
+    def create(asked: CreateUpstream) -> UpstreamOut:
+        info = upstreams.register(
+            asked.name,
+            asked.uri.get_secret_value(),
+            ca=asked.ca,
+            cert=asked.cert,
+            key=asked.key,
+            start=asked.start,
+        )
+        return UpstreamOut.of(info, upstreams.status(info.name))
+
+    @routes.get("/{name}")
+    def query(name: str) -> UpstreamOut:
+        return UpstreamOut.of(upstreams.info(name), upstreams.status(name))
+
+    @routes.delete("/{name}")
+    def remove(name: str) -> Empty:
+        upstreams.remove(name)
+        return Empty()
+
+    return routes

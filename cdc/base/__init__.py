@@ -1,0 +1,1 @@
+"""Ids, ts, positions, errors, clock, back-off: imports nothing of ours."""

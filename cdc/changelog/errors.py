@@ -1,0 +1,47 @@
+"""What can go wrong with a change log."""
+
+from __future__ import annotations
+
+from cdc.base.errors import DefiniteError, InternalError, TransientError
+
+
+class LogLocked(TransientError):
+    """Another process writes this log."""
+
+    code = "TG:ErrLogLocked"
+
+
+class LogCorrupt(DefiniteError):
+    """Bytes of the log are not what was written; names file and offset."""
+
+    code = "TG:ErrLogCorrupt"
+
+
+class LogCollected(DefiniteError):
+    """The log no longer reaches back as far as was asked."""
+
+    code = "TG:ErrLogCollected"
+
+
+class LogMissing(TransientError):
+    """There is no log in this folder (yet)."""
+
+    code = "TG:ErrLogMissing"
+
+
+class LogWriteFailed(TransientError):
+    """The file system refused a write or a sync; the writer must be opened anew."""
+
+    code = "TG:ErrLogWrite"
+
+
+class DiskBudgetSpent(TransientError):
+    """The log has used what it may use of the disk."""
+
+    code = "TG:ErrDiskBudget"
+
+
+class LogOrderBroken(InternalError):
+    """The puller handed over runs that break an invariant of the log."""
+
+    code = "TG:ErrLogOrder"

@@ -1,0 +1,29 @@
+"""Names of the files of a log."""
+
+from __future__ import annotations
+
+import re
+
+MANIFEST = "manifest"
+TABLES = "tables"
+LOCK = "lock"
+SCHEMA_FOLDER = "schema"
+TEMPORARY = ".tmp"
+
+_SEGMENT = re.compile(r"^(\d{6}|[1-9]\d{6,})\.(binlog|index)$")
+
+
+def data_name(segment: int) -> str:
+    """``000007.binlog``; seven digits from 1000000 on, as servers count."""
+    return f"{segment:06d}.binlog"
+
+
+def index_name(segment: int) -> str:
+    """``000007.index``."""
+    return f"{segment:06d}.index"
+
+
+def segment_of(name: str) -> int | None:
+    """Number of the segment that a file belongs to, or None for any other file."""
+    match = _SEGMENT.match(name)
+    return int(match.group(1)) if match else None

@@ -1,0 +1,61 @@
+"""Choosing runs of one segment's index by position, table and bytes; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.position import Position
+from cdc.changelog.index import RunKind, Runs
+
+
+class SegmentPlan:
+    """The DML rows of a segment's index, in delivery order, with their commit ts for searching."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        which = np.flatnonzero(runs.kind == RunKind.DML)
+        # Most segments hold nothing but DML rows: then rows are taken as views.
+        self.which: NDArray[np.int64] | None = None if len(which) == len(runs) else which
+        self.ts: NDArray[np.int64] = runs.commit_ts if self.which is None else runs.commit_ts[which]
+
+    def select(
+        self, lo: Position, hi: Position, tables: Collection[int] | None
+    ) -> NDArray[np.int64]:
+        """Indices (into ``runs``) of the DML runs that have a row in ``(lo, hi]``."""
+        a = int(np.searchsorted(self.ts, lo.ts, "right" if lo.whole() else "left"))
+        b = int(np.searchsorted(self.ts, hi.ts, "right"))
+        chosen = np.arange(a, b) if self.which is None else self.which[a:b]
+        runs = self.runs
+        if not lo.whole():
+            head = int(np.searchsorted(self.ts[a:b], lo.ts, "right"))
+            first = chosen[:head]
+            inside = runs.first_row[first] + runs.rows[first] > lo.row
+            chosen = np.concatenate([first[inside], chosen[head:]])
+        if not hi.whole() and len(chosen):
+            tail = int(np.searchsorted(runs.commit_ts[chosen], hi.ts, "left"))
+            last = chosen[tail:]
+            chosen = np.concatenate([chosen[:tail], last[runs.first_row[last] < hi.row]])
+        if tables is not None:
+            wanted = np.fromiter(tables, np.int64, len(tables))
+            chosen = chosen[np.isin(runs.table[chosen], wanted, kind="table")]
+        return chosen
+
+
+def cut_at(lengths: NDArray[np.int64], max_bytes: int, before: int) -> int:
+    """How many runs fit when ``before`` bytes are there already."""
+    return int(np.searchsorted(np.cumsum(lengths), max_bytes - before, "right"))
+
+
+def complete_to(last: Runs, following: Runs) -> Position:
+    """Position up to which a result ending with ``last`` is complete, if ``following`` is next.
+
+    Both hold one run. If the next run is of another transaction, then this one is done whole,
+    even where its last run is of a table that was not asked for.
+    """
+    ts = int(last.commit_ts[0])
+    if int(following.commit_ts[0]) != ts:
+        return Position(ts)
+    return Position(ts, int(last.first_row[0]) + int(last.rows[0]))

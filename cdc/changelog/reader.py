@@ -1,0 +1,289 @@
+"""Reading a log: any number of readers, in any process, beside the writer.
+
+A reader sees committed bytes only. It reads the manifest's new lines at ``refresh``, an index
+when it is asked for, and data through maps.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from cdc.changelog import names, notify, snapshots
+from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
+from cdc.changelog.index import RunKind, Runs
+from cdc.changelog.index_cache import IndexCache
+from cdc.changelog.manifest import last_state
+from cdc.changelog.planning import SegmentPlan, complete_to, cut_at
+from cdc.changelog.segment_maps import SegmentMaps
+from cdc.changelog.state import LogState, SegmentInfo
+from cdc.changelog.tables import Dictionaries, TableEntry
+
+_POLL_FIRST_S = 0.002
+_POLL_MAX_S = 0.05
+
+
+class ChangeLog:
+    """A log opened for reading; safe for use by several threads.
+
+    ``index_bytes`` bounds the memory of indexes that are kept.
+    """
+
+    def __init__(self, folder: Path, index_bytes: int) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._fd = -1
+        self._read = 0
+        self._state = LogState()
+        self._dictionaries = Dictionaries()
+        self._tables_read = 0
+        self._indexes = IndexCache(folder, index_bytes)
+        self._maps = SegmentMaps(folder)
+
+    @classmethod
+    def open(cls, folder: Path, *, index_bytes: int = 64 << 20) -> ChangeLog:
+        """Open and refresh. Raises LogMissing if there is no log, LogCorrupt."""
+        log = cls(folder, index_bytes)
+        log.refresh()
+        return log
+
+    def close(self) -> None:
+        """Close the manifest; maps go with the last array that uses them."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    @property
+    def state(self) -> LogState:
+        """The state of the last refresh."""
+        return self._state
+
+    @property
+    def tables(self) -> Mapping[int, TableEntry]:
+        """The dictionary of tables, as of the last refresh."""
+        return MappingProxyType(self._dictionaries.tables)
+
+    @property
+    def sources(self) -> Mapping[int, str]:
+        """The dictionary of GTID sources, as of the last refresh."""
+        return MappingProxyType(self._dictionaries.sources)
+
+    def refresh(self) -> LogState:
+        """Read what was committed since; a stat and nothing more if nothing was."""
+        with self._lock:
+            path = self._folder / names.MANIFEST
+            try:
+                found = os.stat(path)
+                # While we hold the old file open, no new one can have its inode number.
+                if self._fd < 0 or os.fstat(self._fd).st_ino != found.st_ino:
+                    self.close()
+                    self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    self._read = 0
+                    found = os.fstat(self._fd)
+            except FileNotFoundError:
+                raise LogMissing(
+                    "there is no change log in this folder",
+                    object=self._folder.name,
+                    hint="wait until the upstream is pulled, or check the data folder",
+                ) from None
+            if found.st_size > self._read:
+                data = os.pread(self._fd, found.st_size - self._read, self._read)
+                last = last_state(data, self._read, self._state.closed)
+                if last is not None:
+                    # The dictionary first: a run must never name a table that is not there.
+                    self._read_tables(last.state.tables_length)
+                    self._read, self._state = last.end, last.state
+            return self._state
+
+    def runs(
+        self,
+        lo: Position,
+        hi: Position,
+        *,
+        max_bytes: int | None = None,
+        tables: Collection[int] | None = None,
+    ) -> Runs:
+        """DML runs that have a row in ``(lo, hi]``, in delivery order.
+
+        Nothing above the resolved ts of the last refresh is returned. With ``max_bytes`` the
+        result ends at a run's end, behind one run at least; ``end_position`` says how far it is
+        complete. A run that ``lo`` or ``hi`` cuts is returned whole.
+        Raises LogCollected if ``lo`` lies below what is kept, LogCorrupt.
+        """
+        state = self._state
+        self._check_kept(state, lo)
+        hi = min(hi, Position(state.resolved_ts))
+        if lo >= hi:
+            return replace(Runs.empty(), complete_to=hi)
+        parts: list[Runs] = []
+        size = 0
+        for plan in self._plans(state, lo.ts, hi.ts, whole=lo.whole()):
+            chosen = plan.select(lo, hi, tables)
+            if not len(chosen):
+                continue
+            if max_bytes is not None:
+                fits = cut_at(plan.runs.length[chosen], max_bytes, size)
+                if not parts:
+                    fits = max(fits, 1)
+                if fits < len(chosen):
+                    following = plan.runs.take(chosen[fits : fits + 1])
+                    parts += [plan.runs.take(chosen[:fits])] if fits else []
+                    result = Runs.concat(parts)
+                    result.complete_to = complete_to(result.slice(-1, len(result)), following)
+                    return result
+            parts.append(plan.runs.take(chosen))
+            size += int(parts[-1].length.sum())
+        result = Runs.concat(parts)
+        result.complete_to = hi
+        return result
+
+    def end_position(self, runs: Runs, hi: Position) -> Position:
+        """Position up to which ``runs``, a result of ``runs(lo, hi, …)``, is complete.
+
+        It is ``hi`` (or the resolved ts, if lower) where nothing was cut off.
+        """
+        if runs.complete_to is None:
+            raise ValueError("not a result of ChangeLog.runs")
+        return min(runs.complete_to, hi)
+
+    def ddls(self, lo_ts: Ts, hi_ts: Ts) -> Runs:
+        """DDL rows with ``lo_ts < commit_ts <= min(hi_ts, resolved)``, in order."""
+        state = self._state
+        self._check_kept(state, Position(lo_ts))
+        hi_ts = min(hi_ts, state.resolved_ts)
+        parts = []
+        for plan in self._plans(state, lo_ts, hi_ts, whole=True, ddls=True):
+            runs = plan.runs
+            wanted = (runs.kind == RunKind.DDL) & (runs.commit_ts > lo_ts)
+            parts.append(runs.take(wanted & (runs.commit_ts <= hi_ts)))
+        return Runs.concat(parts)
+
+    def event(self, run: Runs) -> bytes:
+        """The bytes of one run, checked. Raises LogCorrupt, LogCollected."""
+        if len(run) != 1:
+            raise ValueError(f"one run expected, not {len(run)}")
+        self.verify(run)
+        at, length = int(run.offset[0]), int(run.length[0])
+        return self.segment(int(run.segment[0]))[at : at + length].tobytes()
+
+    def segment(self, number: int) -> NDArray[np.uint8]:
+        """The committed bytes of a segment as a read-only map (uint8); offsets of runs index it.
+
+        The array does not grow; ask again after a refresh. Raises LogCollected.
+        """
+        try:
+            return self._maps.get(self._info(number))
+        except FileNotFoundError:
+            raise self._gone(names.data_name(number)) from None
+
+    def verify(self, runs: Runs) -> None:
+        """Check every event of ``runs`` against its CRC, each run once in this process.
+
+        Raises LogCorrupt naming file and offset, LogCollected.
+        """
+        for number in np.unique(runs.segment).tolist():
+            ours = runs.segment == number
+            try:
+                self._maps.verify(self._info(number), runs.offset[ours], runs.length[ours])
+            except FileNotFoundError:
+                raise self._gone(names.data_name(number)) from None
+
+    def snapshots(self) -> list[Ts]:
+        """Ts of the schema snapshots, rising."""
+        return snapshots.list_ts(self._folder)
+
+    def check_kept(self, lo: Position) -> None:
+        """Raises LogCollected if rows above ``lo`` are gone already."""
+        self._check_kept(self._state, lo)
+
+    def snapshot_at(self, ts: Ts) -> dict[str, Any]:
+        """The newest schema snapshot at or below ``ts``. Raises LogCollected, LogCorrupt."""
+        usable = [s for s in self.snapshots() if s <= ts]
+        if not usable:
+            raise self._gone(f"a schema snapshot at or below ts {ts}")
+        return snapshots.load(self._folder, usable[-1])
+
+    def wait(self, resolved_above: Ts, timeout_s: float) -> LogState:
+        """Refresh until the resolved ts is above the given one, or the time is over.
+
+        Costs nothing while waiting if the writer is in this process; else it looks at the
+        manifest every 2 to 50 ms.
+        """
+        deadline = time.monotonic() + timeout_s
+        pause = _POLL_FIRST_S
+        while True:
+            channel = notify.find(self._folder)
+            state = self.refresh()
+            left = deadline - time.monotonic()
+            if state.resolved_ts > resolved_above or left <= 0:
+                return state
+            if channel is None or not channel.wait(resolved_above, left):
+                time.sleep(min(pause, left))
+                pause = min(pause * 1.5, _POLL_MAX_S)
+
+    def _plans(
+        self, state: LogState, lo_ts: Ts, hi_ts: Ts, *, whole: bool, ddls: bool = False
+    ) -> Iterator[SegmentPlan]:
+        for info in state.segments():
+            below = info.last_ts <= lo_ts if whole else info.last_ts < lo_ts
+            if below or not 0 < info.first_ts <= hi_ts or (ddls and not info.ddls):
+                continue
+            with self._lock:
+                try:
+                    plan = self._indexes.get(info)
+                except FileNotFoundError:
+                    raise self._gone(names.index_name(info.number)) from None
+            yield plan
+
+    def _info(self, number: int) -> SegmentInfo:
+        segments = self._state.segments()
+        # Numbers have no gaps, so the place follows from the first.
+        at = number - segments[0].number if segments else -1
+        if not 0 <= at < len(segments):
+            raise self._gone(names.data_name(number))
+        return segments[at]
+
+    def _check_kept(self, state: LogState, lo: Position) -> None:
+        if lo.ts < state.first_ts:
+            raise LogCollected(
+                f"the log holds only what is above ts {state.first_ts}",
+                object=self._folder.name,
+                position=f"ts {lo.ts}",
+                hint="create the changefeed anew with a start ts inside the log",
+            )
+
+    def _gone(self, what: str) -> LogCollected:
+        return LogCollected(
+            f"{what} is not in the log (any more)",
+            object=self._folder.name,
+            hint="the retention has removed it; create the changefeed anew",
+        )
+
+    def _read_tables(self, length: int) -> None:
+        if length <= self._tables_read:
+            return
+        with (self._folder / names.TABLES).open("rb") as file:
+            file.seek(self._tables_read)
+            data = file.read(length - self._tables_read)
+        taken = self._dictionaries.load(data, self._tables_read)
+        self._dictionaries.keep_xids(())
+        self._tables_read += taken
+        if self._tables_read != length:
+            raise LogCorrupt(
+                "the dictionary is shorter than the manifest says",
+                object=names.TABLES,
+                position=f"{names.TABLES}:{self._tables_read}",
+                hint="restore the file from a copy, or remove the log and pull anew",
+            )

@@ -1,0 +1,429 @@
+"""The one writer of a log: append, then commit.
+
+Killed at any moment, it leaves the log of its last commit (see ``cdc.changelog.recovery``).
+After a failed write or sync it refuses further work: what the disk holds is unknown then, and
+only opening anew finds out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.clock import Clock
+from cdc.base.errors import TidegateError
+from cdc.base.ts import Ts
+from cdc.changelog import files, lock, names, notify, order, snapshots
+from cdc.changelog.errors import DiskBudgetSpent, LogOrderBroken, LogWriteFailed
+from cdc.changelog.format_event import check_format, same_format
+from cdc.changelog.index import Runs
+from cdc.changelog.manifest import ManifestWriter
+from cdc.changelog.order import OrderState
+from cdc.changelog.prepared import PreparedBook
+from cdc.changelog.retention import removable
+from cdc.changelog.segment_file import SegmentFile
+from cdc.changelog.settings import ChangelogSettings
+from cdc.changelog.startup import recover
+from cdc.changelog.state import LogState, SegmentInfo
+from cdc.changelog.tables import Dictionaries, TableEntry
+
+# Data, index and tables of one commit are made durable side by side; shared by all logs.
+_SYNCS = ThreadPoolExecutor(4, "log-sync")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What was appended behind complete transactions; all that :meth:`LogWriter.rollback` needs."""
+
+    info: SegmentInfo | None
+    format: bytes
+    pending: tuple[Runs, ...]
+    closing: tuple[SegmentInfo, ...]
+    book: PreparedBook
+    order: OrderState
+
+
+Data = bytes | bytearray | memoryview | NDArray[np.uint8]
+
+
+class LogWriter:
+    """Writes a log. Not safe for use by several threads at once.
+
+    Invariant: ``state`` is what is durable; everything else may be ahead of it.
+    """
+
+    def __init__(
+        self, folder: Path, settings: ChangelogSettings, clock: Clock, lock_fd: int
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._clock = clock
+        self._lock_fd = lock_fd
+        self._format = b""
+        self._start()
+        self._channel = notify.announce(folder)
+        self._channel.publish(self._state.resolved_ts)
+
+    def _start(self) -> None:
+        """Recover from what is durable, and open the files."""
+        folder = self._folder
+        found = recover(folder)
+        self._state: LogState = found.state
+        self._dictionaries: Dictionaries = found.dictionaries
+        self._book: PreparedBook = found.book
+        self._order = OrderState(found.state.last_ts)
+        self._format = self._format or found.format
+        self._written_format: bytes = found.format
+        self._segment = SegmentFile(folder, found.state.current) if found.state.segment else None
+        self._pending: list[Runs] = []
+        self._closing: list[SegmentInfo] = []
+        self._tables_length = found.state.tables_length
+        self._manifest = ManifestWriter(folder, self._settings.manifest_bytes)
+        # First of all files: without it the others could not be explained after a kill.
+        self._manifest.rewrite(self._state)
+        self._tables_fd = os.open(
+            folder / names.TABLES, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
+        self._broken = ""
+        self.mark()
+
+    @classmethod
+    def open(cls, folder: Path, settings: ChangelogSettings, clock: Clock) -> LogWriter:
+        """Take the log's lock, recover, and be ready to append; makes the folder if need be.
+
+        Raises LogLocked if another process (or another writer of this one) has it, LogCorrupt
+        if committed bytes are not as they were written.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = lock.acquire(folder)
+        try:
+            return cls(folder, settings, clock, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    @property
+    def state(self) -> LogState:
+        """The last durable state."""
+        return self._state
+
+    @property
+    def last_ts(self) -> Ts:
+        """Largest commit ts appended so far, committed or not."""
+        return self._order.last_ts
+
+    def table_id(self, schema: str, name: str, map_body: bytes) -> int:
+        """Id of the table in the dictionary; the same three always have the same id.
+
+        ``map_body`` is opaque. Leave out (or blank) what changes without the table changing,
+        as the upstream's table number does, or the dictionary grows with it.
+        """
+        return self._dictionaries.table_id(TableEntry(schema, name, bytes(map_body)))
+
+    def source_id(self, text: str) -> int:
+        """Id of a GTID source."""
+        return self._dictionaries.source_id(text)
+
+    def xid_id(self, text: str) -> int:
+        """Id of an xid; once its transaction has ended, the same text gets a new id."""
+        return self._dictionaries.xid_id(text)
+
+    def set_format(self, fde: bytes) -> None:
+        """The FORMAT_DESCRIPTION event (complete, with CRC) at the head of new segments.
+
+        If it says something else than the one of the current segment, the next append begins a
+        new segment.
+        """
+        check_format(fde)
+        self._format = bytes(fde)
+
+    def append(self, data: Data, runs: Runs, live_maps: Sequence[bytes] = ()) -> None:
+        """Write whole events and note their runs; durable only after ``commit``.
+
+        ``runs.segment`` is -1 where ``offset`` counts from the start of ``data``, or an older
+        segment for rows that are in the log already. ``live_maps`` are the TABLE_MAP events of
+        a statement that has begun before ``data`` and goes on in it: they are repeated if a
+        new segment begins here. Raises LogOrderBroken, LogWriteFailed.
+        """
+        view = memoryview(np.asarray(data).data if isinstance(data, np.ndarray) else data).cast("B")
+        after = order.advance(self._order, self._state.resolved_ts, runs)
+        here = runs.segment < 0
+        outside = here & ((runs.offset < 0) | (runs.offset + runs.length > len(view)))
+        if outside.any():
+            raise LogOrderBroken("a run lies outside of the appended bytes")
+        with self._writing():
+            segment = self._segment_for(len(view), live_maps)
+            at = segment.append(view)
+        if len(runs):
+            placed = replace(
+                runs,
+                segment=np.where(here, np.int32(segment.info.number), runs.segment),
+                offset=np.where(here, runs.offset + at, runs.offset),
+            )
+            self._pending.append(placed)
+            self._end_xids(self._book.apply(placed))
+        self._order = after
+
+    def mark(self) -> None:
+        """Say that all that was appended so far is complete transactions."""
+        self._mark = _Mark(
+            self._segment.info if self._segment is not None else None,
+            self._written_format,
+            tuple(self._pending),
+            tuple(self._closing),
+            self._book.copy(),
+            self._order,
+        )
+
+    def rollback(self) -> None:
+        """Give up what was appended since the last ``mark`` or ``commit``.
+
+        For a transaction that its server began to write and, crashed, has rolled back. Ids of
+        the dictionaries stay. Raises LogWriteFailed.
+        """
+        mark = self._mark
+        with self._writing():
+            if self._segment is not None:
+                last = self._segment.info.number
+                self._segment.close()
+                self._segment = None
+                kept = mark.info.number if mark.info is not None else self._state.segment
+                for number in range(kept + 1, last + 1):
+                    (self._folder / names.index_name(number)).unlink(missing_ok=True)
+                    (self._folder / names.data_name(number)).unlink(missing_ok=True)
+            if mark.info is not None:
+                self._segment = SegmentFile(self._folder, mark.info)
+                self._segment.cut()
+        self._written_format = mark.format
+        self._pending, self._closing = list(mark.pending), list(mark.closing)
+        self._book, self._order = mark.book.copy(), mark.order
+
+    def prepared(self, xid: int) -> Runs:
+        """DML runs (without commit ts) of a prepared XA transaction; empty if it is not known."""
+        return self._book.rows_of(xid)
+
+    def commit(self, resolved_ts: Ts, position: dict[str, Any]) -> LogState:
+        """Make everything appended durable, and only then move the resolved ts.
+
+        ``position`` is where the upstream goes on behind what was appended. Raises
+        LogOrderBroken if resolved would go back or a transaction is not complete.
+        """
+        state = self._state
+        if resolved_ts < state.resolved_ts:
+            raise LogOrderBroken(f"resolved ts goes back behind {state.resolved_ts}")
+        if self._order.open_ts:
+            raise LogOrderBroken(f"the transaction at {self._order.open_ts} is not complete")
+        with self._writing():
+            syncs = self._write_tables()
+            if self._segment is not None:
+                self._flush_runs(self._segment)
+                syncs += self._segment.syncs()
+            # The manifest counts on all of them, so it is written behind the slowest.
+            _side_by_side(syncs)
+            self._publish(
+                replace(
+                    state,
+                    resolved_ts=resolved_ts,
+                    last_ts=self._order.last_ts,
+                    position=position,
+                    tables_length=self._tables_length,
+                    prepared_from=self._book.oldest_segment(),
+                )
+            )
+        self.mark()
+        return self._state
+
+    def begin(self, ts: Ts, position: dict[str, Any]) -> None:
+        """Say where a new log begins: it will hold every transaction above ``ts``."""
+        if self._state.segment or self._state.resolved_ts or self._segment is not None:
+            raise LogOrderBroken("the log has begun already")
+        self._order = OrderState(ts)
+        with self._writing():
+            self._publish(
+                replace(self._state, first_ts=ts, resolved_ts=ts, last_ts=ts, position=position),
+                base=True,
+            )
+        self.mark()
+
+    def save_snapshot(self, ts: Ts, snapshot: dict[str, Any]) -> None:
+        """Keep a schema snapshot (any JSON) as of ``ts``, durably."""
+        with self._writing():
+            snapshots.save(self._folder, ts, snapshot)
+
+    def collect(self, min_checkpoint_ts: Ts, starts: Collection[Ts] = ()) -> tuple[int, ...]:
+        """Remove segments that no changefeed needs any more; returns their numbers.
+
+        ``starts``: where changefeeds began; the schema snapshots of these stay.
+        """
+        state = self._state
+        gone = removable(
+            state.segments(),
+            min_checkpoint_ts,
+            state.prepared_from,
+            self._clock.now_ms(),
+            self._settings.keep_s,
+        )
+        if not gone:
+            return ()
+        kept = state.closed[len(gone) :]
+        first_ts = max(state.first_ts, state.closed[len(gone) - 1].last_ts)
+        with self._writing():
+            # The manifest forgets first: a reader must never be sent to a removed file.
+            self._state = replace(state, closed=kept, first_ts=first_ts)
+            self._manifest.rewrite(self._state)
+            for number in gone:
+                (self._folder / names.index_name(number)).unlink(missing_ok=True)
+                (self._folder / names.data_name(number)).unlink(missing_ok=True)
+            snapshots.remove_below(self._folder, first_ts, starts)
+            files.sync_folder(self._folder)
+        return gone
+
+    def over_budget(self) -> TidegateError | None:
+        """The error to stop pulling with while the disk budget is spent, else None."""
+        used = self._state.bytes()
+        budget = self._settings.disk_budget_bytes
+        free = shutil.disk_usage(self._folder).free
+        if budget and used > budget:
+            why = f"the log has {used} bytes, its budget is {budget}"
+        elif free < self._settings.free_space_reserve_bytes:
+            why = f"the disk has {free} bytes left"
+            why += f", {self._settings.free_space_reserve_bytes} are reserved"
+        else:
+            return None
+        return DiskBudgetSpent(
+            why,
+            object=self._folder.name,
+            hint="let changefeeds catch up or remove one, shorten keep_s, or give more disk",
+        )
+
+    def discard(self) -> None:
+        """Give up what was appended since the last commit, as if the process had been killed.
+
+        Ids handed out since then are void. It also mends a writer that a failed write has
+        broken. Raises LogCorrupt.
+        """
+        if self._lock_fd < 0:
+            raise LogWriteFailed(self._broken, object=self._folder.name, hint="open the log anew")
+        self._close_files()
+        self._broken = "the log could not be recovered"
+        self._start()
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release files and lock; what was appended since the last commit is given up."""
+        self._broken = "the writer is closed"
+        notify.withdraw(self._folder, self._channel)
+        self._close_files()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _close_files(self) -> None:
+        self._manifest.close()
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+        if self._tables_fd >= 0:
+            os.close(self._tables_fd)
+            self._tables_fd = -1
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._broken:
+            raise LogWriteFailed(self._broken, object=self._folder.name, hint="open the log anew")
+        try:
+            yield
+        except OSError as error:
+            self._broken = f"writing failed: {error.strerror or error}"
+            raise LogWriteFailed(
+                self._broken,
+                object=self._folder.name,
+                hint="look at the disk of the data folder",
+            ) from error
+
+    def _segment_for(self, size: int, live_maps: Sequence[bytes]) -> SegmentFile:
+        segment = self._segment
+        if segment is not None:
+            full = segment.info.data + size > self._settings.segment_bytes
+            if size == 0 or (not full and same_format(self._format, self._written_format)):
+                return segment
+        if not self._format:
+            raise LogOrderBroken("no FORMAT_DESCRIPTION was set before the first append")
+        if segment is not None:
+            self._flush_runs(segment)
+            _side_by_side(segment.syncs())
+            segment.close()
+            self._closing.append(segment.info)
+        number = segment.info.number + 1 if segment is not None else 1
+        self._segment = None
+        head = self._format + b"".join(live_maps)
+        self._segment = SegmentFile.create(self._folder, number, head)
+        self._written_format = self._format
+        return self._segment
+
+    def _flush_runs(self, segment: SegmentFile) -> None:
+        segment.append_runs(Runs.concat(self._pending))
+        segment.summarise(self._order.last_ts, self._clock.now_ms())
+        self._pending = []
+
+    def _write_tables(self) -> list[Callable[[], None]]:
+        if not self._dictionaries.unwritten:
+            return []
+        data = b"".join(self._dictionaries.unwritten)
+        files.write_at(self._tables_fd, memoryview(data), self._tables_length)
+        self._tables_length += len(data)
+        self._dictionaries.unwritten.clear()
+        return [partial(os.fdatasync, self._tables_fd)]
+
+    def _publish(self, state: LogState, *, base: bool = False) -> None:
+        current = self._segment.info if self._segment is not None else state.current
+        base = base or current.number != state.current.number
+        if base:
+            files.sync_folder(self._folder)
+        state = replace(
+            state,
+            commits=state.commits + 1,
+            current=current,
+            closed=(*state.closed, *self._closing),
+        )
+        if base:
+            self._manifest.rewrite(state, self._state)
+        else:
+            self._manifest.append(state, self._state)
+        self._closing = []
+        self._state = state
+        self._channel.publish(state.resolved_ts)
+
+    def _end_xids(self, ended: Sequence[int]) -> None:
+        still = self._book.xids() if ended else []
+        for xid in ended:
+            if xid not in still:
+                self._dictionaries.forget_xid(xid)
+
+
+def _side_by_side(syncs: Sequence[Callable[[], None]]) -> None:
+    """Run all to their end; raises the first error."""
+    if not syncs:
+        return
+    others = [_SYNCS.submit(sync) for sync in syncs[1:]]
+    try:
+        syncs[0]()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()

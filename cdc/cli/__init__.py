@@ -1,0 +1,1 @@
+"""The command line: ``cdc server``, ``cdc cli …``, ``cdc log …``."""

@@ -1,0 +1,240 @@
+"""``cdc cli changefeed …``."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cdc.base.errors import InvalidError
+from cdc.cli import output
+from cdc.cli.client import ServerRefused
+from cdc.cli.options import (
+    SERVER,
+    FeedId,
+    Json,
+    NoConfirm,
+    Server,
+    UpstreamName,
+    client,
+    without_none,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
+
+
+class TsInvalid(InvalidError):
+    """A ts that is no number."""
+
+    code = "TG:ErrTsInvalid"
+
+
+SinkUri = Annotated[str, typer.Option("--sink-uri", help="Where to deliver, e.g. kafka://….")]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with the replica configuration.")
+]
+
+
+class ConfigFileInvalid(InvalidError):
+    """The configuration file cannot be read."""
+
+    code = "TG:ErrConfigFileInvalid"
+
+
+def _read(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as e:
+        reason = getattr(e, "strerror", None) or str(e)
+        raise ConfigFileInvalid(reason, object=str(path), hint="check --config") from None
+    except tomllib.TOMLDecodeError as e:
+        raise ConfigFileInvalid(f"is not TOML: {e}", object=str(path)) from None
+
+
+@app.command()
+def create(
+    sink_uri: SinkUri,
+    upstream: UpstreamName,
+    changefeed_id: FeedId = "",
+    config: Config = None,
+    start_ts: Annotated[int, typer.Option(help="Begin after this ts; 0: now.")] = 0,
+    target_ts: Annotated[int, typer.Option(help="Finish at this ts; 0: never.")] = 0,
+    no_confirm: NoConfirm = False,
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Create a changefeed; everything is checked before it starts."""
+    api = client(server)
+    body = {
+        "changefeed_id": changefeed_id,
+        "upstream": upstream,
+        "sink_uri": sink_uri,
+        "start_ts": start_ts,
+        "target_ts": target_ts,
+        "replica_config": _read(config) or {},
+    }
+    if start_ts and not no_confirm:
+        age_s = (api.post("/tso")["tso"] - start_ts) / (1 << 18) / 1000
+        if age_s > 86400:
+            typer.confirm(f"start-ts is {age_s / 3600:.0f} hours ago. Go on?", abort=True)
+    try:
+        info = api.post("/changefeeds", body)
+    except ServerRefused as refused:
+        if no_confirm or json or not _leave_out(refused):
+            raise
+        chosen = {**(_read(config) or {}), "ignore-ineligible-table": True}
+        body["replica_config"] = chosen
+        info = api.post("/changefeeds", body)
+    if json:
+        output.as_json(info)
+        return
+    for warning in info.pop("warnings"):
+        typer.echo(f"[WARN] {warning}", err=True)
+    typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
+    output.fields(info)
+
+
+def _leave_out(refused: ServerRefused) -> bool:
+    """Whether the user agrees to do without tables that have no key."""
+    if refused.code != "TG:ErrTableIneligible":
+        return False
+    typer.echo(f"[WARN] {refused.message}")
+    try:
+        return typer.confirm("Leave these tables out and go on?")
+    except typer.Abort:
+        # Nobody is there to be asked: then it is what the server says.
+        return False
+
+
+@app.command("list")
+def list_(
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Also those that have finished.")
+    ] = False,
+    state: Annotated[str, typer.Option(help="Only those in this state.")] = "",
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """List changefeeds."""
+    items = client(server).get("/changefeeds", state="all" if every else state)["items"]
+    if json:
+        output.as_json(items)
+        return
+    columns = ("ID", "UPSTREAM", "STATE", "CHECKPOINT", "CHECKPOINT TIME", "ERROR")
+    output.table(
+        columns,
+        (
+            (
+                i["id"],
+                i["upstream"],
+                i["state"],
+                i["checkpoint_tso"],
+                i["checkpoint_time"],
+                (i["error"] or {}).get("code"),
+            )
+            for i in items
+        ),
+    )
+
+
+@app.command()
+def query(
+    changefeed_id: FeedId,
+    simple: Annotated[
+        bool, typer.Option("--simple", "-s", help="Only state, checkpoint and error.")
+    ] = False,
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Show a changefeed."""
+    path = f"/changefeeds/{changefeed_id}" + ("/status" if simple else "")
+    info = client(server).get(path)
+    (output.as_json if json else output.fields)(info)
+
+
+@app.command()
+def pause(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+    """Stop delivery; it can be resumed."""
+    _act(server, changefeed_id, "pause", "paused", json)
+
+
+@app.command()
+def resume(
+    changefeed_id: FeedId,
+    overwrite: Annotated[
+        str, typer.Option("--overwrite-checkpoint-ts", help="Go on from this ts instead, or now.")
+    ] = "",
+    no_confirm: NoConfirm = False,
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Deliver again, from the checkpoint or from the ts that overwrites it."""
+    if not overwrite:
+        _act(server, changefeed_id, "resume", "resumed", json)
+        return
+    if overwrite != "now" and not overwrite.isdecimal():
+        raise TsInvalid(f"{overwrite!r} is neither a ts nor now", hint="cdc cli tso query")
+    if not no_confirm:
+        was = client(server).get(f"/changefeeds/{changefeed_id}/status")["checkpoint_ts"]
+        typer.echo(f"The checkpoint {was} becomes {overwrite}: rows in between are delivered")
+        typer.echo("once more if it goes back, and left out if it goes forward.")
+        typer.confirm("Go on?", abort=True)
+    body = {"overwrite_checkpoint_ts": overwrite if overwrite == "now" else int(overwrite)}
+    _act(server, changefeed_id, "resume", "resumed", json, body)
+
+
+def _act(
+    server: str, feed: str, verb: str, done: str, json: bool, body: dict[str, Any] | None = None
+) -> None:
+    api = client(server)
+    api.post(f"/changefeeds/{feed}/{verb}", body)
+    if json:
+        output.as_json(api.get(f"/changefeeds/{feed}/status"))
+    else:
+        typer.echo(f"changefeed {feed} {done}")
+
+
+@app.command()
+def update(
+    changefeed_id: FeedId,
+    sink_uri: Annotated[str | None, typer.Option("--sink-uri", help="New sink.")] = None,
+    config: Config = None,
+    target_ts: Annotated[int | None, typer.Option(help="New target ts; 0: none.")] = None,
+    no_confirm: NoConfirm = False,
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Change a changefeed that is stopped or failed; shows the difference and asks."""
+    api = client(server)
+    changes = without_none(sink_uri=sink_uri, target_ts=target_ts, replica_config=_read(config))
+    if not changes:
+        typer.echo("nothing to change: give --sink-uri, --target-ts or --config")
+        return
+    if not no_confirm:
+        now = api.get(f"/changefeeds/{changefeed_id}")
+        was = {"sink_uri": now["sink_uri"], "target_ts": now["target_ts"]}
+        was["replica_config"] = now["config"]
+        from cdc.base.secrets import mask_uri
+
+        shown = changes | ({"sink_uri": mask_uri(sink_uri)} if sink_uri else {})
+        output.table(("SETTING", "NOW", "NEW"), ((k, was[k], v) for k, v in shown.items()))
+        typer.confirm("Go on?", abort=True)
+    info = api.put(f"/changefeeds/{changefeed_id}", changes)
+    if json:
+        output.as_json(info)
+    else:
+        typer.echo(f"changefeed {changefeed_id} updated; resume it to go on")
+
+
+@app.command()
+def remove(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+    """Remove a changefeed and its progress; what has been delivered stays."""
+    client(server).delete(f"/changefeeds/{changefeed_id}")
+    if json:
+        output.as_json({})
+    else:
+        typer.echo(f"changefeed {changefeed_id} removed")

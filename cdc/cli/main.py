@@ -1,0 +1,87 @@
+"""The ``cdc`` command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+import cdc
+from cdc.base.errors import TidegateError
+from cdc.cli import changefeed, output, upstream
+from cdc.cli.client import ServerRefused
+from cdc.cli.options import SERVER, Json, Server, client
+from cdc.cli.server import server
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Tidegate: a changefeed framework on Spark for MySQL-family databases.",
+)
+cli = typer.Typer(no_args_is_help=True, help="Operate a running server.")
+capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.")
+tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
+
+app.command("server")(server)
+app.add_typer(cli, name="cli")
+cli.add_typer(changefeed.app, name="changefeed")
+cli.add_typer(upstream.app, name="upstream")
+cli.add_typer(capture, name="capture")
+cli.add_typer(tso, name="tso")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"Tidegate {cdc.__version__}, Python {sys.version.split()[0]}")
+
+
+@capture.command("list")
+def capture_list(server: Server = SERVER, json: Json = False) -> None:
+    """List captures."""
+    items = client(server).get("/captures")["items"]
+    if json:
+        output.as_json(items)
+        return
+    rows = ((i["id"], i["is_owner"], i["address"], i["cluster_id"], i["version"]) for i in items)
+    output.table(("ID", "OWNER", "ADDRESS", "CLUSTER", "VERSION"), rows)
+
+
+@tso.command("query")
+def tso_query(
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Print the present ts."""
+    answer = client(server).post("/tso")
+    if json:
+        output.as_json(answer)
+    else:
+        typer.echo(str(answer["tso"]))
+
+
+def _add_log(words: list[str]) -> None:
+    """``cdc log`` loads the kernels, so the other commands only show its name."""
+    if words[:1] == ["log"]:
+        from cdc.cli import log
+
+        app.add_typer(log.app, name="log")
+    else:
+        app.add_typer(typer.Typer(help="Print and verify binlog files."), name="log")
+
+
+def main() -> None:
+    """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
+    try:
+        _add_log(sys.argv[1:])
+        app()
+    except (TidegateError, ServerRefused) as e:
+        output.error(e)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

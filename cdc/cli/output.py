@@ -1,0 +1,66 @@
+"""Printing: tables for people, JSON for programs, one line for errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cdc.base.errors import TidegateError
+from cdc.cli.client import ServerRefused
+
+_COLOURS = {"normal": "green", "warning": "yellow", "failed": "red", "stopped": "cyan"}
+
+
+def as_json(value: Any) -> None:
+    """Indented JSON on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table on stdout; piped output is as wide as it needs to be, and without colours."""
+    shown = Table(*columns, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        cells = ["" if c is None else str(c) for c in row]
+        shown.add_row(*(_coloured(c) for c in cells))
+    _console().print(shown)
+
+
+def fields(value: Mapping[str, Any]) -> None:
+    """One object as two columns; nested values as JSON."""
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    shown.add_column(style="bold")
+    shown.add_column(overflow="fold")
+    for name, item in value.items():
+        if item is None or item == "" or item == []:
+            continue
+        text = json.dumps(item, ensure_ascii=False) if isinstance(item, dict | list) else str(item)
+        shown.add_row(name, _coloured(text))
+    _console().print(shown)
+
+
+def error(problem: TidegateError | ServerRefused) -> None:
+    """``Error: [TG:ErrX] message; hint: …`` on stderr, in one line."""
+    if isinstance(problem, ServerRefused):
+        text = f"[{problem.code}] {problem.message}"
+        if problem.hint:
+            text += f"; hint: {problem.hint}"
+    else:
+        text = str(problem)
+    sys.stderr.write("Error: " + " ".join(text.split()) + "\n")
+
+
+def _coloured(cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(cell, style=_COLOURS.get(cell, ""))
+
+
+def _console() -> Console:
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=10_000, soft_wrap=True)

@@ -1,0 +1,79 @@
+"""``cdc server``: one capture with its API, until a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.base.clock import SystemClock
+from cdc.server.data_dir import DataDir
+from cdc.server.listener import bind
+from cdc.server.settings import LogLevel, ServerSettings, load
+
+_log = logging.getLogger("server")
+# Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
+_STOP_S = 9.0
+_LOOK_S = 2.0
+
+
+def server(
+    data_dir: Annotated[Path | None, typer.Option(help="Where logs and state lie.")] = None,
+    addr: Annotated[str | None, typer.Option(help="Address of the API, host:port.")] = None,
+    advertise_addr: Annotated[str | None, typer.Option(help="The same, as seen by others.")] = None,
+    spark_master: Annotated[str | None, typer.Option(help="local[*] or spark://host:port.")] = None,
+    cluster_id: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help="How much to log.")] = None,
+    log_file: Annotated[Path | None, typer.Option(help="Log there instead of stderr.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file; flags win over it.")] = None,
+) -> None:
+    """Run a capture until Ctrl-C or SIGTERM."""
+    flags = {
+        "data_dir": data_dir,
+        "addr": addr,
+        "advertise_addr": advertise_addr,
+        "spark_master": spark_master,
+        "cluster_id": cluster_id,
+        "log_level": log_level,
+        "log_file": log_file,
+    }
+    run(load(config, flags))
+
+
+def run(settings: ServerSettings) -> None:
+    """Run a capture; returns after a clean stop."""
+    data_dir = DataDir(settings.data_dir)
+    sock = bind(settings.host, settings.port)
+    # What follows loads pyspark and numba; a wrong flag should not wait for them.
+    from cdc.api.serve import ApiServer
+    from cdc.server.capture import Capture
+    from cdc.server.logging_setup import configure
+    from cdc.server.pulling import RealSource
+
+    configure(settings.log_level, settings.log_file)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    address = f"{settings.host}:{sock.getsockname()[1]}"
+    clock = SystemClock()
+    capture = Capture(settings, data_dir, address, RealSource(settings, clock), clock)
+    api = ApiServer(capture, sock)
+    capture.start()
+    api.start()
+    _log.info("listening on http://%s", address)
+    while not stop.wait(_LOOK_S) and not capture.lost.is_set():
+        pass
+    _log.info("stopping")
+    last_resort = threading.Timer(_STOP_S, os._exit, (1,))
+    last_resort.daemon = True
+    last_resort.start()
+    api.stop()
+    capture.stop()
+    last_resort.cancel()
+    if capture.lost.is_set():
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""The coordination store: contract, implementations, keys, leases, election, messages."""

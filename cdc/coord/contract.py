@@ -1,0 +1,131 @@
+"""What a coordination store must do; etcd's semantics in the small.
+
+Keys are text, values bytes. Every successful transaction gets the next **revision**; a key
+remembers the revision that created it and the one that last changed it. Owner, processor and
+API know only this contract (design, decision 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cdc.base.errors import DefiniteError, FencedError
+
+
+class LeaseExpired(FencedError):
+    """The lease is gone: whoever held it has been taken for dead."""
+
+    code = "TG:ErrLeaseExpired"
+
+
+class WatchCompacted(DefiniteError):
+    """The events asked for are no longer kept: read the prefix again and watch from there."""
+
+    code = "TG:ErrWatchCompacted"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key at one moment; ``lease`` is 0 if the key is bound to none."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Holds if the key was last changed by ``mod_revision``; 0: if the key does not exist."""
+
+    key: str
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Holds if the key exists and was created by ``create_revision`` (the fencing token)."""
+
+    key: str
+    create_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set a key. ``lease`` other than 0: the key goes when that lease ends."""
+
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a key; nothing happens if there is none."""
+
+    key: str
+
+
+Compare = Unchanged | Held
+Op = Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A key changed at ``revision``; ``value`` is None if it was deleted."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class Watch(Protocol):
+    """Events of one prefix in order of revision; used by one thread, closed by any."""
+
+    def next(self, timeout_s: float | None = None) -> list[Event]:
+        """Events since the last call, waiting up to ``timeout_s`` for the first.
+
+        Empty after a timeout, or once closed. Raises :class:`WatchCompacted`.
+        """
+
+    def close(self) -> None:
+        """Wakes and ends a waiting ``next``."""
+
+
+class Store(Protocol):
+    """A small, linearisable, watchable key-value store with leases."""
+
+    def get(self, key: str) -> Entry | None:
+        """The key now."""
+
+    def range(self, prefix: str) -> tuple[int, list[Entry]]:
+        """(revision, entries by key) of all keys that start with ``prefix``, at one moment."""
+
+    def revision(self) -> int:
+        """The revision of the last transaction."""
+
+    def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
+        """Apply all ``ops`` if all ``compares`` hold; otherwise change nothing, return False.
+
+        ``durable=False`` may lose the change with the machine's power, never with the process:
+        for progress, which is derived from the sink's ledger again. Raises
+        :class:`LeaseExpired` if a put names a lease that is gone.
+        """
+
+    def watch(self, prefix: str, from_revision: int) -> Watch:
+        """Events of ``prefix`` from ``from_revision`` (inclusive) on."""
+
+    def grant(self, ttl_s: float) -> int:
+        """A new lease (id > 0) that ends ``ttl_s`` after its last keep-alive."""
+
+    def keepalive(self, lease: int) -> None:
+        """Prolong a lease; raises :class:`LeaseExpired`."""
+
+    def revoke(self, lease: int) -> None:
+        """End a lease now and delete its keys; nothing happens if it has ended."""
+
+    def close(self) -> None:
+        """Release everything; watches end."""

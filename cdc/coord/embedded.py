@@ -1,0 +1,254 @@
+"""The store of a single capture: SQLite (WAL) below, everything in memory above.
+
+Metadata is O(changefeeds), so reads come from memory and only writes touch the file. The file
+has one process at a time (the capture locks its data directory), therefore leases of an earlier
+process are dead when it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from cdc.base.clock import Clock
+from cdc.coord.contract import (
+    Compare,
+    Delete,
+    Entry,
+    Event,
+    Held,
+    LeaseExpired,
+    Op,
+    Put,
+    WatchCompacted,
+)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS kv (
+  key TEXT PRIMARY KEY, value BLOB NOT NULL,
+  create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, lease INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO meta VALUES ('revision', 0), ('lease', 0);
+"""
+_HISTORY = 8192
+
+
+class EmbeddedStore:
+    """:class:`cdc.coord.contract.Store` in one SQLite file of mode 0600 (it holds URIs).
+
+    A durable transaction is fsynced (``synchronous=FULL``); a progress transaction is written to
+    the WAL without fsync, so it survives ``kill -9`` and goes to disk with the next durable one.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.chmod(0o600)
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._closed = False
+        self._full: bool | None = None
+        # SQLite makes -wal and -shm with the mode of the main file.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.executescript(_SCHEMA)
+        meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
+        self._revision: int = meta["revision"]
+        self._last_lease: int = meta["lease"]
+        self._entries = {
+            row[0]: Entry(*row)
+            for row in self._db.execute(
+                "SELECT key, value, create_revision, mod_revision, lease FROM kv"
+            )
+        }
+        self._leases: dict[int, tuple[float, float]] = {}
+        self._history: deque[Event] = deque(maxlen=_HISTORY)
+        # Events at or below this revision are not in the history.
+        self._forgotten = self._revision
+        dead = [Delete(e.key) for e in self._entries.values() if e.lease]
+        if dead:
+            with self._changed:
+                self._apply(dead, durable=True)
+
+    def get(self, key: str) -> Entry | None:
+        with self._changed:
+            self._expire()
+            return self._entries.get(key)
+
+    def range(self, prefix: str) -> tuple[int, list[Entry]]:
+        with self._changed:
+            self._expire()
+            found = [e for k, e in self._entries.items() if k.startswith(prefix)]
+            return self._revision, sorted(found, key=lambda e: e.key)
+
+    def revision(self) -> int:
+        with self._changed:
+            self._expire()
+            return self._revision
+
+    def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
+        with self._changed:
+            self._expire()
+            if not all(self._holds(c) for c in compares):
+                return False
+            for op in ops:
+                if isinstance(op, Put) and op.lease and op.lease not in self._leases:
+                    raise LeaseExpired("the lease has ended", object=f"lease {op.lease}")
+            self._apply(ops, durable=durable)
+            return True
+
+    def watch(self, prefix: str, from_revision: int) -> EmbeddedWatch:
+        return EmbeddedWatch(self, prefix, from_revision)
+
+    def grant(self, ttl_s: float) -> int:
+        with self._changed:
+            self._last_lease += 1
+            self._db.execute("UPDATE meta SET value = ? WHERE name = 'lease'", (self._last_lease,))
+            self._leases[self._last_lease] = (ttl_s, self._clock.monotonic() + ttl_s)
+            self._changed.notify_all()
+            return self._last_lease
+
+    def keepalive(self, lease: int) -> None:
+        with self._changed:
+            self._expire()
+            if lease not in self._leases:
+                raise LeaseExpired("the lease has ended", object=f"lease {lease}")
+            ttl_s = self._leases[lease][0]
+            self._leases[lease] = (ttl_s, self._clock.monotonic() + ttl_s)
+
+    def revoke(self, lease: int) -> None:
+        with self._changed:
+            if self._leases.pop(lease, None) is not None:
+                self._drop_keys_of({lease})
+
+    def close(self) -> None:
+        with self._changed:
+            if not self._closed:
+                self._closed = True
+                self._db.close()
+                self._changed.notify_all()
+
+    # Everything below is called with the condition held.
+
+    def _holds(self, compare: Compare) -> bool:
+        entry = self._entries.get(compare.key)
+        if isinstance(compare, Held):
+            return entry is not None and entry.create_revision == compare.create_revision
+        return (entry.mod_revision if entry else 0) == compare.mod_revision
+
+    def _apply(self, ops: Sequence[Op], *, durable: bool) -> None:
+        revision = self._revision + 1
+        changed: dict[str, Entry | None] = {}
+        for op in ops:
+            before = changed.get(op.key, self._entries.get(op.key))
+            if isinstance(op, Put):
+                created = before.create_revision if before else revision
+                changed[op.key] = Entry(op.key, op.value, created, revision, op.lease)
+            elif before is not None:
+                changed[op.key] = None
+        if not changed:
+            return
+        self._write(revision, changed, durable)
+        self._revision = revision
+        for key, entry in changed.items():
+            if entry is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = entry
+            if len(self._history) == _HISTORY:
+                self._forgotten = self._history[0].revision
+            self._history.append(Event(key, entry.value if entry else None, revision))
+        self._changed.notify_all()
+
+    def _write(self, revision: int, changed: dict[str, Entry | None], durable: bool) -> None:
+        if self._full is not durable:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._full = durable
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for key, e in changed.items():
+                if e is None:
+                    self._db.execute("DELETE FROM kv WHERE key = ?", (key,))
+                else:
+                    self._db.execute(
+                        "INSERT OR REPLACE INTO kv VALUES (?, ?, ?, ?, ?)",
+                        (key, e.value, e.create_revision, e.mod_revision, e.lease),
+                    )
+            self._db.execute("UPDATE meta SET value = ? WHERE name = 'revision'", (revision,))
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _expire(self) -> None:
+        now = self._clock.monotonic()
+        gone = {lease for lease, (_, end) in self._leases.items() if end <= now}
+        if gone:
+            for lease in gone:
+                del self._leases[lease]
+            self._drop_keys_of(gone)
+
+    def _drop_keys_of(self, leases: set[int]) -> None:
+        self._apply(
+            [Delete(k) for k, e in self._entries.items() if e.lease in leases], durable=True
+        )
+
+    def _until_expiry(self) -> float | None:
+        if not self._leases:
+            return None
+        end = min(end for _, end in self._leases.values())
+        return max(0.0, end - self._clock.monotonic())
+
+    def _events(self, prefix: str, from_revision: int) -> list[Event]:
+        if from_revision <= self._forgotten and self._forgotten > 0:
+            raise WatchCompacted(
+                f"events from revision {from_revision} on are no longer kept", object=prefix
+            )
+        found: list[Event] = []
+        for event in reversed(self._history):
+            if event.revision < from_revision:
+                break
+            if event.key.startswith(prefix):
+                found.append(event)
+        found.reverse()
+        return found
+
+
+class EmbeddedWatch:
+    """A cursor over the store's recent events; sleeps on the store's condition."""
+
+    def __init__(self, store: EmbeddedStore, prefix: str, from_revision: int) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._from = from_revision
+        self._closed = False
+
+    def next(self, timeout_s: float | None = None) -> list[Event]:
+        store = self._store
+        deadline = None if timeout_s is None else store._clock.monotonic() + timeout_s
+        with store._changed:
+            while not (self._closed or store._closed):
+                store._expire()
+                found = store._events(self._prefix, self._from)
+                self._from = max(self._from, store._revision + 1)
+                if found:
+                    return found
+                waits = [store._until_expiry()]
+                if deadline is not None:
+                    left = deadline - store._clock.monotonic()
+                    if left <= 0:
+                        return []
+                    waits.append(left)
+                store._changed.wait(min((w for w in waits if w is not None), default=None))
+        return []
+
+    def close(self) -> None:
+        with self._store._changed:
+            self._closed = True
+            self._store._changed.notify_all()

@@ -1,0 +1,97 @@
+"""Where each message lies in the store; the layout of TiCDC under our own root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROOT = "/tidegate/cdc"
+NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys of one cluster. A name ending in ``_prefix`` is a prefix to range over or watch."""
+
+    cluster: str = "default"
+
+    @property
+    def meta_prefix(self) -> str:
+        return f"{ROOT}/{self.cluster}/__cdc_meta__/"
+
+    @property
+    def prefix(self) -> str:
+        """All that owner, processor and API exchange."""
+        return f"{ROOT}/{self.cluster}/{NAMESPACE}/"
+
+    @property
+    def owner(self) -> str:
+        """The owner's capture id, under its lease; its create revision is the fencing token."""
+        return self.meta_prefix + "owner"
+
+    @property
+    def capture_prefix(self) -> str:
+        return self.meta_prefix + "capture/"
+
+    def capture(self, capture_id: str) -> str:
+        """``CaptureInfo``, under the capture's lease."""
+        return self.capture_prefix + capture_id
+
+    @property
+    def feed_info_prefix(self) -> str:
+        return self.prefix + "changefeed/info/"
+
+    def feed_info(self, feed: str) -> str:
+        """``FeedInfo``."""
+        return self.feed_info_prefix + feed
+
+    @property
+    def feed_status_prefix(self) -> str:
+        return self.prefix + "changefeed/status/"
+
+    def feed_status(self, feed: str) -> str:
+        """``FeedStatus``."""
+        return self.feed_status_prefix + feed
+
+    @property
+    def upstream_info_prefix(self) -> str:
+        return self.prefix + "upstream/info/"
+
+    def upstream_info(self, name: str) -> str:
+        """``UpstreamInfo``."""
+        return self.upstream_info_prefix + name
+
+    @property
+    def upstream_status_prefix(self) -> str:
+        return self.prefix + "upstream/status/"
+
+    def upstream_status(self, name: str) -> str:
+        """``UpstreamStatus``."""
+        return self.upstream_status_prefix + name
+
+    def puller(self, name: str) -> str:
+        """The capture that pulls an upstream, under its lease."""
+        return self.prefix + f"upstream/puller/{name}"
+
+    def assignments_prefix(self, capture_id: str) -> str:
+        return self.prefix + f"task/assignment/{capture_id}/"
+
+    def assignment(self, capture_id: str, feed: str) -> str:
+        """``Assignment``: owner to processor."""
+        return self.assignments_prefix(capture_id) + feed
+
+    @property
+    def report_prefix(self) -> str:
+        return self.prefix + "task/report/"
+
+    def report(self, capture_id: str, feed: str) -> str:
+        """``Report``: processor to owner."""
+        return f"{self.report_prefix}{capture_id}/{feed}"
+
+    def slots(self, feed: str) -> str:
+        """The transactional ids that a changefeed has ever used."""
+        return self.prefix + f"task/slots/{feed}"
+
+
+def last(key: str) -> str:
+    """The last part of a key: the name of what it is about."""
+    return key.rpartition("/")[2]

@@ -1,0 +1,152 @@
+"""What owner, processor and API say to each other through the coordination store.
+
+Every message is a typed value with a JSON form; the store keeps the JSON. Keys are in
+``cdc.coord.keys``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Message(BaseModel):
+    """Base: immutable, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FeedState(StrEnum):
+    """States of a changefeed (design §4.3); transitions are in ``owner.state``."""
+
+    NORMAL = "normal"
+    PENDING = "pending"
+    WARNING = "warning"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    FINISHED = "finished"
+    REMOVED = "removed"
+
+
+class ErrorInfo(Message):
+    """An error as shown to people; ``kind`` is one of the five of ``cdc.base.errors``."""
+
+    code: str
+    kind: str
+    message: str
+    object: str = ""
+    position: str = ""
+    hint: str = ""
+    time_ms: int = 0
+
+
+class CaptureInfo(Message):
+    """A running ``cdc server``, registered under its lease."""
+
+    id: str
+    address: str
+    version: str = ""
+    cluster_id: str = "default"
+    pid: int = 0
+    start_time_ms: int = 0
+
+
+class UpstreamInfo(Message):
+    """A registered upstream. ``uri`` holds the password: mask it before showing."""
+
+    name: str
+    uri: str
+    kind: str = "single"
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    server_kind: str = ""
+    server_version: str = ""
+    server_uuid: str = ""
+    server_id: int = 0
+    start: dict[str, Any] = Field(default_factory=dict)
+    create_time_ms: int = 0
+
+
+class UpstreamStatus(Message):
+    """What the puller of an upstream last said."""
+
+    state: str = "starting"
+    resolved_ts: int = 0
+    position: dict[str, Any] = Field(default_factory=dict)
+    log_bytes: int = 0
+    error: ErrorInfo | None = None
+
+
+class FeedInfo(Message):
+    """A changefeed as its user configured it. ``sink_uri`` may hold a password.
+
+    ``epoch`` grows whenever delivery starts anew (create, resume, capture start); the ledger
+    carries it, and a writer of an older epoch is fenced.
+    """
+
+    id: str
+    upstream: str
+    sink_uri: str
+    config: dict[str, Any] = Field(default_factory=dict)
+    start_ts: int
+    target_ts: int = 0
+    create_time_ms: int = 0
+    creator_version: str = ""
+    state: FeedState = FeedState.NORMAL
+    error: ErrorInfo | None = None
+    epoch: int = 1
+
+
+class TableStop(Message):
+    """A table that has stopped at a ts for good, until the operator acts."""
+
+    table: str
+    ts: int
+    error: ErrorInfo
+
+
+class FeedStatus(Message):
+    """Progress of a changefeed, written by the owner."""
+
+    checkpoint_ts: int
+    resolved_ts: int = 0
+    barrier_ts: int = 0
+    stopped_tables: list[TableStop] = Field(default_factory=list)
+
+
+class Assignment(Message):
+    """Owner to processor: what a capture must run of a changefeed.
+
+    ``barrier_ts``: no row above it may be delivered. ``table_barriers``: the same for single
+    tables (``schema.table``), where lower. ``tables`` maps each replicated table to the ts after
+    which it must be delivered.
+    """
+
+    feed: str
+    epoch: int
+    run: bool
+    checkpoint_ts: int
+    barrier_ts: int
+    table_barriers: dict[str, int] = Field(default_factory=dict)
+
+
+class Report(Message):
+    """Processor to owner: how far a changefeed has been delivered.
+
+    ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
+    held back. ``table_checkpoints`` names only tables that stand lower than that.
+    """
+
+    feed: str
+    epoch: int
+    checkpoint_ts: int
+    resolved_ts: int = 0
+    table_checkpoints: dict[str, int] = Field(default_factory=dict)
+    stopped_tables: list[TableStop] = Field(default_factory=list)
+    error: ErrorInfo | None = None
+    rows: int = 0
+    bytes: int = 0
+    running: bool = False

@@ -1,0 +1,1 @@
+"""Tables as values; DDL as functions on them."""

@@ -1,0 +1,298 @@
+"""``apply(catalog, statement, session) -> catalog``: DDL as a function.
+
+The statement is one that a server has executed: it is not judged, only followed. What changes
+neither columns nor keys gives the same catalog; what is not understood raises
+``DDLNotUnderstood``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc.schema.alter import Plan, read_actions
+from cdc.schema.altered import alter
+from cdc.schema.catalog import Catalog, Database
+from cdc.schema.charsets import charset_default, default_collation
+from cdc.schema.create import read_table
+from cdc.schema.ddl import touched
+from cdc.schema.draft import Options
+from cdc.schema.elements import key_options, read_key
+from cdc.schema.options import read_charset_or_collation
+from cdc.schema.resolve import charset_pair
+from cdc.schema.session import Session
+from cdc.schema.table import Table
+from cdc.schema.tokens import Cursor, DDLNotUnderstood, tokenize
+
+_Name = tuple[str, str]
+
+
+def apply(catalog: Catalog, statement: str, session: Session) -> Catalog:
+    """The catalog behind the statement. Raises ``DDLNotUnderstood`` with the text."""
+    text, items = tokenize(statement, session)
+    while items and items[-1].is_punct(";"):
+        items.pop()
+    try:
+        return _apply(catalog, Cursor(text, items), statement, session)
+    except DDLNotUnderstood as e:
+        raise DDLNotUnderstood(
+            f"{e.message}; statement: {statement[:500]}", object=e.object, hint=e.hint
+        ) from e
+
+
+def _apply(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
+    if c.word("CREATE"):
+        return _create(catalog, c, statement, session)
+    if c.word("ALTER"):
+        return _alter(catalog, c, statement, session)
+    if c.word("DROP"):
+        return _drop(catalog, c, statement, session)
+    if c.word("RENAME"):
+        if c.word("TABLE") or c.word("TABLES"):
+            return _rename(catalog, c, session)
+        return _known(catalog, statement, session)
+    return _known(catalog, statement, session)
+
+
+def _known(catalog: Catalog, statement: str, session: Session) -> Catalog:
+    """The same catalog, if the statement is known to change no column and no key."""
+    seen = touched(statement, session)
+    if seen.kind.startswith(("create", "alter", "drop", "rename")) and (
+        seen.tables or seen.schemas
+    ):
+        raise DDLNotUnderstood("the statement is not understood")
+    return catalog
+
+
+def _create(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
+    replacing = c.word("OR", "REPLACE")
+    if c.word("DATABASE") or c.word("SCHEMA"):
+        return _create_database(catalog, c, session, replacing=replacing)
+    if c.word("TEMPORARY"):
+        return _known(catalog, statement, session)
+    if c.word("TABLE"):
+        return _create_table(catalog, c, session, replacing=replacing)
+    if _is_index(c):
+        return _create_index(catalog, c, session, replacing=replacing)
+    return _known(catalog, statement, session)
+
+
+def _is_index(c: Cursor) -> bool:
+    for ahead in range(4):
+        item = c.peek(ahead)
+        if item is None:
+            return False
+        if item.is_word("INDEX"):
+            return True
+        if not item.is_word("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
+            return False
+    return False
+
+
+def _name(c: Cursor, session: Session) -> _Name:
+    name = c.name()
+    if c.punct("."):
+        return name, c.name()
+    return session.default_schema, name
+
+
+def _wait(c: Cursor) -> None:
+    # MariaDB: [WAIT n | NOWAIT]
+    if c.word("WAIT"):
+        c.next()
+    else:
+        c.word("NOWAIT")
+
+
+def _defaults(catalog: Catalog, schema: str, session: Session) -> tuple[str, str]:
+    database = catalog.database(schema)
+    if database is None:
+        raise DDLNotUnderstood(f"there is no database {schema!r}")
+    return database.charset, database.collation
+
+
+def _table(catalog: Catalog, name: _Name) -> Table:
+    table = catalog.table(*name)
+    if table is None:
+        raise DDLNotUnderstood(
+            f"there is no table {name[0]}.{name[1]}",
+            object=f"{name[0]}.{name[1]}",
+            hint="a schema change was missed; take a new snapshot",
+        )
+    return table
+
+
+def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
+    conditional = c.word("IF", "NOT", "EXISTS")
+    name = _name(c, session)
+    if conditional and catalog.table(*name) is not None:
+        return catalog
+    like = c.word("LIKE")
+    if not like and c.punct("("):
+        if not c.word("LIKE"):
+            defaults = _defaults(catalog, name[0], session)
+            return catalog.with_table(read_table(c, *name, defaults, session))
+        like = True
+    if not like:
+        raise c.error("a CREATE TABLE without a column list is not understood")
+    source = _table(catalog, _name(c, session))
+    indexes = tuple(replace(index, generated=False) for index in source.indexes)
+    made = replace(source, schema=name[0], name=name[1], indexes=indexes)
+    return catalog.with_table(made)
+
+
+def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
+    if not c.word("ONLINE"):
+        c.word("OFFLINE")
+    kind = ""
+    while not c.word("INDEX"):
+        kind = c.next().text.upper()
+    conditional = c.word("IF", "NOT", "EXISTS")
+    index_name = c.name()
+    while not c.word("ON"):
+        c.next()
+    name = _name(c, session)
+    table = _table(catalog, name)
+    _wait(c)
+    key = read_key(c, session)
+    key.kind, key.name = kind or "KEY", index_name
+    key_options(c, key, session)
+    plan = Plan(keys=[key])
+    key.conditional = conditional
+    if replacing:
+        plan.drop_keys.add(index_name.lower())
+    while c.word("ALGORITHM") or c.word("LOCK"):
+        c.punct("=")
+        c.next()
+    _wait(c)
+    if c.peek() is not None:
+        raise c.error("the end of CREATE INDEX is not understood")
+    return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
+
+
+def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
+    if c.word("DATABASE") or c.word("SCHEMA"):
+        return _alter_database(catalog, c, session)
+    while c.word("ONLINE") or c.word("OFFLINE") or c.word("IGNORE"):
+        continue
+    if not c.word("TABLE"):
+        return _known(catalog, statement, session)
+    conditional = c.word("IF", "EXISTS")
+    name = _name(c, session)
+    _wait(c)
+    table = catalog.table(*name)
+    if table is None and conditional:
+        return catalog
+    if table is None:
+        table = _table(catalog, name)
+    plan = read_actions(c, session)
+    current = catalog.database(session.default_schema)
+    defaults = None if current is None else (current.charset, current.collation)
+    changed = alter(table, plan, _defaults(catalog, name[0], session), session, defaults)
+    if plan.partition_from is not None:
+        catalog = catalog.without_table(*plan.partition_from)
+    if plan.partition_to is not None:
+        schema, other = plan.partition_to
+        made = replace(changed, schema=schema, name=other, partitioning="")
+        catalog = catalog.with_table(made)
+    if plan.rename_to is not None:
+        catalog = catalog.without_table(*name)
+        changed = replace(changed, schema=plan.rename_to[0], name=plan.rename_to[1])
+    return catalog.with_table(changed)
+
+
+def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
+    if c.word("DATABASE") or c.word("SCHEMA"):
+        c.word("IF", "EXISTS")
+        return catalog.without_database(c.name())
+    if c.word("TEMPORARY"):
+        return catalog
+    if c.word("TABLE") or c.word("TABLES"):
+        c.word("IF", "EXISTS")
+        while True:
+            catalog = catalog.without_table(*_name(c, session))
+            if not c.punct(","):
+                return catalog
+    at = c.at
+    if not c.word("ONLINE"):
+        c.word("OFFLINE")
+    if c.word("INDEX"):
+        c.word("IF", "EXISTS")
+        index_name = c.name()
+        if not c.word("ON"):
+            raise c.error("ON was expected")
+        name = _name(c, session)
+        table = _table(catalog, name)
+        plan = Plan(drop_keys={index_name.lower()})
+        return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
+    c.at = at
+    return _known(catalog, statement, session)
+
+
+def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
+    c.word("IF", "EXISTS")
+    while True:
+        old = _name(c, session)
+        _wait(c)
+        if not c.word("TO"):
+            raise c.error("TO was expected")
+        new = _name(c, session)
+        table = catalog.table(*old)
+        # The server has renamed it, so what is no table of ours is a view or a sequence.
+        if table is not None:
+            catalog = catalog.without_table(*old)
+            catalog = catalog.with_table(replace(table, schema=new[0], name=new[1]))
+        if not c.punct(","):
+            return catalog
+
+
+def _database_options(
+    c: Cursor, present: tuple[str, str], server: tuple[str, str], session: Session
+) -> tuple[str, str]:
+    options = Options()
+    while c.peek() is not None:
+        if read_charset_or_collation(c, options):
+            continue
+        c.word("DEFAULT")
+        if c.word("COMMENT") or c.word("ENCRYPTION") or c.word("READ", "ONLY"):
+            c.punct("=")
+            c.next()
+            continue
+        if c.word("UPGRADE", "DATA", "DIRECTORY", "NAME"):
+            continue
+        raise c.error("the option of the database is not understood")
+    if options.default_charset:
+        present = charset_default(*server, session)
+    return charset_pair(options.charset, options.collation, present, session)
+
+
+def _server(session: Session) -> tuple[str, str]:
+    collation = session.collation_server
+    if collation is None:
+        return "utf8mb4", default_collation("utf8mb4", session)
+    return charset_pair(None, collation, ("utf8mb4", collation), session)
+
+
+def _create_database(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
+    conditional = c.word("IF", "NOT", "EXISTS")
+    name = c.name()
+    if conditional and catalog.database(name) is not None:
+        return catalog
+    server = _server(session)
+    charset, collation = _database_options(c, server, server, session)
+    if session.lower_case_table_names == 1:
+        name = name.lower()
+    return catalog.with_database(Database(name, charset, collation))
+
+
+def _alter_database(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
+    item = c.peek()
+    name = session.default_schema
+    words = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
+    if item is not None and not item.is_word(*words):
+        name = c.name()
+    database = catalog.database(name)
+    if database is None:
+        raise DDLNotUnderstood(f"there is no database {name!r}")
+    present = (database.charset, database.collation)
+    charset, collation = _database_options(c, present, _server(session), session)
+    return catalog.with_database(replace(database, charset=charset, collation=collation))

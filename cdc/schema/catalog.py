@@ -1,0 +1,149 @@
+"""A schema as a persistent map: databases, their defaults and their tables.
+
+Each change gives a new version that shares all but a path of three small nodes with the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from zlib import crc32
+
+from cdc.schema.table import Table
+
+_FANOUT = 64
+_Bucket = dict[str, "Table | Unread"]
+_Row = tuple[_Bucket, ...]
+_EMPTY_ROW: _Row = ({},) * _FANOUT
+
+
+@dataclass(slots=True)
+class Unread:
+    """A table of a snapshot whose text is read when it is asked for, and then kept."""
+
+    read: Callable[[], Table]
+    table: Table | None = None
+
+    def get(self) -> Table:
+        """The table; raises ``DDLNotUnderstood`` each time if its text cannot be read."""
+        if self.table is None:
+            self.table = self.read()
+            del self.read
+        return self.table
+
+
+def _place(name: str) -> tuple[int, int]:
+    number = crc32(name.encode("utf-8", "surrogateescape"))
+    return number % _FANOUT, number // _FANOUT % _FANOUT
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of one database by name: two levels of 64 nodes over small dictionaries."""
+
+    rows: tuple[_Row, ...] = (_EMPTY_ROW,) * _FANOUT
+    count: int = 0
+
+    def get(self, name: str) -> Table | Unread | None:
+        """What is kept under the name."""
+        i, j = _place(name)
+        return self.rows[i][j].get(name)
+
+    def put(self, name: str, table: Table | Unread) -> Tables:
+        """A version with this table."""
+        i, j = _place(name)
+        bucket = self.rows[i][j]
+        grown = self.count + (name not in bucket)
+        return Tables(self._changed(i, j, {**bucket, name: table}), grown)
+
+    def drop(self, name: str) -> Tables:
+        """A version without it."""
+        i, j = _place(name)
+        bucket = {k: v for k, v in self.rows[i][j].items() if k != name}
+        return Tables(self._changed(i, j, bucket), self.count - (name in self.rows[i][j]))
+
+    def _changed(self, i: int, j: int, bucket: _Bucket) -> tuple[_Row, ...]:
+        row = self.rows[i]
+        row = (*row[:j], bucket, *row[j + 1 :])
+        return (*self.rows[:i], row, *self.rows[i + 1 :])
+
+    def __iter__(self) -> Iterator[str]:
+        for row in self.rows:
+            if row is not _EMPTY_ROW:
+                for bucket in row:
+                    yield from bucket
+
+    def of(self, pairs: Iterator[tuple[str, Table | Unread]]) -> Tables:
+        """A version with all of these, made in one go."""
+        rows = [[dict(bucket) for bucket in row] for row in self.rows]
+        for name, table in pairs:
+            i, j = _place(name)
+            rows[i][j][name] = table
+        count = sum(len(bucket) for row in rows for bucket in row)
+        return Tables(tuple(tuple(row) for row in rows), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database: its default character set and collation, and its tables."""
+
+    name: str
+    charset: str
+    collation: str
+    tables: Tables = field(default_factory=Tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All databases at one moment. Names are compared as ``lower_case_table_names`` says."""
+
+    databases: dict[str, Database] = field(default_factory=dict)
+    lower_case_table_names: int = 0
+
+    def key(self, name: str) -> str:
+        """The form in which a name is looked up."""
+        return name.lower() if self.lower_case_table_names else name
+
+    def database(self, name: str) -> Database | None:
+        """A database by name."""
+        return self.databases.get(self.key(name))
+
+    def table(self, schema: str, name: str) -> Table | None:
+        """A table, or None; raises ``DDLNotUnderstood`` if the snapshot's text cannot be read."""
+        database = self.database(schema)
+        found = None if database is None else database.tables.get(self.key(name))
+        return found.get() if isinstance(found, Unread) else found
+
+    def with_database(self, database: Database) -> Catalog:
+        """A version with this database, new or changed."""
+        changed = {**self.databases, self.key(database.name): database}
+        return Catalog(changed, self.lower_case_table_names)
+
+    def without_database(self, name: str) -> Catalog:
+        """A version without it."""
+        key = self.key(name)
+        kept = {k: v for k, v in self.databases.items() if k != key}
+        return Catalog(kept, self.lower_case_table_names)
+
+    def with_table(self, table: Table) -> Catalog:
+        """A version with this table, new or changed; its database must be there."""
+        if self.lower_case_table_names == 1:
+            table = replace(table, schema=table.schema.lower(), name=table.name.lower())
+        database = self.databases[self.key(table.schema)]
+        tables = database.tables.put(self.key(table.name), table)
+        return self.with_database(replace(database, tables=tables))
+
+    def without_table(self, schema: str, name: str) -> Catalog:
+        """A version without it; the same one if there is none."""
+        database = self.database(schema)
+        if database is None or database.tables.get(self.key(name)) is None:
+            return self
+        return self.with_database(replace(database, tables=database.tables.drop(self.key(name))))
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for database in self.databases.values():
+            for name in database.tables:
+                yield database.name, name
+
+    def __len__(self) -> int:
+        return sum(database.tables.count for database in self.databases.values())

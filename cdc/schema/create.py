@@ -1,0 +1,96 @@
+"""CREATE TABLE with a column list → a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cdc.schema.charsets import charset_default
+from cdc.schema.draft import Body, KeyDraft, Options
+from cdc.schema.elements import read_body
+from cdc.schema.indexes import finish, inline_keys
+from cdc.schema.options import read_option, read_partitioning
+from cdc.schema.resolve import charset_pair, promote_first_timestamp, resolve
+from cdc.schema.session import Session
+from cdc.schema.table import Column, Table
+from cdc.schema.tokens import Cursor
+
+
+def read_table(
+    c: Cursor, schema: str, name: str, database: tuple[str, str], session: Session
+) -> Table:
+    """Reads from behind the opening parenthesis; ``database`` is (charset, collation)."""
+    body = read_body(c, session)
+    options, partitioning = read_tail(c)
+    if not body.columns:
+        raise c.error("the table has no columns")
+    return make_table(schema, name, body, options, partitioning, database, session)
+
+
+def read_tail(c: Cursor) -> tuple[Options, str]:
+    """Options and partitioning behind the column list; nothing may follow them."""
+    options = Options()
+    while read_option(c, options):
+        c.punct(",")
+    partitioning = read_partitioning(c) or ""
+    while read_option(c, options):
+        c.punct(",")
+    if c.peek() is not None:
+        raise c.error("what follows the column list is not understood")
+    return options, partitioning
+
+
+def make_table(
+    schema: str,
+    name: str,
+    body: Body,
+    options: Options,
+    partitioning: str,
+    database: tuple[str, str],
+    session: Session,
+) -> Table:
+    """The table that the server makes of what was written."""
+    if options.default_charset:
+        database = charset_default(*database, session)
+    charset, collation = charset_pair(options.charset, options.collation, database, session)
+    promote_first_timestamp(body.columns, session)
+    columns = [resolve(draft, (charset, collation), session) for draft in body.columns]
+    keys = []
+    for draft in body.columns:
+        keys += inline_keys(draft, session)
+    keys += body.keys
+    done = tuple(not_null(column, never_null(keys, body.periods)) for column in columns)
+    engine = options.engine or "innodb"
+    indexes = finish(keys, by_name(done), body.periods, session, engine)
+    return Table(
+        schema,
+        name,
+        done,
+        indexes,
+        charset,
+        collation,
+        comment=options.comment or "",
+        engine=engine,
+        versioned=bool(options.versioned),
+        partitioning=partitioning,
+        periods=tuple(body.periods.items()),
+        options=tuple(sorted(options.others.items())),
+    )
+
+
+def never_null(keys: Sequence[KeyDraft], periods: Mapping[str, tuple[str, str]]) -> set[str]:
+    """Lower-case names of columns that a primary key or a period makes NOT NULL."""
+    names = {p.name.lower() for k in keys if k.kind == "PRIMARY" for p in k.parts}
+    return names | {name.lower() for period in periods.values() for name in period}
+
+
+def not_null(column: Column, names: set[str]) -> Column:
+    """The column, NOT NULL if it is one of these."""
+    if column.nullable and column.name.lower() in names:
+        return replace(column, nullable=False)
+    return column
+
+
+def by_name(columns: tuple[Column, ...]) -> dict[str, Column]:
+    """Columns by lower-case name."""
+    return {column.name.lower(): column for column in columns}

@@ -1,0 +1,247 @@
+"""What a statement of a QUERY event touches.
+
+Every statement is recognised: it touches named tables, or whole schemas, or it is known to change
+no columns and no rows; anything else raises ``DDLNotUnderstood``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.schema.session import Session
+from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """``kind`` is the statement's own words (``alter table``); tables are ``(schema, name)``."""
+
+    kind: str
+    tables: tuple[tuple[str, str], ...] = ()
+    schemas: tuple[str, ...] = ()
+
+
+# Statements that change neither columns nor rows of a base table, by their first words.
+_HARMLESS_HEADS = frozenset(
+    [
+        "ANALYZE",
+        "CHECK",
+        "CHECKSUM",
+        "OPTIMIZE",
+        "REPAIR",
+        "GRANT",
+        "REVOKE",
+        "FLUSH",
+        "SET",
+        "RESET",
+        "BINLOG",
+        "PURGE",
+        "INSTALL",
+        "UNINSTALL",
+        "CACHE",
+        "LOCK",
+        "UNLOCK",
+        "KILL",
+        "SHOW",
+        "USE",
+        "SAVEPOINT",
+        "RELEASE",
+        "ROLLBACK",
+        "BEGIN",
+        "COMMIT",
+        "START",
+        "CALL",
+        "DO",
+        "XA",
+        "CHANGE",
+        "STOP",
+        "HELP",
+        "DESCRIBE",
+        "DESC",
+        "EXPLAIN",
+        "SIGNAL",
+        "SHUTDOWN",
+    ]
+)
+_OBJECTS = frozenset(
+    [
+        "VIEW",
+        "TRIGGER",
+        "PROCEDURE",
+        "FUNCTION",
+        "EVENT",
+        "USER",
+        "ROLE",
+        "SERVER",
+        "TABLESPACE",
+        "LOGFILE",
+        "UNDO",
+        "RESOURCE",
+        "SPATIAL_REFERENCE",
+        "SEQUENCE",
+        "PACKAGE",
+        "INSTANCE",
+        "CATALOG",
+    ]
+)
+
+
+def touched(sql: str, session: Session) -> Touched:
+    """Tables and schemas that the statement changes; see the module's docstring."""
+    text, items = tokenize(sql, session)
+    if not items:
+        return Touched("empty")
+    c = Cursor(text, items)
+    head = c.next()
+    word = head.text.upper()
+    if word in _HARMLESS_HEADS:
+        return Touched(word.lower())
+    if word == "RENAME":
+        return _rename(c, session)
+    if word == "TRUNCATE":
+        c.word("TABLE")
+        return Touched("truncate table", (_table(c, session),))
+    if word in ("CREATE", "ALTER", "DROP"):
+        return _define(word, c, session)
+    raise DDLNotUnderstood(
+        f"the statement is not known: {sql[:200]}", hint="report the statement and server version"
+    )
+
+
+def _table(c: Cursor, session: Session) -> tuple[str, str]:
+    name = c.name()
+    if c.punct("."):
+        return name, c.name()
+    return session.default_schema, name
+
+
+def _rename(c: Cursor, session: Session) -> Touched:
+    if c.word("USER"):
+        return Touched("rename user")
+    if not c.word("TABLE") and not c.word("TABLES"):
+        raise c.error("RENAME of something unknown")
+    c.word("IF", "EXISTS")
+    tables: list[tuple[str, str]] = []
+    while True:
+        tables.append(_table(c, session))
+        _wait(c)
+        if not c.word("TO"):
+            raise c.error("TO was expected")
+        tables.append(_table(c, session))
+        if not c.punct(","):
+            return Touched("rename table", tuple(dict.fromkeys(tables)))
+
+
+def _wait(c: Cursor) -> None:
+    # MariaDB: [WAIT n | NOWAIT]
+    if c.word("WAIT"):
+        c.next()
+    else:
+        c.word("NOWAIT")
+
+
+def _define(verb: str, c: Cursor, session: Session) -> Touched:
+    kind = verb.lower()
+    temporary = False
+    while True:
+        item = c.peek()
+        if item is None:
+            raise c.error("the statement ends too early")
+        word = item.text.upper()
+        if word in ("DATABASE", "SCHEMA"):
+            c.next()
+            return _database(kind, c, session)
+        if word in ("TABLE", "TABLES"):
+            c.next()
+            break
+        if word == "INDEX":
+            c.next()
+            return _on_index(kind, c, session)
+        if word in _OBJECTS:
+            return Touched(f"{kind} {word.lower()}")
+        if word == "TEMPORARY":
+            temporary = True
+        _modifier(c, item)
+    if temporary:
+        return Touched(f"{kind} temporary table")
+    return _define_table(kind, c, session)
+
+
+def _modifier(c: Cursor, item: Item) -> None:
+    """Skips what may stand between the verb and the object: OR REPLACE, ALGORITHM=…, DEFINER=…."""
+    c.next()
+    if item.is_word("DEFINER", "ALGORITHM", "SQL") and c.punct("="):
+        c.next()
+        # user@host: the tokenizer may give one item or several
+        while (n := c.peek()) is not None and (n.text.startswith("@") or n.is_punct("@")):
+            c.next()
+            if n.text == "@":
+                c.next()
+        if (n := c.peek()) is not None and n.is_punct("("):
+            c.skip_group()
+        return
+    if item.is_word(
+        "OR", "REPLACE", "TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE",
+        "OFFLINE", "IGNORE", "AGGREGATE", "SECURITY", "INVOKER", "DEFINER", "SQL", "UNDEFINED",
+        "MERGE", "TEMPTABLE", "EXTERNAL", "JSON", "RELATIONAL", "DUALITY", "IF", "NOT", "EXISTS",
+        "REFERENCE", "MASKING", "POLICY", "LIBRARY", "MATERIALIZED",
+    ):  # fmt: skip
+        return
+    raise c.error(f"{item.text!r} is not understood here")
+
+
+def _database(kind: str, c: Cursor, session: Session) -> Touched:
+    if not c.word("IF", "NOT", "EXISTS"):
+        c.word("IF", "EXISTS")
+    item = c.peek()
+    options = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
+    if item is None or item.is_word(*options):
+        return Touched(f"{kind} database", schemas=(session.default_schema,))
+    return Touched(f"{kind} database", schemas=(c.name(),))
+
+
+def _on_index(kind: str, c: Cursor, session: Session) -> Touched:
+    while True:
+        item = c.next()
+        if item.is_word("ON"):
+            return Touched(f"{kind} index", (_table(c, session),))
+
+
+def _define_table(kind: str, c: Cursor, session: Session) -> Touched:
+    if not c.word("IF", "NOT", "EXISTS"):
+        c.word("IF", "EXISTS")
+    tables = [_table(c, session)]
+    if kind == "drop":
+        while c.punct(","):
+            tables.append(_table(c, session))
+        return Touched("drop table", tuple(dict.fromkeys(tables)))
+    if kind == "alter":
+        tables += _other_tables(c, session)
+    return Touched(f"{kind} table", tuple(dict.fromkeys(tables)))
+
+
+def _other_tables(c: Cursor, session: Session) -> list[tuple[str, str]]:
+    """Second tables of an ALTER: those of RENAME, EXCHANGE PARTITION and CONVERT PARTITION."""
+    found: list[tuple[str, str]] = []
+    while (item := c.peek()) is not None:
+        if item.is_punct("("):
+            c.skip_group()
+        elif c.word("EXCHANGE", "PARTITION"):
+            c.name()
+            if c.word("WITH", "TABLE"):
+                found.append(_table(c, session))
+        elif c.word("CONVERT", "PARTITION"):
+            c.name()
+            if c.word("TO", "TABLE"):
+                found.append(_table(c, session))
+        elif c.word("CONVERT", "TABLE"):
+            found.append(_table(c, session))
+        elif c.word("RENAME"):
+            nxt = c.peek()
+            if nxt is not None and not nxt.is_word("COLUMN", "INDEX", "KEY", "CONSTRAINT"):
+                if not c.word("TO"):
+                    c.word("AS")
+                found.append(_table(c, session))
+        else:
+            c.next()
+    return found

@@ -1,0 +1,212 @@
+"""Key drafts → indexes: names, foreign keys' own keys, prefixes and the server's order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cdc.schema.charsets import bytes_per_character
+from cdc.schema.draft import ColumnDraft, KeyDraft, KeyPart
+from cdc.schema.session import Session
+from cdc.schema.table import Column, Index
+from cdc.schema.tokens import DDLNotUnderstood
+from cdc.schema.types import BLOBS, GEOMETRIES, TEXTS, blob_bytes
+
+_STRINGS = frozenset({"char", "varchar", "binary", "varbinary"})
+_LONG = TEXTS | BLOBS
+# The longest key part in bytes, by engine (InnoDB: row format DYNAMIC).
+_LONGEST_PART = {"myisam": 1000, "aria": 2000, "memory": 3072}
+
+
+def inline_keys(draft: ColumnDraft, session: Session) -> list[KeyDraft]:
+    """Keys that a column definition makes by PRIMARY KEY, UNIQUE or REFERENCES."""
+    keys: list[KeyDraft] = []
+    part = [KeyPart(draft.column.name)]
+    if draft.primary:
+        keys.append(KeyDraft("PRIMARY", "PRIMARY", part))
+    # MariaDB forgets UNIQUE next to PRIMARY KEY.
+    if draft.unique and not (draft.primary and session.mariadb):
+        keys.append(KeyDraft("UNIQUE", "", part))
+    # MySQL before 9.0 and MariaDB before 10.5 read REFERENCES of a column and forget it.
+    obeyed = session.version >= ((10, 5, 0) if session.mariadb else (9, 0, 0))
+    if draft.references and obeyed:
+        keys.append(KeyDraft("KEY", "", part, generated=True))
+    return keys
+
+
+def draft_of(index: Index) -> KeyDraft:
+    """An existing index as a draft, to go through the same rules as new ones."""
+    kind = "PRIMARY" if index.primary else "UNIQUE" if index.unique else index.kind or "KEY"
+    parts = []
+    functional = iter(index.expressions)
+    for i, name in enumerate(index.columns):
+        part = KeyPart(name)
+        part.prefix = index.prefixes[i] if index.prefixes else None
+        part.descending = index.descending[i] if index.descending else False
+        if not name:
+            part.expression = next(functional, "")
+        parts.append(part)
+    return KeyDraft(kind, index.name, parts, index.visible, index.generated)
+
+
+def finish(
+    drafts: Sequence[KeyDraft],
+    columns: Mapping[str, Column],
+    periods: Mapping[str, tuple[str, str]],
+    session: Session,
+    engine: str = "innodb",
+) -> tuple[Index, ...]:
+    """Indexes in the server's order. ``columns`` and ``periods`` are by lower-case name."""
+    taken: set[str] = set()
+    made: list[Index] = []
+    for key in _without_covered(drafts):
+        parts = _parts(key, columns, periods)
+        name = key.name or _made_name(parts, taken)
+        taken.add(name.lower())
+        prefixes = tuple(_prefix(p, key, columns, session, engine) for p in parts)
+        made.append(
+            Index(
+                "PRIMARY" if key.kind == "PRIMARY" else name,
+                tuple(columns[p.name.lower()].name if p.name else "" for p in parts),
+                unique=key.kind in ("PRIMARY", "UNIQUE"),
+                primary=key.kind == "PRIMARY",
+                prefixes=prefixes if any(p is not None for p in prefixes) else (),
+                descending=tuple(p.descending for p in parts) if _descends(parts, session) else (),
+                kind=key.kind if key.kind in ("FULLTEXT", "SPATIAL", "VECTOR") else "",
+                visible=key.visible,
+                generated=key.generated,
+                expressions=tuple(p.expression for p in parts if not p.name),
+            )
+        )
+    return tuple(sorted(made, key=lambda index: _rank(index, columns)))
+
+
+def _descends(parts: Sequence[KeyPart], session: Session) -> bool:
+    # Older servers read DESC and forget it.
+    obeyed = session.version >= ((10, 8, 0) if session.mariadb else (8, 0, 0))
+    return obeyed and any(part.descending for part in parts)
+
+
+def _rank(index: Index, columns: Mapping[str, Column]) -> int:
+    # The order of the server's own table definition: what identifies a row comes first.
+    if index.primary:
+        return 0
+    if index.unique:
+        parts = [columns[name.lower()] for name in index.columns if name]
+        return 1 if len(parts) == len(index.columns) and not any(p.nullable for p in parts) else 2
+    return 4 if index.kind == "FULLTEXT" else 3
+
+
+def _parts(
+    key: KeyDraft, columns: Mapping[str, Column], periods: Mapping[str, tuple[str, str]]
+) -> list[KeyPart]:
+    parts: list[KeyPart] = []
+    for part in key.parts:
+        if part.without_overlaps:
+            # MariaDB keeps an application-time key over the period's columns, end first.
+            start, end = periods[part.name.lower()]
+            parts += [KeyPart(end), KeyPart(start)]
+            continue
+        if part.name and part.name.lower() not in columns:
+            raise DDLNotUnderstood(f"key {key.name!r} names an unknown column {part.name!r}")
+        parts.append(part)
+    system_time = periods.get("system_time")
+    if system_time is None or key.kind not in ("PRIMARY", "UNIQUE"):
+        return parts
+    # MariaDB: a key of a versioned table is unique among the rows that are current.
+    if all(part.name.lower() != system_time[1].lower() for part in parts):
+        parts.append(KeyPart(system_time[1]))
+    return parts
+
+
+def _made_name(parts: Sequence[KeyPart], taken: set[str]) -> str:
+    base = parts[0].name or "functional_index"
+    if base.lower() not in taken and base.lower() != "primary":
+        return base
+    number = 2
+    while f"{base}_{number}".lower() in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def _without_covered(drafts: Sequence[KeyDraft]) -> list[KeyDraft]:
+    """Keys without those of foreign keys that another key's leftmost columns replace."""
+    left: list[KeyDraft] = []
+    for i, key in enumerate(drafts):
+        if not key.generated or not any(
+            _covers(other, key, earlier=j < i) for j, other in enumerate(drafts) if j != i
+        ):
+            left.append(key)
+    return left
+
+
+def _covers(other: KeyDraft, key: KeyDraft, *, earlier: bool) -> bool:
+    if other.kind in ("FULLTEXT", "SPATIAL", "VECTOR") or len(other.parts) < len(key.parts):
+        return False
+    if other.generated and len(other.parts) == len(key.parts) and not earlier:
+        return False
+    pairs = zip(other.parts, key.parts, strict=False)
+    return all(
+        a.name.lower() == b.name.lower() and a.name and a.prefix == b.prefix for a, b in pairs
+    )
+
+
+def _longest_part(engine: str, session: Session) -> int:
+    if engine == "innodb" and not session.mariadb and session.version < (5, 7, 7):
+        return 767
+    return _LONGEST_PART.get(engine, session.innodb_prefix)
+
+
+def _prefix(
+    part: KeyPart,
+    key: KeyDraft,
+    columns: Mapping[str, Column],
+    session: Session,
+    engine: str,
+) -> int | None:
+    if not part.name or key.kind in ("FULLTEXT", "SPATIAL", "VECTOR"):
+        return None
+    column = columns[part.name.lower()]
+    if column.data_type in GEOMETRIES and session.mariadb:
+        return _geometry_prefix(column, key, session)
+    if column.data_type not in _STRINGS | _LONG:
+        return None
+    width = bytes_per_character(column.charset, session)
+    prefix, longest = part.prefix, _longest_part(engine, session)
+    if column.data_type in _STRINGS and prefix is not None and prefix >= (column.length or 0):
+        prefix = None
+    whole = column.length if column.data_type in _STRINGS else None
+    if column.data_type in _LONG and session.mariadb:
+        # MariaDB takes as much as fits where MySQL wants a length.
+        whole = blob_bytes(column.data_type)
+        if key.kind not in ("PRIMARY", "UNIQUE"):
+            return min(prefix or whole or 0, whole or 0, longest // width)
+    size = prefix if prefix is not None else whole
+    if size is not None and size * width > longest and key.kind not in ("PRIMARY", "UNIQUE"):
+        return longest // width
+    return prefix
+
+
+def _geometry_prefix(column: Column, key: KeyDraft, session: Session) -> int:
+    if column.data_type == "point":
+        return 25
+    return (
+        (8 if session.version >= (10, 5) else 0) if key.kind == "UNIQUE" else session.innodb_prefix
+    )
+
+
+def rename_parts(index: Index, names: Mapping[str, str | None]) -> Index | None:
+    """The index after columns were renamed or dropped (None); None if nothing is left of it.
+
+    ``names`` is by lower-case old name.
+    """
+    keep = [i for i, name in enumerate(index.columns) if names.get(name.lower(), name) is not None]
+    if not keep:
+        return None
+    columns = tuple(names.get(index.columns[i].lower(), index.columns[i]) or "" for i in keep)
+    return replace(
+        index,
+        columns=columns,
+        prefixes=tuple(index.prefixes[i] for i in keep) if index.prefixes else (),
+        descending=tuple(index.descending[i] for i in keep) if index.descending else (),
+    )

@@ -1,0 +1,97 @@
+"""Options of tables and databases, and the PARTITION BY clause."""
+
+from __future__ import annotations
+
+from cdc.schema.charsets import normal_charset, normal_collation
+from cdc.schema.draft import Options
+from cdc.schema.tokens import Cursor, Item, Kind
+
+# What ends a list of table options.
+_AFTER = ("PARTITION", "AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
+
+
+def read_charset_or_collation(c: Cursor, options: Options) -> bool:
+    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x`` if it comes next."""
+    at = c.at
+    c.word("DEFAULT")
+    if c.word("CHARACTER", "SET") or c.word("CHAR", "SET") or c.word("CHARSET"):
+        c.punct("=")
+        if c.word("DEFAULT"):
+            options.default_charset = True
+        else:
+            options.charset = normal_charset(c.next().text)
+        return True
+    if c.word("COLLATE"):
+        c.punct("=")
+        if c.word("DEFAULT"):
+            options.default_charset = True
+        else:
+            options.collation = normal_collation(c.next().text)
+        return True
+    c.at = at
+    return False
+
+
+def read_option(c: Cursor, options: Options) -> bool:
+    """One table option if one comes next."""
+    item = c.peek()
+    if item is None:
+        return False
+    if read_charset_or_collation(c, options):
+        return True
+    if c.word("WITH", "SYSTEM", "VERSIONING"):
+        options.versioned = True
+        return True
+    if c.word("WITHOUT", "SYSTEM", "VERSIONING"):
+        options.versioned = False
+        return True
+    if c.word("START", "TRANSACTION"):
+        return True
+    if c.word("DATA", "DIRECTORY") or c.word("INDEX", "DIRECTORY"):
+        c.punct("=")
+        c.next()
+        return True
+    if c.word("STORAGE"):
+        c.next()
+        return True
+    if item.kind not in (Kind.WORD, Kind.NAME) or item.is_word(*_AFTER):
+        return False
+    return _named(c, item, options)
+
+
+def _named(c: Cursor, item: Item, options: Options) -> bool:
+    c.next()
+    c.punct("=")
+    name = item.text.upper()
+    value = c.peek()
+    if value is not None and value.is_punct("("):
+        c.skip_group()
+        return True
+    if value is not None and value.kind is Kind.PUNCT and value.text in "+-":
+        c.next()
+    text = c.next().text
+    if name in ("ENGINE", "TYPE"):
+        options.engine = text.lower()
+    elif name == "COMMENT":
+        options.comment = text
+    else:
+        options.others[name] = text
+    return True
+
+
+def read_partitioning(c: Cursor) -> str | None:
+    """The text of ``PARTITION BY …`` if it comes next, to the end of the statement."""
+    item = c.peek()
+    following = c.peek(1)
+    if item is None or not item.is_word("PARTITION"):
+        return None
+    if following is None or not following.is_word("BY"):
+        return None
+    while (inner := c.peek()) is not None:
+        if inner.is_punct("("):
+            c.skip_group()
+        elif inner.is_word("SELECT", "IGNORE", "REPLACE", "AS"):
+            break
+        else:
+            c.next()
+    return c.text[item.start : c.items[c.at - 1].end]

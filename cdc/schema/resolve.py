@@ -1,0 +1,207 @@
+"""Column drafts → columns: charset, size, nullability and text type that the server gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cdc.schema.charsets import (
+    bytes_per_character,
+    charset_of_collation,
+    default_collation,
+    full_collation,
+    stored_text,
+)
+from cdc.schema.draft import ColumnDraft
+from cdc.schema.session import Session
+from cdc.schema.table import Column, Generated
+from cdc.schema.tokens import DDLNotUnderstood
+from cdc.schema.types import (
+    BLOBS,
+    CHARACTER,
+    GEOMETRIES,
+    NUMBERS,
+    TEMPORAL,
+    TEXTS,
+    blob_bytes,
+    column_type,
+    sized_blob,
+)
+
+_LONG = TEXTS | BLOBS
+_MOST_BYTES = 65535
+_ZERO_TIMESTAMP = "0000-00-00 00:00:00"
+
+
+def charset_pair(
+    charset: str | None, collation: str | None, fallback: tuple[str, str], session: Session
+) -> tuple[str, str]:
+    """(charset, collation) from what was said; ``fallback`` where nothing was."""
+    if charset is None and collation is None:
+        return fallback
+    if charset is None and collation is not None:
+        charset = charset_of_collation(collation, session) or fallback[0]
+    if charset is None:
+        raise DDLNotUnderstood(f"the collation {collation!r} is not known")
+    if collation is None:
+        return charset, default_collation(charset, session)
+    return charset, full_collation(collation, charset)
+
+
+def resolve(
+    draft: ColumnDraft, table: tuple[str, str], session: Session, *, convert: bool = False
+) -> Column:
+    """The column as the server makes it in a table of this (charset, collation).
+
+    With ``convert`` (CONVERT TO in the same statement) the table's comes before the column's own.
+    """
+    column = _members(_charset(draft, table, session, convert))
+    column = _size(column, session)
+    nullable = draft.null is not False
+    if draft.primary:
+        nullable = False
+    if _old_timestamp(draft, session):
+        nullable = False
+        if column.default is None and not draft.has_default:
+            column = replace(column, default=_ZERO_TIMESTAMP + _fraction(column))
+    return replace(column, nullable=nullable, column_type=column_type(column, session))
+
+
+def retyped(column: Column, session: Session) -> Column:
+    """The column with the full text of its type."""
+    return replace(column, column_type=column_type(column, session))
+
+
+def _fraction(column: Column) -> str:
+    return "." + "0" * column.scale if column.scale else ""
+
+
+def _old_timestamp(draft: ColumnDraft, session: Session) -> bool:
+    # Without explicit_defaults_for_timestamp a TIMESTAMP is NOT NULL unless NULL was said.
+    return (
+        draft.column.data_type == "timestamp"
+        and not session.explicit_defaults_for_timestamp
+        and draft.null is not True
+        and draft.column.generated is Generated.NO
+    )
+
+
+def promote_first_timestamp(
+    slots: Sequence[Column | ColumnDraft], session: Session
+) -> Sequence[Column | ColumnDraft]:
+    """In the old mode a table's first TIMESTAMP gets the current time by default.
+
+    ``slots`` are all columns in their order, those that a statement leaves alone as ``Column``.
+    """
+    for i, slot in enumerate(slots):
+        draft = slot if isinstance(slot, ColumnDraft) else ColumnDraft(slot, slot.nullable)
+        if draft.column.data_type != "timestamp":
+            continue
+        plain = draft.column.default is None and not draft.has_default
+        if _old_timestamp(draft, session) and plain and draft.column.on_update is None:
+            now = f"current_timestamp({draft.column.scale or ''})"
+            promoted = replace(draft.column, default=now, default_expression=True, on_update=now)
+            draft.column = promoted
+            return [*slots[:i], slot if slot is draft else promoted, *slots[i + 1 :]]
+        return slots
+    return slots
+
+
+def _members(column: Column) -> Column:
+    if column.charset in (None, "binary") or not column.members:
+        return column
+    # The server drops trailing spaces of members (MySQL manual, "The ENUM Type").
+    members = tuple(stored_text(m, column.charset or "").rstrip(" ") for m in column.members)
+    return replace(column, members=members)
+
+
+def _charset(draft: ColumnDraft, table: tuple[str, str], session: Session, convert: bool) -> Column:
+    column = draft.column
+    if draft.byte and column.data_type in CHARACTER:
+        return replace(_binary_type(column), charset=None, collation=None)
+    if column.data_type not in CHARACTER:
+        said = column.charset is not None or column.collation is not None
+        return replace(column, charset=None, collation=None) if said else column
+    if draft.national:
+        charset, collation = "utf8mb3", default_collation("utf8mb3", session)
+        if column.collation is not None:
+            collation = full_collation(column.collation, charset)
+    else:
+        charset, collation = charset_pair(column.charset, column.collation, table, session)
+    if convert and charset != "binary":
+        charset, collation = table
+    if draft.binary and charset != "binary":
+        collation = f"{charset}_bin"
+    column = replace(column, charset=charset, collation=collation)
+    if charset == "binary" and column.data_type not in ("enum", "set"):
+        return replace(_binary_type(column), charset=None, collation=None)
+    return column
+
+
+def _binary_type(column: Column) -> Column:
+    names = {"char": "binary", "varchar": "varbinary"}
+    names |= {text: text.replace("text", "blob") for text in TEXTS}
+    return replace(column, data_type=names.get(column.data_type, column.data_type))
+
+
+def _size(column: Column, session: Session) -> Column:
+    width = bytes_per_character(column.charset, session)
+    kind = "text" if column.data_type in TEXTS else "blob"
+    if column.data_type in ("text", "blob") and column.length:
+        size = column.length * width
+        return replace(column, data_type=sized_blob(kind, size), length=None)
+    if column.data_type in _LONG:
+        return column if column.length is None else replace(column, length=None)
+    too_long = (column.length or 0) * width > _MOST_BYTES
+    if column.data_type in ("varchar", "varbinary") and too_long:
+        # Only possible without strict mode: the server takes the BLOB type that is long enough.
+        kind = "text" if column.data_type == "varchar" else "blob"
+        size = (column.length or 0) * width
+        return replace(column, data_type=sized_blob(kind, size), length=None)
+    return column
+
+
+def as_wide_as(old: Column, column: Column, session: Session) -> Column:
+    """A TEXT or BLOB column, sized for all characters that ``old`` could hold."""
+    if column.data_type not in TEXTS | BLOBS or column.data_type.startswith("long"):
+        return column
+    kind = "text" if column.data_type in TEXTS else "blob"
+    size = _characters(old, session) * bytes_per_character(column.charset, session)
+    return retyped(replace(column, data_type=sized_blob(kind, size)), session)
+
+
+def _characters(column: Column, session: Session) -> int:
+    """The most characters of a column's values as text."""
+    if column.data_type in TEXTS | BLOBS:
+        width = bytes_per_character(column.charset, session)
+        return (blob_bytes(column.data_type) or 0) // width
+    if column.data_type in ("json", *GEOMETRIES):
+        return blob_bytes("longblob") or 0
+    if column.data_type == "set":
+        return sum(len(m) + 1 for m in column.members) - 1
+    if column.data_type == "enum":
+        return max(len(m) for m in column.members)
+    if column.data_type == "decimal":
+        return (column.length or 0) + 2
+    if column.data_type in NUMBERS | TEMPORAL or column.length is None:
+        # Less than 64, and so a TINYTEXT in every character set.
+        return 22
+    return column.length
+
+
+def converted(column: Column, target: tuple[str, str], session: Session) -> Column:
+    """The column after CONVERT TO CHARACTER SET: texts grow so that all characters fit."""
+    if column.charset in (None, "binary") or column.data_type not in CHARACTER:
+        return column
+    before = bytes_per_character(column.charset, session)
+    column = _members(replace(column, charset=target[0], collation=target[1]))
+    if column.data_type in TEXTS:
+        characters = (blob_bytes(column.data_type) or 0) // before
+        size = characters * bytes_per_character(target[0], session)
+        if column.data_type != "longtext":
+            column = replace(column, data_type=sized_blob("text", size))
+    if target[0] == "binary" and column.data_type not in ("enum", "set"):
+        column = replace(_binary_type(column), charset=None, collation=None)
+        if column.length is not None:
+            column = replace(column, length=column.length * before)
+    return retyped(_size(column, session), session)

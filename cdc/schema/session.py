@@ -1,0 +1,55 @@
+"""What decides how a statement is read and what it means: server, sql_mode, session defaults.
+
+In a binlog these travel with each QUERY event (``cdc.binlog.query``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+
+
+class SqlMode(IntFlag):
+    """The bits of sql_mode that change how a DDL is read."""
+
+    REAL_AS_FLOAT = 1
+    ANSI_QUOTES = 4
+    ORACLE = 512
+    MAXDB = 4096
+    NO_BACKSLASH_ESCAPES = 0x100000
+    STRICT_TRANS_TABLES = 0x200000
+    STRICT_ALL_TABLES = 0x400000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How SQL text is read, and what it means where it leaves something open.
+
+    Collations are names. ``collation_database`` is that of the default database, where the event
+    says so; ``charset_collations`` are MariaDB's ``character_set_collations`` as (charset,
+    collation) pairs.
+    """
+
+    mariadb: bool = False
+    version: tuple[int, int, int] = (8, 0, 0)
+    ansi_quotes: bool = False
+    no_backslash_escapes: bool = False
+    default_schema: str = ""
+    strict: bool = True
+    oracle: bool = False
+    maxdb: bool = False
+    real_as_float: bool = False
+    collation_client: str | None = None
+    collation_server: str | None = None
+    collation_database: str | None = None
+    default_collation_utf8mb4: str | None = None
+    charset_collations: tuple[tuple[str, str], ...] = ()
+    explicit_defaults_for_timestamp: bool = True
+    foreign_key_checks: bool = True
+    lower_case_table_names: int = 0
+    innodb_prefix: int = 3072
+
+    @property
+    def comment_version(self) -> int:
+        """Version in the form of executable comments, 8.0.33 → 80033."""
+        return self.version[0] * 10000 + self.version[1] * 100 + self.version[2]

@@ -1,0 +1,1 @@
+"""One capture process: the composition root."""

@@ -1,0 +1,180 @@
+"""One capture: what a ``cdc server`` process is made of, and the order of its beginning and end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import uuid
+from pathlib import Path
+
+import cdc
+from cdc.base.clock import Clock
+from cdc.base.errors import InternalError
+from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.keys import Keys
+from cdc.coord.messages import CaptureInfo
+from cdc.server.data_dir import DataDir
+from cdc.server.metrics import Metrics
+from cdc.server.owner_log import OwnerLogs
+from cdc.server.session import Session
+from cdc.server.settings import ServerSettings
+from cdc.server.upstreams import Source, Upstreams
+from owner.retry import RetryPolicy
+from owner.runner import OwnerRunner
+from processor.runner import ProcessorRunner
+from processor.spark.session import SparkRunner
+
+# A stop while Spark starts waits for it, within the ten seconds that a stop may take.
+_SPARK_STOP_S = 4.0
+
+_log = logging.getLogger("capture")
+
+
+class CaptureUnhealthy(InternalError):
+    """A part of the capture has ended although it should run."""
+
+    code = "TG:ErrCaptureUnhealthy"
+
+
+class Capture:
+    """Store, session, upstreams, owner and processor of one process.
+
+    ``address`` is where its API can be reached. Nothing starts before :meth:`start`; a capture
+    is not started twice. ``lost`` is set when the session is gone and the process must end.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        data_dir: DataDir,
+        address: str,
+        source: Source,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.id = str(uuid.uuid4())
+        self.keys = Keys(settings.cluster_id)
+        self.metrics = Metrics(clock)
+        self.lost = threading.Event()
+        self.stopping = False
+        self._dir = data_dir
+        self.store = EmbeddedStore(self._dir.store, clock)
+        info = CaptureInfo(
+            id=self.id,
+            address=settings.advertise_addr or address,
+            version=cdc.__version__,
+            cluster_id=settings.cluster_id,
+            pid=os.getpid(),
+            start_time_ms=clock.now_ms(),
+        )
+        self._session = Session(
+            self.store,
+            self.keys,
+            info,
+            settings.capture_session_ttl,
+            on_owner=self._become_owner,
+            on_lost=self.lost.set,
+        )
+        self.upstreams = Upstreams(
+            self.store,
+            self.keys,
+            self.id,
+            self._session.lease,
+            source,
+            self._dir.log,
+            clock,
+            self.metrics.observe_upstream,
+        )
+        self.owner_logs = OwnerLogs(self._dir.log, self.upstreams.info)
+        self._owner: OwnerRunner | None = None
+        self._spark = SparkRunner(settings.processor)
+        self._processor = ProcessorRunner(
+            self.store,
+            self.keys,
+            self.id,
+            self._dir.log,
+            self._spark,
+            settings.processor,
+            clock,
+        )
+        self._spark_master = settings.processor.spark_master
+        self._ready = threading.Event()
+        self._starter = threading.Thread(
+            target=self._start_processor, name="spark-start", daemon=True
+        )
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this capture is the owner."""
+        return self._session.is_owner
+
+    @property
+    def data_dir(self) -> Path:
+        """Where everything of this capture lies."""
+        return self._dir.path
+
+    def slots(self, feed: str) -> int:
+        """How many transactional ids a changefeed has ever used."""
+        entry = self.store.get(self.keys.slots(feed))
+        return int(json.loads(entry.value)["slots"]) if entry else 0
+
+    def check_health(self) -> None:
+        """Raises :class:`CaptureUnhealthy` if a part has ended."""
+        if self.lost.is_set():
+            raise CaptureUnhealthy("the session is lost", object=f"capture {self.id}")
+        if self._owner is not None and not self._owner.alive:
+            raise CaptureUnhealthy("the owner has ended", object=f"capture {self.id}")
+
+    def start(self) -> None:
+        """Start everything; returns before Spark is ready, which takes some seconds."""
+        _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
+        self._session.start()
+        self.upstreams.start()
+        self._starter.start()
+
+    def _start_processor(self) -> None:
+        try:
+            self._spark.start()
+        except Exception:
+            _log.exception("Spark did not start with master %s", self._spark_master)
+            self.lost.set()
+            return
+        if not self.stopping:
+            self._processor.start()
+            self._ready.set()
+            _log.info("capture %s: ready", self.id)
+
+    def stop(self) -> None:
+        """Stop everything in reverse order; what is delivered is in the ledger, so no haste."""
+        self.stopping = True
+        self._starter.join(_SPARK_STOP_S)
+        if self._owner is not None:
+            self._owner.stop()
+        if self._ready.is_set():
+            self._processor.stop(3.0)
+            self._spark.stop()
+        self.upstreams.stop(3.0)
+        self._session.stop()
+        self.store.close()
+        self._dir.close()
+        _log.info("capture %s: stopped", self.id)
+
+    def _become_owner(self, token: int) -> None:
+        owner = self.settings.owner
+        policy = RetryPolicy(owner.error_backoff_first, max_s=owner.error_backoff_max)
+        if self._owner is not None:
+            self._owner.stop()
+        self._owner = OwnerRunner(
+            self.store,
+            self.keys,
+            token,
+            self.owner_logs.log,
+            self.clock,
+            policy=policy,
+            observe=self.metrics.observe_feed,
+        )
+        self.metrics.is_owner.set(1)
+        self._owner.start()

@@ -1,0 +1,67 @@
+"""Real servers and real logs behind :class:`cdc.server.upstreams.Source`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from cdc.base.clock import Clock
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.writer import LogWriter
+from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.server.settings import ServerSettings
+from cdc.server.upstreams import Needed, OnStatus
+from cdc.source import registration
+from cdc.source.puller import Puller
+
+
+class RealSource:
+    """Registers at, and pulls from, MySQL-protocol servers."""
+
+    def __init__(self, settings: ServerSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
+        """Check the server, take the snapshot, make the log; the info completed."""
+        with closing(self._writer(folder)) as writer:
+            return registration.register(asked, writer, self._settings.source, self._clock, start)
+
+    def pull(
+        self,
+        info: UpstreamInfo,
+        folder: Path,
+        on_status: OnStatus,
+        needed: Callable[[], Needed],
+        stop: threading.Event,
+    ) -> None:
+        """Pull into the log until stopped, removing segments that nobody needs any more."""
+        collected = self._clock.monotonic()
+
+        def say(status: UpstreamStatus) -> None:
+            nonlocal collected
+            on_status(status)
+            # Called on the puller's thread, the only one that may touch the writer.
+            if self._clock.monotonic() - collected > self._settings.changelog.collect_s:
+                collected = self._clock.monotonic()
+                wanted = needed()
+                writer.collect(wanted.checkpoint_ts, wanted.starts)
+
+        with closing(self._writer(folder)) as writer:
+            Puller(info, writer, self._settings.source, self._clock, say).run(stop)
+
+    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
+        """Take a schema snapshot of this moment; the ts at which it holds."""
+        return registration.schema_now(info, folder, self._settings.source, self._clock)
+
+    def snapshot_at(self, folder: Path, ts: Ts) -> Mapping[str, Any]:
+        """The newest schema snapshot at or before ``ts``; raises if the log begins later."""
+        with closing(ChangeLog.open(folder)) as log:
+            return log.snapshot_at(ts)
+
+    def _writer(self, folder: Path) -> LogWriter:
+        return LogWriter.open(folder, self._settings.changelog, self._clock)

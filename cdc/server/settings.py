@@ -1,0 +1,127 @@
+"""Settings of ``cdc server``: a TOML file (kebab-case keys), over which flags win."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cdc.base.errors import InvalidError
+from cdc.changelog.settings import ChangelogSettings
+from cdc.source.settings import SourceSettings
+from processor.settings import ProcessorSettings
+
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(?P<port>\d{1,5})\Z")
+_CLUSTER = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*\Z")
+
+
+class ServerConfigInvalid(InvalidError):
+    """A settings file or flag of the server is wrong."""
+
+    code = "TG:ErrServerConfigInvalid"
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class OwnerSettings(BaseModel):
+    """Backing off of a changefeed that meets a transient error, in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    error_backoff_first: float = Field(default=10.0, gt=0)
+    error_backoff_max: float = Field(default=600.0, gt=0)
+
+
+class ServerSettings(BaseModel):
+    """All settings of one capture."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path
+    addr: str = "127.0.0.1:8300"
+    advertise_addr: str = ""
+    cluster_id: str = "default"
+    log_level: LogLevel = LogLevel.INFO
+    log_file: Path | None = None
+    capture_session_ttl: float = Field(default=10.0, ge=5.0)
+    owner: OwnerSettings = Field(default_factory=OwnerSettings)
+    changelog: ChangelogSettings = Field(default_factory=ChangelogSettings)
+    source: SourceSettings = Field(default_factory=SourceSettings)
+    processor: ProcessorSettings = Field(default_factory=ProcessorSettings)
+
+    @field_validator("addr", "advertise_addr")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        found = _ADDRESS.match(value)
+        if value and (found is None or int(found["port"]) > 65535):
+            raise ValueError(f"{value!r} is not host:port")
+        return value
+
+    @field_validator("cluster_id")
+    @classmethod
+    def _cluster(cls, value: str) -> str:
+        if not _CLUSTER.match(value) or len(value) > 128:
+            raise ValueError("letters, digits and single hyphens, at most 128")
+        return value
+
+    @property
+    def host(self) -> str:
+        """Where the API listens."""
+        return self.addr.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The API's port; 0 takes a free one."""
+        return int(self.addr.rpartition(":")[2])
+
+
+def load(path: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
+    """Settings of a TOML file and of flags; ``None`` among the flags means not given.
+
+    ``spark_master`` is accepted as a flag for ``processor.spark-master``. Raises
+    :class:`ServerConfigInvalid` that names the wrong key.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = _snake(tomllib.loads(path.read_text("utf-8")))
+        except (OSError, UnicodeDecodeError) as e:
+            raise ServerConfigInvalid(f"cannot be read: {e}", object=str(path)) from None
+        except tomllib.TOMLDecodeError as e:
+            raise ServerConfigInvalid(f"is not TOML: {e}", object=str(path)) from None
+    given = {k: v for k, v in flags.items() if v is not None}
+    if "spark_master" in given:
+        section = dict(values.get("processor", {}))
+        values["processor"] = section | {"spark_master": given.pop("spark_master")}
+    try:
+        return ServerSettings.model_validate(values | given)
+    except ValidationError as e:
+        first = e.errors(include_input=False, include_url=False, include_context=False)[0]
+        name = ".".join(str(p).replace("_", "-") for p in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            what = "is not a setting"
+        hint = "give --data-dir" if name == "data-dir" else f"correct or remove {name}"
+        raise ServerConfigInvalid(
+            f"{name}: {what}", object=str(path or "settings"), hint=hint
+        ) from None
+
+
+def _snake(value: Any) -> Any:
+    # Spark's own configuration keys are data, not names of ours.
+    if isinstance(value, dict):
+        out = {k.replace("-", "_"): v for k, v in value.items()}
+        return {k: v if k == "spark_conf" else _snake(v) for k, v in out.items()}
+    return value

@@ -1,0 +1,47 @@
+"""What can go wrong between us and an upstream server."""
+
+from __future__ import annotations
+
+from cdc.base.errors import DefiniteError, InvalidError, TransientError
+
+
+class UpstreamGone(TransientError):
+    """The server cannot be reached, closed the stream, or fell silent."""
+
+    code = "TG:ErrUpstreamGone"
+
+
+class StreamBroken(TransientError):
+    """Bytes of the stream make no sense: damaged on the way, or cut."""
+
+    code = "TG:ErrStreamBroken"
+
+
+class ServerIdTaken(TransientError):
+    """Another replica uses our server id."""
+
+    code = "TG:ErrServerIdTaken"
+
+
+class BinlogPurged(DefiniteError):
+    """The server no longer holds the binlog that comes next."""
+
+    code = "TG:ErrBinlogPurged"
+
+
+class UpstreamReset(DefiniteError):
+    """The server's history is not the one that we pulled (RESET MASTER, another server)."""
+
+    code = "TG:ErrUpstreamReset"
+
+
+class UpstreamNotReady(InvalidError):
+    """The server's settings or our privileges do not suffice."""
+
+    code = "TG:ErrUpstreamNotReady"
+
+
+class UpstreamUriInvalid(InvalidError):
+    """The URI of an upstream does not parse."""
+
+    code = "TG:ErrUpstreamUriInvalid"

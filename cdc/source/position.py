@@ -1,0 +1,53 @@
+"""Where pulling goes on upstream: GTIDs where the server has them, file and offset always."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPosition:
+    """``gtid`` is a GTID set (MySQL) or position (MariaDB); ``None``: file and offset count.
+
+    ``pos`` is the offset of the next event in ``file``, 64 bits. ``created`` is the header time of
+    that file's FORMAT_DESCRIPTION (0: not known): a file of the same name with another time is
+    another file.
+    """
+
+    file: str = ""
+    pos: int = 4
+    gtid: str | None = None
+    created: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> UpstreamPosition:
+        """Inverse of ``to_dict``; missing fields take their defaults."""
+        names = cls.__dataclass_fields__
+        return cls(**{k: v for k, v in value.items() if k in names})
+
+    def covers(self, other: UpstreamPosition, server_kind: str) -> bool:
+        """Whether everything before ``other`` lies before this."""
+        if self.gtid is not None and other.gtid is not None:
+            if server_kind == "mariadb":
+                mine = MariadbGtidPosition.parse(self.gtid)
+                theirs = MariadbGtidPosition.parse(other.gtid)
+                return all(mine.reached(g) for g in theirs.domains.values())
+            return GtidSet.parse(self.gtid).contains(GtidSet.parse(other.gtid))
+        mine_at = (file_number(self.file), self.pos)
+        return mine_at >= (file_number(other.file), other.pos)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}" + (f" gtid {self.gtid}" if self.gtid else "")
+
+
+def file_number(name: str) -> int:
+    """``123456`` of ``bin.123456``; -1 if it has no number."""
+    suffix = name.rpartition(".")[2]
+    return int(suffix) if suffix.isascii() and suffix.isdigit() else -1

@@ -1,0 +1,106 @@
+"""Registering an upstream: check, snapshot, and the place where its log begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pymysql
+
+from cdc.base.clock import Clock
+from cdc.base.position import Position
+from cdc.base.ts import Ts, from_micros
+from cdc.changelog import snapshots
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.writer import LogWriter
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.connection import open_connection, query_error, rows
+from cdc.source.ddl_scan import has_ddl_between
+from cdc.source.errors import UpstreamGone
+from cdc.source.position import UpstreamPosition, file_number
+from cdc.source.readiness import check_upstream, describe, refuse_unready
+from cdc.source.settings import SourceSettings
+from cdc.source.snapshot import take_snapshot
+from cdc.source.start import StartInvalid, find_start
+
+
+def register(
+    asked: UpstreamInfo,
+    writer: LogWriter,
+    settings: SourceSettings,
+    clock: Clock,
+    start: str | None = None,
+) -> UpstreamInfo:
+    """Check the server, take the schema snapshot and begin the log; the info completed.
+
+    ``start``: a GTID set, ``FILE:POSITION`` or an ISO time (which begins the binlog file that
+    holds this time); ``None`` is now. Raises UpstreamNotReady, StartInvalid, BinlogPurged.
+    """
+    refuse_unready(asked, check_upstream(asked, settings))
+    connection = open_connection(asked, settings)
+    try:
+        info = asked.model_copy(update=describe(connection))
+        sql = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED) AS t"
+        micros = int(rows(connection, sql)[0]["t"])
+    except pymysql.err.MySQLError as error:
+        raise query_error(error, f"upstream {asked.name}") from None
+    finally:
+        connection.close()
+    end, snapshot = take_snapshot(info, settings)
+    position, ts = end, from_micros(micros)
+    if start:
+        position, ts = find_start(info, start, end, settings)
+        if has_ddl_between(info, position, end, settings):
+            raise StartInvalid(
+                "tables were changed since then, so the schema of that place is not known",
+                object=f"upstream {info.name}",
+                position=str(position),
+                hint="start behind the last DDL",
+            )
+    writer.save_snapshot(ts, {**snapshot, "ts": ts})
+    writer.begin(ts, position.to_dict())
+    return info.model_copy(update={"start": position.to_dict()})
+
+
+def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:
+    """Take a snapshot of now, keep it with the log, and return the ts at which it holds.
+
+    Waits for the puller to pass the snapshot's position. Raises UpstreamGone if it does not.
+    """
+    position, snapshot = take_snapshot(info, settings)
+    log = ChangeLog.open(folder)
+    try:
+        ts = _passed(log, position, info, settings, clock)
+    finally:
+        log.close()
+    snapshots.save(folder, ts, {**snapshot, "ts": ts})
+    return ts
+
+
+def _passed(
+    log: ChangeLog,
+    position: UpstreamPosition,
+    info: UpstreamInfo,
+    settings: SourceSettings,
+    clock: Clock,
+) -> Ts:
+    end = clock.monotonic() + settings.silence_s
+    state = log.refresh()
+    first = state.resolved_ts
+    while not UpstreamPosition.from_dict(state.position).covers(position, info.server_kind):
+        if clock.monotonic() > end:
+            raise UpstreamGone(
+                "the log has not reached the end of the binlog in time",
+                object=f"upstream {info.name}",
+                position=str(position),
+                hint="see the upstream's status",
+            )
+        state = log.wait(state.resolved_ts, 0.2)
+    ts = state.resolved_ts
+    # The log may be further than the snapshot: it then holds only below the next DDL.
+    place = (file_number(position.file), position.pos)
+    ddls = log.ddls(max(state.first_ts, first - 1), ts) if first - 1 < ts else None
+    if ddls is not None:
+        for i in range(len(ddls)):
+            if (int(ddls.upstream_file[i]), int(ddls.upstream_pos[i])) >= place:
+                return min(ts, Position(int(ddls.commit_ts[i])).ts - 1)
+    return ts

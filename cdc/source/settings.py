@@ -1,0 +1,27 @@
+"""Settings of pulling."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class SourceSettings(BaseModel):
+    """How a node is pulled.
+
+    ``silence_s``: a server that sent not even a heartbeat for so long is taken for gone.
+    A group commit happens when the socket has nothing more, and under load after
+    ``group_commit_ms`` or ``group_commit_bytes``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    heartbeat_s: float = Field(default=1.0, gt=0, le=3600)
+    silence_s: float = Field(default=15.0, gt=0)
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    server_net_timeout_s: int = Field(default=3600, ge=1)
+    block_bytes: int = Field(default=4 << 20, ge=1 << 12)
+    buffer_bytes: int = Field(default=8 << 20, ge=1 << 13)
+    group_commit_ms: int = Field(default=25, ge=0, le=10_000)
+    group_commit_bytes: int = Field(default=32 << 20, ge=1)
+    backoff_first_s: float = Field(default=0.1, gt=0)
+    backoff_max_s: float = Field(default=10.0, gt=0)

@@ -1,0 +1,105 @@
+"""Schema snapshots: SHOW CREATE TABLE of every table at a known upstream position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymysql
+
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.connection import open_connection, query_error, rows, try_rows
+from cdc.source.ddl_scan import has_ddl_between
+from cdc.source.errors import UpstreamGone
+from cdc.source.position import UpstreamPosition
+from cdc.source.settings import SourceSettings
+
+SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+_ATTEMPTS = 5
+_NO_SUCH_TABLE = 1146
+
+
+def take_snapshot(
+    info: UpstreamInfo, settings: SourceSettings
+) -> tuple[UpstreamPosition, dict[str, Any]]:
+    """A position, and the schema as it was there.
+
+    The schema is read between two positions; if the binlog shows a DDL between them it is read
+    again. Raises UpstreamGone if the schema does not stand still.
+    """
+    connection = open_connection(info, settings)
+    try:
+        for _ in range(_ATTEMPTS):
+            before = current_position(connection, info.server_kind)
+            snapshot = _read(connection, info.server_kind)
+            after = current_position(connection, info.server_kind)
+            if snapshot is not None and not has_ddl_between(info, before, after, settings):
+                return after, snapshot
+    except pymysql.err.MySQLError as error:
+        raise query_error(error, f"upstream {info.name}") from None
+    finally:
+        connection.close()
+    raise UpstreamGone(
+        f"the schema changed during each of {_ATTEMPTS} readings",
+        object=f"upstream {info.name}",
+        hint="try again when fewer statements change tables",
+    )
+
+
+def current_position(connection: Any, server_kind: str) -> UpstreamPosition:
+    """The end of the server's binlog now."""
+    found = try_rows(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS") or [{}]
+    status = found[0] if found else {}
+    file, pos = str(status.get("file", "")), int(status.get("position", 4))
+    if server_kind == "mariadb":
+        # Of exactly this offset: transactions may commit between two statements.
+        at = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s) AS g", file, pos)
+        return UpstreamPosition(file, pos, str(at[0]["g"] or ""))
+    mode = rows(connection, "SELECT @@gtid_mode AS m")[0]["m"]
+    gtid = str(status.get("executed_gtid_set", "")).replace("\n", "") if mode == "ON" else None
+    return UpstreamPosition(file, pos, gtid)
+
+
+def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
+    server = rows(
+        connection,
+        "SELECT @@version AS version, @@lower_case_table_names AS lower_case_table_names,"
+        " @@global.sql_mode AS sql_mode, @@character_set_server AS character_set_server,"
+        " @@collation_server AS collation_server",
+    )[0]
+    with connection.cursor() as cursor:
+        # Texts must read back under the default mode, whatever the server's own is.
+        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+    databases = rows(
+        connection,
+        "SELECT schema_name AS n, default_character_set_name AS c, default_collation_name AS o"
+        " FROM information_schema.schemata",
+    )
+    tables = rows(
+        connection,
+        "SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
+        " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+    )
+    texts: dict[str, str] = {}
+    for table in tables:
+        schema, name = str(table["s"]), str(table["t"])
+        if schema.lower() in SYSTEM:
+            continue
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, name))
+        try:
+            texts[f"{schema}.{name}"] = str(
+                rows(connection, f"SHOW CREATE TABLE {quoted}")[0]["create table"]
+            )
+        except pymysql.err.ProgrammingError as error:
+            if error.args[0] != _NO_SUCH_TABLE:
+                raise
+            return None
+    return {
+        "ts": 0,
+        "server": {"kind": server_kind, **server},
+        "databases": {
+            str(d["n"]): {"charset": str(d["c"]), "collation": str(d["o"])}
+            for d in databases
+            if str(d["n"]).lower() not in SYSTEM
+        },
+        "tables": texts,
+    }

@@ -1,0 +1,1 @@
+"""What passes: table rules, compiled once."""

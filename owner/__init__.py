@@ -1,0 +1,1 @@
+"""Decides, never touches rows: states of changefeeds, DDL, barriers, checkpoints."""

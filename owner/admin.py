@@ -1,0 +1,138 @@
+"""What operators do to changefeeds, as transactions on the store.
+
+Any capture may run these: they go by the same transition table as the owner, and a compare on
+the key's revision keeps the two from overwriting each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cdc.base.errors import InvalidError, TransientError
+from cdc.base.ts import Ts
+from cdc.coord.contract import Delete, Entry, Op, Put, Store, Unchanged
+from cdc.coord.keys import Keys
+from cdc.coord.messages import FeedInfo, FeedStatus
+from owner.state import FeedEvent, transition
+from owner.tick import next_epoch
+
+_ATTEMPTS = 50
+
+
+class ChangefeedNotFound(InvalidError):
+    """There is no changefeed of this id."""
+
+    code = "TG:ErrChangeFeedNotExists"
+
+
+class ChangefeedExists(InvalidError):
+    """A changefeed of this id exists."""
+
+    code = "TG:ErrChangeFeedAlreadyExists"
+
+
+class StoreBusy(TransientError):
+    """Others changed the same key each time we tried."""
+
+    code = "TG:ErrStoreBusy"
+
+
+def get(store: Store, keys: Keys, feed: str) -> tuple[Entry, FeedInfo]:
+    """The changefeed and the entry that holds it; raises :class:`ChangefeedNotFound`."""
+    entry = store.get(keys.feed_info(feed))
+    if entry is None:
+        raise ChangefeedNotFound(
+            "there is no such changefeed",
+            object=f"changefeed {feed}",
+            hint="cdc cli changefeed list --all shows those that exist",
+        )
+    return entry, FeedInfo.model_validate_json(entry.value)
+
+
+def status(store: Store, keys: Keys, info: FeedInfo) -> FeedStatus:
+    """Its progress; the start before the owner has written any."""
+    entry = store.get(keys.feed_status(info.id))
+    if entry is None:
+        return FeedStatus(checkpoint_ts=info.start_ts)
+    return FeedStatus.model_validate_json(entry.value)
+
+
+def create(store: Store, keys: Keys, info: FeedInfo) -> None:
+    """Write a new changefeed; it starts once the owner sees it."""
+    key, upstream = keys.feed_info(info.id), keys.upstream_info(info.upstream)
+    entry = store.get(upstream)
+    first = FeedStatus(checkpoint_ts=info.start_ts)
+    ops = [
+        Put(key, _json(info)),
+        Put(keys.feed_status(info.id), first.model_dump_json().encode()),
+    ]
+    # The upstream is compared too, so that it is not removed in the same moment.
+    held = entry.mod_revision if entry else -1
+    if not store.txn([Unchanged(key, 0), Unchanged(upstream, held)], ops):
+        if store.get(key) is not None:
+            raise ChangefeedExists(
+                "a changefeed of this id exists",
+                object=f"changefeed {info.id}",
+                hint="choose another id, or remove the old one first",
+            )
+        raise StoreBusy("the upstream changed meanwhile", object=f"upstream {info.upstream}")
+
+
+def pause(store: Store, keys: Keys, feed: str) -> FeedInfo:
+    """Stop delivery; the checkpoint stays."""
+    return _change(store, keys, feed, FeedEvent.PAUSE, lambda _: {})
+
+
+def resume(
+    store: Store, keys: Keys, feed: str, now_ms: int, checkpoint_ts: Ts | None = None
+) -> FeedInfo:
+    """Deliver again from the checkpoint, or from ``checkpoint_ts`` instead, under a new epoch."""
+    moved = {} if checkpoint_ts is None else {"start_ts": checkpoint_ts}
+    also: list[Op] = []
+    if checkpoint_ts is not None:
+        status = FeedStatus(checkpoint_ts=checkpoint_ts)
+        also.append(Put(keys.feed_status(feed), status.model_dump_json().encode()))
+
+    def changes(info: FeedInfo) -> Mapping[str, Any]:
+        return {"error": None, "epoch": next_epoch(info.epoch, now_ms), **moved}
+
+    return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
+
+
+def update(store: Store, keys: Keys, feed: str, changes: Mapping[str, Any]) -> FeedInfo:
+    """Change what the user configured; only while it does not run."""
+    return _change(store, keys, feed, FeedEvent.UPDATE, lambda _: changes)
+
+
+def remove(store: Store, keys: Keys, feed: str) -> bool:
+    """Remove a changefeed with its progress; False if there was none."""
+    entry = store.get(keys.feed_info(feed))
+    if entry is None:
+        return False
+    info = FeedInfo.model_validate_json(entry.value)
+    transition(info.state, FeedEvent.REMOVE, feed)
+    store.txn([], [Delete(entry.key), Delete(keys.feed_status(feed))])
+    return True
+
+
+def _change(
+    store: Store,
+    keys: Keys,
+    feed: str,
+    event: FeedEvent,
+    changes: Callable[[FeedInfo], Mapping[str, Any]],
+    also: Sequence[Op] = (),
+) -> FeedInfo:
+    for _ in range(_ATTEMPTS):
+        entry, info = get(store, keys, feed)
+        state = transition(info.state, event, f"changefeed {feed}")
+        after = info.model_copy(update={**changes(info), "state": state})
+        ops = [Put(entry.key, _json(after)), *also]
+        if store.txn([Unchanged(entry.key, entry.mod_revision)], ops):
+            return after
+    raise StoreBusy("the changefeed kept changing", object=f"changefeed {feed}", hint="try again")
+
+
+def _json(info: FeedInfo) -> bytes:
+    return info.model_dump_json().encode()

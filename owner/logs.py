@@ -1,0 +1,29 @@
+"""What the owner needs of an upstream's change log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from cdc.base.ts import Ts
+from owner.ddl import Ddl, TableName
+
+
+class UpstreamLog(Protocol):
+    """The log of one upstream, as the owner reads it."""
+
+    def resolved_ts(self) -> Ts:
+        """Nothing at or below it will still arrive."""
+
+    def wait(self, above: Ts, timeout_s: float) -> Ts:
+        """The resolved ts, as soon as it is greater than ``above`` or the time is over."""
+
+    def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
+        """DDLs with ``above < ts <= upto``, in order."""
+
+    def tables(self, at: Ts) -> tuple[TableName, ...]:
+        """Tables of the schema snapshot that holds at ``at``."""
+
+
+Logs = Callable[[str], UpstreamLog]
+"""By name of the upstream; raises a transient error while there is no log yet."""

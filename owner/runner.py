@@ -1,0 +1,365 @@
+"""The owner as a thread: sees the store and the logs, ticks, writes the effects.
+
+It sleeps until something that matters has changed: a changefeed, a report, an upstream, a capture
+(the store's watch), or a log's resolved ts (one waiting thread per upstream in use).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from cdc.base.clock import Clock
+from cdc.base.errors import ErrorKind, FencedError, TidegateError
+from cdc.base.ts import Ts
+from cdc.coord.contract import (
+    Compare,
+    Delete,
+    Entry,
+    Held,
+    Op,
+    Put,
+    Store,
+    Unchanged,
+    WatchCompacted,
+)
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.keys import Keys, last
+from cdc.coord.messages import (
+    Assignment,
+    ErrorInfo,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    Report,
+    UpstreamStatus,
+)
+from filter.rules import TableRules
+from owner.ddl import Matches
+from owner.logs import Logs, UpstreamLog
+from owner.retry import RetryPolicy
+from owner.state import ACTIVE
+from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
+
+_log = logging.getLogger("owner")
+
+M = TypeVar("M", bound=BaseModel)
+Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
+
+_IDLE_S = 30.0
+_AFTER_ERROR_S = 1.0
+
+
+class OwnershipLost(FencedError):
+    """Another capture has become the owner."""
+
+    code = "TG:ErrOwnershipLost"
+
+
+@dataclass(slots=True)
+class _Feed:
+    """The owner's working copy of one changefeed."""
+
+    tick: FeedTick = field(default_factory=FeedTick)
+    capture: str = ""
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    matches: Matches | None = None
+    matches_revision: int = 0
+
+
+class OwnerRunner:
+    """Runs the owner's ticks while this capture holds the owner key.
+
+    ``token`` is the create revision of the owner key: every write compares it, so an owner that
+    was replaced without noticing changes nothing any more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        keys: Keys,
+        token: int,
+        logs: Logs,
+        clock: Clock,
+        *,
+        policy: RetryPolicy | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._token = token
+        self._logs = logs
+        self._clock = clock
+        self._policy = policy or RetryPolicy()
+        self._observe = observe
+        self._feeds: dict[str, _Feed] = {}
+        self._parsed: dict[str, tuple[int, BaseModel]] = {}
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._followers: dict[str, threading.Thread] = {}
+        self._in_use: set[str] = set()
+        self._watch = store.watch(keys.prefix, store.revision() + 1)
+        self._captures_watch = store.watch(keys.meta_prefix, store.revision() + 1)
+        self._threads = [
+            threading.Thread(target=self._run, name="owner", daemon=True),
+            threading.Thread(target=self._follow_store, name="owner-watch", daemon=True),
+            threading.Thread(target=self._follow_captures, name="owner-captures", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to tick."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End all threads; what has been written stays."""
+        self._stop.set()
+        self._wake.set()
+        self._watch.close()
+        self._captures_watch.close()
+        for thread in [*self._threads, *self._followers.values()]:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(timeout_s)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still ticks."""
+        return self._threads[0].is_alive()
+
+    def _run(self) -> None:
+        self._wake.set()
+        timeout_s = 0.0
+        while not self._stop.is_set():
+            self._wake.wait(timeout_s)
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                timeout_s = self.turn()
+            except OwnershipLost as e:
+                _log.warning("%s", e)
+                return
+            except Exception:
+                # A bug must neither end the owner silently nor spin.
+                _log.exception("owner turn failed")
+                timeout_s = _AFTER_ERROR_S
+                self._stop.wait(_AFTER_ERROR_S)
+
+    def turn(self) -> float:
+        """Tick every changefeed once; returns the seconds until it must look again."""
+        keys = self._keys
+        owner = self._store.get(keys.owner)
+        if owner is None or owner.create_revision != self._token:
+            raise OwnershipLost("another capture is the owner now", object="owner")
+        _, entries = self._store.range(keys.prefix)
+        found = {e.key: e for e in entries}
+        captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
+        self._parsed = {k: v for k, v in self._parsed.items() if k in found}
+        self._collect(found, captures)
+        timeout_s = _IDLE_S
+        infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
+        known = {last(e.key) for e in infos}
+        self._feeds = {name: f for name, f in self._feeds.items() if name in known}
+        in_use = set()
+        for entry in infos:
+            info = self._message(entry, FeedInfo)
+            if info.state in ACTIVE:
+                in_use.add(info.upstream)
+            timeout_s = min(timeout_s, self._tick(entry, info, found, captures))
+        self._follow_logs(in_use)
+        return timeout_s
+
+    def _tick(
+        self, entry: Entry, info: FeedInfo, found: dict[str, Entry], captures: list[str]
+    ) -> float:
+        keys = self._keys
+        feed = self._feeds.setdefault(info.id, _Feed())
+        if feed.capture not in captures:
+            if not captures:
+                return 1.0
+            # Whoever ran it before is gone or unknown: start anew there, under a new epoch.
+            feed.capture = self._place(captures)
+            feed.tick = FeedTick(retry=feed.tick.retry)
+        status_entry = found.get(keys.feed_status(info.id))
+        status = FeedStatus(checkpoint_ts=info.start_ts)
+        if status_entry:
+            status = self._message(status_entry, FeedStatus)
+        report_entry = found.get(keys.report(feed.capture, info.id))
+        report = self._message(report_entry, Report) if report_entry else None
+        seen = self._look(entry, info, status, report, feed, found)
+        tick, effects = step(feed.tick, seen, self._clock.now_ms())
+        if self._write(entry, info, feed.capture, effects, found):
+            feed.tick = tick
+            if self._observe:
+                self._observe(effects.info or info, effects.status or status, report)
+        else:
+            return 0.0
+        after = effects.info or info
+        if after.state is FeedState.PENDING:
+            return max(0.0, (tick.retry.next_ms - self._clock.now_ms()) / 1000)
+        if effects.info is not None or tick.scanned_ts < seen.resolved_ts:
+            return 0.0
+        return _IDLE_S
+
+    def _place(self, captures: list[str]) -> str:
+        load = dict.fromkeys(captures, 0)
+        for feed in self._feeds.values():
+            if feed.capture in load:
+                load[feed.capture] += 1
+        return min(captures, key=lambda c: (load[c], c))
+
+    def _look(
+        self,
+        entry: Entry,
+        info: FeedInfo,
+        status: FeedStatus,
+        report: Report | None,
+        feed: _Feed,
+        found: dict[str, Entry],
+    ) -> FeedInput:
+        if feed.matches is None or feed.matches_revision != entry.mod_revision:
+            config = FeedConfig.model_validate(info.config)
+            rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+            feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
+            feed.matches, feed.matches_revision = rules.matches, entry.mod_revision
+        above = scan_from(feed.tick, info, status)
+        seen = FeedInput(
+            info=info,
+            status=status,
+            report=report,
+            resolved_ts=0,
+            ddls_above=above,
+            ddls=(),
+            matches=feed.matches,
+            policy=feed.policy,
+        )
+        if info.state not in ACTIVE:
+            return seen
+        try:
+            log = self._logs(info.upstream)
+            resolved = log.resolved_ts()
+            ddls = log.ddls(above, resolved) if resolved > above else ()
+            tables = log.tables(info.start_ts) if ddls else ()
+        except TidegateError as e:
+            if e.kind is ErrorKind.TRANSIENT:
+                return seen
+            return replace(seen, log_error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms()))
+        upstream = found.get(self._keys.upstream_status(info.upstream))
+        error = self._message(upstream, UpstreamStatus).error if upstream else None
+        if error is not None and error.kind == ErrorKind.TRANSIENT:
+            error = None
+        return replace(seen, resolved_ts=resolved, ddls=ddls, tables=tables, upstream_error=error)
+
+    def _write(
+        self,
+        entry: Entry,
+        info: FeedInfo,
+        capture: str,
+        effects: Effects,
+        found: dict[str, Entry],
+    ) -> bool:
+        keys, ops = self._keys, list[Op]()
+        key = keys.assignment(capture, info.id)
+        old = self._message(found[key], Assignment) if key in found else None
+        new = effects.assignment
+        # The checkpoint alone is no news to the processor: it knows better.
+        if old is None or old.model_copy(update={"checkpoint_ts": new.checkpoint_ts}) != new:
+            ops.append(Put(key, new.model_dump_json().encode()))
+        if effects.status is not None:
+            ops.append(Put(keys.feed_status(info.id), effects.status.model_dump_json().encode()))
+        if effects.info is not None:
+            _log.info(
+                "changefeed %s: %s -> %s, epoch %d%s",
+                info.id,
+                info.state,
+                effects.info.state,
+                effects.info.epoch,
+                f", {effects.info.error.code}" if effects.info.error else "",
+            )
+            ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
+        if not ops:
+            return True
+        compares: list[Compare] = [
+            Held(keys.owner, self._token),
+            Unchanged(entry.key, entry.mod_revision),
+        ]
+        return self._store.txn(compares, ops, durable=effects.info is not None)
+
+    def _collect(self, found: dict[str, Entry], captures: list[str]) -> None:
+        """Delete what belongs to changefeeds or captures that are no more."""
+        keys = self._keys
+        gone: list[Op] = []
+        for key in found:
+            task = key.startswith(keys.report_prefix) or "/task/assignment/" in key
+            if task:
+                capture, feed = key.split("/")[-2:]
+                if capture not in captures or keys.feed_info(feed) not in found:
+                    gone.append(Delete(key))
+            elif key.startswith(keys.feed_status_prefix) and keys.feed_info(last(key)) not in found:
+                gone.append(Delete(key))
+        if gone:
+            self._store.txn([Held(keys.owner, self._token)], gone, durable=False)
+
+    def _message(self, entry: Entry, kind: type[M]) -> M:
+        known = self._parsed.get(entry.key)
+        if known is None or known[0] != entry.mod_revision:
+            known = (entry.mod_revision, kind.model_validate_json(entry.value))
+            self._parsed[entry.key] = known
+        assert isinstance(known[1], kind)
+        return known[1]
+
+    def _follow_store(self) -> None:
+        keys = self._keys
+        while not self._stop.is_set():
+            try:
+                events = self._watch.next()
+            except WatchCompacted:
+                self._watch = self._store.watch(keys.prefix, self._store.revision() + 1)
+                self._wake.set()
+                continue
+            ours = ("/changefeed/status/", "/task/assignment/", "/task/slots/")
+            if any(not any(part in e.key for part in ours) for e in events):
+                self._wake.set()
+
+    def _follow_captures(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if self._captures_watch.next():
+                    self._wake.set()
+            except WatchCompacted:
+                start = self._store.revision() + 1
+                self._captures_watch = self._store.watch(self._keys.meta_prefix, start)
+                self._wake.set()
+
+    def _follow_logs(self, upstreams: set[str]) -> None:
+        self._in_use = upstreams
+        for name in upstreams:
+            thread = self._followers.get(name)
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(
+                    target=self._follow_log, args=(name,), name=f"owner-log-{name}", daemon=True
+                )
+                self._followers[name] = thread
+                thread.start()
+
+    def _follow_log(self, name: str) -> None:
+        seen: Ts = 0
+        log: UpstreamLog | None = None
+        while not self._stop.is_set() and name in self._in_use:
+            try:
+                log = log or self._logs(name)
+                resolved = log.wait(seen, 1.0)
+            except TidegateError:
+                # The tick meets the same error and deals with it.
+                log = None
+                self._stop.wait(_AFTER_ERROR_S)
+                self._wake.set()
+                continue
+            if resolved > seen:
+                seen = resolved
+                self._wake.set()

@@ -1,0 +1,1 @@
+"""Moves rows, never decides: windows, Spark jobs, reports."""

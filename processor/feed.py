@@ -1,0 +1,339 @@
+"""One changefeed on this capture: a thread that turns its log into windows, until it must stop.
+
+Windows of a changefeed follow one another; nothing of a window counts as delivered before
+all of its tasks have acknowledged. After any failure the order is: new epoch, fence, read the
+ledger, plan (design, section 4.5).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cdc.base.backoff import Backoff
+from cdc.base.clock import Clock
+from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from cdc.changelog.index import Runs
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
+from cdc.schema.snapshot import load
+from processor.catalog import Catalog, delivered_tables
+from processor.jobs import JobRunner
+from processor.settings import ProcessorSettings
+from processor.task_messages import Ack, Descriptor, FeedPlan
+from processor.window import (
+    Window,
+    group,
+    limits,
+    reach,
+    spread,
+    table_checkpoints,
+)
+from sink.contract import Destination, SinkDriver
+from sink.open import OpenSink
+
+_log = logging.getLogger("processor")
+
+# Failures that are mended here, without a word to the owner: a worker or a connection died.
+_QUIET_ATTEMPTS = 4
+# A sink that is away longer than this must be seen, however slowly its attempts fail.
+_QUIET_S = 10.0
+# An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
+# or every other one would be left out.
+_WATERMARK_EARLY = 0.8
+# Epochs follow the clock (owner.tick); ours leaves room below each for recoveries of its own.
+_RECOVERY_BITS = 16
+
+
+class WindowFailed(TransientError):
+    """Spark could not run a window's job: a worker died, or an executor was lost."""
+
+    code = "TG:ErrWindowFailed"
+
+
+class Feed:
+    """Delivers one changefeed in one epoch. ``update`` and ``stop`` come from other threads."""
+
+    def __init__(
+        self,
+        info: FeedInfo,
+        assignment: Assignment,
+        log: ChangeLog,
+        log_folder: Path,
+        jobs: JobRunner,
+        settings: ProcessorSettings,
+        register_slots: Callable[[str, int], int],
+        publish: Callable[[Report], None],
+        clock: Clock,
+    ) -> None:
+        self._info = info
+        self._assignment = assignment
+        self._log = log
+        self._log_folder = log_folder
+        self._jobs = jobs
+        self._settings = settings
+        self._register_slots = register_slots
+        self._publish = publish
+        self._clock = clock
+        self._config = FeedConfig.model_validate(info.config)
+        self._position = Position(assignment.checkpoint_ts)
+        self._starts: dict[Destination, Position] = {}
+        self._stops: dict[str, TableStop] = {}
+        self._recoveries = 0
+        self._plan: FeedPlan | None = None
+        self._driver: SinkDriver | None = None
+        self._catalog: Catalog | None = None
+        self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
+        self._failing_since: float | None = None
+        self._last_watermark = 0.0
+        self._rows = 0
+        self._bytes = 0
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"feed-{info.id}", daemon=True)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its assignment."""
+        return self._assignment.epoch
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still delivers."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._thread.start()
+
+    def update(self, assignment: Assignment) -> None:
+        """Take new barriers in."""
+        self._assignment = assignment
+        self._wake.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """End after the window that is being delivered, or leave it to recovery after a while."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        self._report()
+        while not self._stopping.is_set():
+            began = self._clock.monotonic()
+            try:
+                self._turn()
+                self._failing_since = None
+            except TidegateError as e:
+                if not self._failed(e, began):
+                    return
+            except Exception as e:
+                _log.exception("changefeed %s: window failed", self._info.id)
+                failure = WindowFailed(
+                    f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300],
+                    object=f"changefeed {self._info.id}",
+                    hint="see the capture's log",
+                )
+                if not self._failed(failure, began):
+                    return
+
+    def _turn(self) -> None:
+        if self._plan is None:
+            self._recover()
+        self._wake.clear()
+        window = self._next_window()
+        if window is None:
+            self._idle()
+            return
+        self._deliver(window)
+        self._backoff = self._backoff.succeeded()
+        if self._settings.min_interval_s:
+            self._stopping.wait(self._settings.min_interval_s)
+
+    def _idle(self) -> None:
+        self._wake.wait()
+
+    def _next_window(self) -> Window | None:
+        self._log.refresh()
+        a = self._assignment
+        bounds = limits(self._log.state.resolved_ts, a.barrier_ts, a.table_barriers)
+        return reach(self._position, bounds)
+
+    def _recover(self) -> None:
+        slots = self._register_slots(
+            self._info.id, self._settings.slots_per_core * self._jobs.parallelism
+        )
+        epoch = (self._assignment.epoch << _RECOVERY_BITS) + self._recoveries
+        self._recoveries += 1
+        sink = OpenSink(
+            self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
+        )
+        driver = self._driver = sink.driver()
+        schema = load(self._log.snapshot_at(self._info.start_ts))
+        tables = delivered_tables(schema, self._config)
+        partitions = dict(driver.ensure(sink.router().topics(tables)))
+        router = sink.router(partitions)
+        self._catalog = Catalog(self._log, self._info.start_ts, self._config, router)
+        positions = driver.recover(self._info.id, epoch, slots)
+        self._starts = {d: p for d, p in positions.items() if p > self._position}
+        run_folder = self._log_folder / "run" / self._info.id / str(epoch)
+        self._plan = FeedPlan(
+            feed=self._info.id,
+            epoch=epoch,
+            log_folder=str(self._log_folder),
+            start_ts=self._info.start_ts,
+            sink_uri=self._info.sink_uri,
+            config=self._info.config,
+            slots=slots,
+            run_folder=str(run_folder),
+            partitions=partitions,
+        )
+
+    def _deliver(self, window: Window) -> None:
+        assert self._catalog is not None
+        self._catalog.refresh()
+        runs = self._log.runs(
+            window.lo,
+            window.hi,
+            max_bytes=self._settings.window_bytes,
+            tables=self._catalog.ids,
+        )
+        hi = self._log.end_position(runs, window.hi)
+        runs = self._passing(runs)
+        weights = self._weights(runs)
+        watermark = self._watermark(hi)
+        if watermark is not None:
+            assert self._driver is not None
+            weights = {d: weights.get(d, 0) for d in self._driver.destinations()}
+        if weights:
+            self._run_job(window, hi, weights, watermark)
+        self._position = hi
+        self._starts = {d: p for d, p in self._starts.items() if p > hi}
+        self._report()
+
+    def _caps(self) -> dict[str, Ts]:
+        """Tables of which nothing above a ts is delivered: the owner's, and our own stops."""
+        caps = dict(self._assignment.table_barriers)
+        for name, stop in self._stops.items():
+            caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
+        return caps
+
+    def _passing(self, runs: Runs) -> Runs:
+        """The runs that may be delivered; a table that cannot be decoded stops at its first."""
+        assert self._catalog is not None
+        runs = self._catalog.under(runs, self._caps())
+        unfit = self._catalog.first_unfit(runs)
+        for name, (ts, error) in unfit.items():
+            _log.warning("changefeed %s: stops at ts %d: %s", self._info.id, ts, error)
+            said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
+            self._stops[name] = TableStop(table=name, ts=ts, error=said)
+        return self._catalog.under(runs, self._caps()) if unfit else runs
+
+    def _run_job(
+        self, window: Window, hi: Position, weights: dict[Destination, int], watermark: Ts | None
+    ) -> None:
+        assert self._plan is not None
+        size = sum(weights.values())
+        tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
+        groups = group(weights, tasks)
+        caps = self._caps()
+        descriptors = [
+            Descriptor(
+                plan=self._plan,
+                lo=window.lo,
+                hi=hi,
+                destinations=tuple(sorted(g)),
+                starts={d: self._starts[d] for d in g if d in self._starts},
+                caps=caps,
+                watermark=watermark,
+            )
+            for g in groups
+        ]
+        names = ", ".join(sorted({topic for topic, _ in weights}))
+        acks = self._jobs.run(
+            descriptors,
+            f"{self._info.id}: {size >> 10} KiB to {len(weights)} partitions of {names}"[:200],
+        )
+        self._check(acks)
+        self._rows += sum(a.rows for a in acks)
+        self._bytes += sum(a.bytes for a in acks)
+
+    def _check(self, acks: Sequence[Ack]) -> None:
+        errors = [from_dict(a.error) for a in acks if a.error is not None]
+        if errors:
+            # A definite error explains more than the transient ones that it caused elsewhere.
+            order = [ErrorKind.FENCED, ErrorKind.DEFINITE, ErrorKind.INVALID, ErrorKind.INTERNAL]
+            errors.sort(key=lambda e: order.index(e.kind) if e.kind in order else len(order))
+            raise errors[0]
+
+    def _weights(self, runs: Runs) -> dict[Destination, int]:
+        assert self._catalog is not None
+        weights: dict[Destination, int] = {}
+        if not len(runs):
+            return weights
+        sizes = _bytes_by_table(runs)
+        for table_id, size in sizes.items():
+            destinations = self._catalog.tables[table_id].route.destinations()
+            for destination, share in spread(destinations, size).items():
+                weights[destination] = weights.get(destination, 0) + max(1, share)
+        return weights
+
+    def _watermark(self, hi: Position) -> Ts | None:
+        assert self._driver is not None
+        now = time.monotonic()
+        if not self._driver.wants_watermarks:
+            return None
+        if now - self._last_watermark < _WATERMARK_EARLY * self._settings.watermark_interval_s:
+            return None
+        self._last_watermark = now
+        # Rows of a table that has stopped are missing above its cap.
+        return min([hi.resolved(), *self._caps().values()])
+
+    def _report(self, error: TidegateError | None = None) -> None:
+        a = self._assignment
+        self._publish(
+            Report(
+                feed=self._info.id,
+                epoch=a.epoch,
+                checkpoint_ts=self._position.resolved(),
+                resolved_ts=self._log.state.resolved_ts,
+                table_checkpoints=table_checkpoints(self._position, self._caps()),
+                stopped_tables=list(self._stops.values()),
+                error=(
+                    ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+                ),
+                rows=self._rows,
+                bytes=self._bytes,
+                running=self._plan is not None and error is None,
+            )
+        )
+
+    def _failed(self, error: TidegateError, began: float) -> bool:
+        """Deal with a failed turn; False if the owner must decide how it goes on."""
+        self._plan = None
+        if self._stopping.is_set():
+            return False
+        _log.warning("changefeed %s: %s", self._info.id, error)
+        self._backoff = self._backoff.failed()
+        self._failing_since = began if self._failing_since is None else self._failing_since
+        long = self._clock.monotonic() - self._failing_since > _QUIET_S
+        few = self._backoff.attempt <= _QUIET_ATTEMPTS
+        if error.kind is ErrorKind.TRANSIENT and few and not long:
+            self._stopping.wait(self._backoff.delay_s())
+            return True
+        self._report(error)
+        return False
+
+
+def _bytes_by_table(runs: Runs) -> dict[int, int]:
+    import numpy as np
+
+    ids, inverse = np.unique(runs.table, return_inverse=True)
+    sums = np.bincount(inverse, weights=runs.length)
+    return {int(i): int(s) for i, s in zip(ids, sums, strict=True)}

@@ -1,0 +1,148 @@
+"""The processor of a capture: runs the changefeeds that the owner assigns to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from cdc.base.clock import Clock
+from cdc.base.errors import ErrorKind, TidegateError
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
+from cdc.coord.keys import Keys, last
+from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report
+from processor.feed import Feed
+from processor.jobs import JobRunner
+from processor.settings import ProcessorSettings
+
+_log = logging.getLogger("processor")
+_RETRY_S = 1.0
+
+
+class ProcessorRunner:
+    """Watches the assignments of ``capture_id``; one :class:`processor.feed.Feed` for each.
+
+    ``log_folder`` names the folder of an upstream's log; a reader is opened for each changefeed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        keys: Keys,
+        capture_id: str,
+        log_folder: Callable[[str], Path],
+        jobs: JobRunner,
+        settings: ProcessorSettings,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._capture = capture_id
+        self._log_folder = log_folder
+        self._jobs = jobs
+        self._settings = settings
+        self._clock = clock
+        self._feeds: dict[str, Feed] = {}
+        self._stopping = threading.Event()
+        self._prefix = keys.assignments_prefix(capture_id)
+        self._watch = store.watch(self._prefix, store.revision() + 1)
+        self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take assignments."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Stop all changefeeds; windows under way get ``timeout_s`` to end."""
+        self._stopping.set()
+        self._watch.close()
+        self._thread.join(timeout_s)
+        for feed in self._feeds.values():
+            threading.Thread(target=feed.stop, args=(timeout_s,), daemon=True).start()
+        for feed in self._feeds.values():
+            feed.stop(timeout_s)
+
+    def _run(self) -> None:
+        timeout_s: float | None = 0.0
+        while not self._stopping.is_set():
+            try:
+                self._watch.next(timeout_s)
+            except WatchCompacted:
+                self._watch = self._store.watch(self._prefix, self._store.revision() + 1)
+            try:
+                timeout_s = None if self._turn() else _RETRY_S
+            except Exception:
+                _log.exception("processor turn failed")
+                timeout_s = _RETRY_S
+
+    def _turn(self) -> bool:
+        """Bring the changefeeds in line with the assignments; False if one must be tried again."""
+        _, entries = self._store.range(self._prefix)
+        wanted = {last(e.key): Assignment.model_validate_json(e.value) for e in entries}
+        for name in list(self._feeds):
+            assignment = wanted.get(name)
+            feed = self._feeds[name]
+            if assignment is None or not assignment.run or assignment.epoch != feed.epoch:
+                feed.stop(self._settings.stop_timeout_s)
+                del self._feeds[name]
+        done = True
+        for name, assignment in wanted.items():
+            if not assignment.run:
+                continue
+            if name in self._feeds:
+                self._feeds[name].update(assignment)
+            else:
+                done = self._start(name, assignment) and done
+        return done
+
+    def _start(self, name: str, assignment: Assignment) -> bool:
+        entry = self._store.get(self._keys.feed_info(name))
+        if entry is None:
+            return True
+        info = FeedInfo.model_validate_json(entry.value)
+        if info.epoch != assignment.epoch:
+            return True
+        folder = self._log_folder(info.upstream)
+        try:
+            log = ChangeLog.open(folder)
+        except TidegateError as e:
+            _log.warning("changefeed %s: %s", name, e)
+            if e.kind is not ErrorKind.TRANSIENT:
+                self._publish(self._error_report(assignment, e))
+                return True
+            return False
+        feed = Feed(
+            info, assignment, log, folder, self._jobs, self._settings,
+            self._register_slots, self._publish, self._clock,
+        )  # fmt: skip
+        self._feeds[name] = feed
+        feed.start()
+        return True
+
+    def _error_report(self, assignment: Assignment, error: TidegateError) -> Report:
+        return Report(
+            feed=assignment.feed,
+            epoch=assignment.epoch,
+            checkpoint_ts=assignment.checkpoint_ts,
+            error=ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()),
+        )
+
+    def _publish(self, report: Report) -> None:
+        key = self._keys.report(self._capture, report.feed)
+        self._store.txn([], [Put(key, report.model_dump_json().encode())], durable=False)
+
+    def _register_slots(self, feed: str, count: int) -> int:
+        """Write down how many transactional ids the changefeed uses, before their first use."""
+        key = self._keys.slots(feed)
+        while True:
+            entry = self._store.get(key)
+            known = int(json.loads(entry.value)["slots"]) if entry else 0
+            if known >= count:
+                return known
+            revision = entry.mod_revision if entry else 0
+            value = json.dumps({"slots": count}).encode()
+            if self._store.txn([Unchanged(key, revision)], [Put(key, value)]):
+                return count

@@ -1,0 +1,30 @@
+"""Settings of the processor and of Spark."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MIB = 1 << 20
+
+
+class ProcessorSettings(BaseModel):
+    """How windows are cut and jobs are run. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    spark_master: str = "local[*]"
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    # A backlog is delivered in windows of this many log bytes: large enough that Spark's job
+    # floor (some 40 ms) does not count, small enough that a lost window is soon done again.
+    window_bytes: int = Field(default=192 * MIB, ge=1 * MIB)
+    # Below this, a window is one task: a second one would cost more than it saves.
+    single_task_bytes: int = Field(default=4 * MIB, ge=0)
+    # Pause between two windows, so that a trickle of rows is delivered in groups.
+    min_interval_s: float = Field(default=0.0, ge=0.0)
+    watermark_interval_s: float = Field(default=1.0, gt=0.0)
+    # Transactional ids of a changefeed, as a multiple of Spark's parallelism: workers that are
+    # dying still hold theirs while their successors start.
+    slots_per_core: int = Field(default=4, ge=1)
+    stop_timeout_s: float = 8.0
+    retry_first_s: float = 0.2
+    retry_max_s: float = 10.0

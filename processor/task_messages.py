@@ -1,0 +1,59 @@
+"""What the driver sends to a task and what comes back: references, never rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from sink.contract import Destination
+
+
+@dataclass(frozen=True)
+class FeedPlan:
+    """What does not change from window to window; a worker keeps what it builds from it.
+
+    ``epoch`` is the ledger's: it grows with every recovery. ``partitions`` are the partition
+    counts of its topics. ``sink_uri`` may hold a password and is never shown.
+    """
+
+    feed: str
+    epoch: int
+    log_folder: str
+    start_ts: Ts
+    sink_uri: str = field(repr=False)
+    config: Mapping[str, Any]
+    slots: int
+    run_folder: str
+    partitions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """One task: deliver ``(lo, hi]`` to ``destinations``, each from its own start.
+
+    ``starts`` holds only destinations that the ledger found ahead of ``lo``. ``watermark``:
+    announce that everything at or below it has been sent.
+    """
+
+    plan: FeedPlan
+    lo: Position
+    hi: Position
+    destinations: tuple[Destination, ...]
+    starts: Mapping[Destination, Position] = field(default_factory=dict)
+    caps: Mapping[str, Ts] = field(default_factory=dict)
+    watermark: Ts | None = None
+
+
+@dataclass(frozen=True)
+class Ack:
+    """What a task did. ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed."""
+
+    destinations: tuple[Destination, ...]
+    rows: int = 0
+    bytes: int = 0
+    log_bytes: int = 0
+    seconds: float = 0.0
+    error: dict[str, str] | None = None

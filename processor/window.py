@@ -1,0 +1,69 @@
+"""Windows as values: what a changefeed has delivered, and what may come next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc.base.position import ROW_END, Position
+from cdc.base.ts import Ts
+from sink.contract import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``(lo, hi]`` of the log; ``caps``: tables of which nothing above that ts is delivered."""
+
+    lo: Position
+    hi: Position
+    caps: Mapping[str, Ts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a changefeed may go: nothing above ``upper``, nothing of a table above its cap."""
+
+    upper: Ts
+    caps: Mapping[str, Ts] = field(default_factory=dict)
+
+
+def limits(resolved_ts: Ts, barrier_ts: Ts, table_barriers: Mapping[str, Ts]) -> Limits:
+    """Limits from the log and from the owner's barriers."""
+    return Limits(min(resolved_ts, barrier_ts), dict(table_barriers))
+
+
+def reach(position: Position, bounds: Limits) -> Window | None:
+    """Everything that may be delivered now, or None if that is nothing.
+
+    >>> reach(Position(5), Limits(9)).hi.ts
+    9
+    """
+    hi = Position(bounds.upper, ROW_END)
+    if hi <= position:
+        return None
+    return Window(position, hi, bounds.caps)
+
+
+def table_checkpoints(position: Position, caps: Mapping[str, Ts]) -> dict[str, Ts]:
+    """Checkpoint of each table that stands below the changefeed's own position."""
+    done = position.resolved()
+    return {table: cap for table, cap in caps.items() if cap < done}
+
+
+def group(weights: Mapping[Destination, int], tasks: int) -> list[list[Destination]]:
+    """Destinations in at most ``tasks`` groups of about equal weight, heaviest first.
+
+    Greedy longest-processing-time rule (R. L. Graham, 1969). Deterministic: ties go by name.
+    """
+    groups: list[list[Destination]] = [[] for _ in range(max(1, min(tasks, len(weights))))]
+    loads = [0] * len(groups)
+    for destination in sorted(weights, key=lambda d: (-weights[d], d)):
+        i = loads.index(min(loads))
+        groups[i].append(destination)
+        loads[i] += weights[destination]
+    return [g for g in groups if g]
+
+
+def spread(partitions: Sequence[Destination], size: int) -> dict[Destination, int]:
+    """Weight ``size`` shared evenly by partitions whose rows are told apart by value."""
+    return {p: size // len(partitions) for p in partitions}

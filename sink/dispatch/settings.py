@@ -1,0 +1,69 @@
+"""``sink.dispatchers`` as a user writes them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class PartitionMode(StrEnum):
+    """How rows of a table spread over the partitions of its topic."""
+
+    TABLE = "table"
+    INDEX_VALUE = "index-value"
+    INDEX = "index"
+    COLUMNS = "columns"
+    TS = "ts"
+
+
+class DispatcherSettings(BaseModel):
+    """One rule of ``sink.dispatchers``; the first whose ``matcher`` matches a table wins.
+
+    ``partition`` (or its old name ``dispatcher``, never both): ``default`` and ``table`` send a
+    table to one partition, ``index-value`` spreads by primary key or by the unique key
+    ``index``, ``columns`` by the named columns, ``ts`` by commit ts. ``topic`` is a topic
+    expression.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    matcher: tuple[str, ...] = Field(min_length=1)
+    partition: str = ""
+    dispatcher: str = ""
+    index: str = ""
+    columns: tuple[str, ...] = ()
+    topic: str = ""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.partition and self.dispatcher:
+            raise ValueError("'partition' and 'dispatcher' are the same option: give one of them")
+        mode = self.mode
+        if self.columns and mode is not PartitionMode.COLUMNS:
+            raise ValueError("'columns' needs partition = \"columns\"")
+        if mode is PartitionMode.COLUMNS and not self.columns:
+            raise ValueError("partition = \"columns\" needs a list 'columns'")
+        if self.index and mode is not PartitionMode.INDEX_VALUE:
+            raise ValueError("'index' needs partition = \"index-value\"")
+        return self
+
+    @property
+    def mode(self) -> PartitionMode:
+        """The partition mode; ``default`` is ``table``. Raises ``ValueError`` if unknown."""
+        text = (self.partition or self.dispatcher or "default").lower()
+        if text == "default":
+            return PartitionMode.TABLE
+        if text in ("rowid", "index"):
+            text = PartitionMode.INDEX_VALUE.value
+        if text not in tuple(PartitionMode):
+            raise ValueError(
+                f"unknown partition {text!r}: use default, table, index-value, columns or ts"
+            )
+        return PartitionMode(text)

@@ -1,0 +1,35 @@
+"""Errors that every sink shares: of its URI and options, of messages, and of a stale owner."""
+
+from __future__ import annotations
+
+from cdc.base.errors import DefiniteError, FencedError, InvalidError
+
+
+class SinkURIInvalid(InvalidError):
+    """A sink URI or a sink option that cannot be used."""
+
+    code = "TG:ErrSinkURIInvalid"
+
+
+class SinkUnknownOption(InvalidError):
+    """A key that no option has."""
+
+    code = "TG:ErrSinkUnknownOption"
+
+
+class SinkOptionNotSupported(InvalidError):
+    """An option that is known, but not supported by this sink."""
+
+    code = "TG:ErrSinkOptionNotSupported"
+
+
+class MessageTooLarge(DefiniteError):
+    """A message over the limit of the sink or of its broker."""
+
+    code = "TG:ErrMessageTooLarge"
+
+
+class FencedEpoch(FencedError):
+    """The ledger holds another epoch than ours: somebody newer delivers this changefeed."""
+
+    code = "TG:ErrFencedEpoch"

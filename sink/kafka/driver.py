@@ -1,0 +1,83 @@
+"""The driver side of a Kafka sink (``sink.contract.SinkDriver``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cdc.base.position import Position
+from cdc.schema.table import Table
+from sink.dispatch.rules import Router
+from sink.kafka.clients import open_admin
+from sink.kafka.deliverer import transactional_id
+from sink.kafka.ledger import ensure_topic, forget, read
+from sink.kafka.recovery import fence, recover
+from sink.kafka.settings import KafkaSettings
+from sink.kafka.topics import Topics, verify
+
+
+class KafkaDriver:
+    """Topics, recovery and routes of one changefeed's Kafka sink."""
+
+    def __init__(self, settings: KafkaSettings, *, case_sensitive: bool = False) -> None:
+        self._settings = settings
+        self._case_sensitive = case_sensitive
+        self._topics = Topics(settings)
+        self._ensured: dict[str, int] = {}
+
+    @property
+    def wants_watermarks(self) -> bool:
+        """Watermarks are part of TiDB's extension of canal-json."""
+        return self._settings.enable_tidb_extension
+
+    def verify(self, tables: Iterable[Table]) -> None:
+        """Brokers, user, topics and ledger; every rule fits the tables that it matches."""
+        listed = list(tables)
+        names = self.router().topics(listed)
+        router = self.router(dict.fromkeys(names, 1))
+        for table in listed:
+            router.route(table)
+        verify(self._settings, names)
+
+    def router(self, partitions: Mapping[str, int] | None = None) -> Router:
+        """The compiled dispatchers."""
+        return router_of(self._settings, partitions, case_sensitive=self._case_sensitive)
+
+    def ensure(self, names: Iterable[str]) -> Mapping[str, int]:
+        """Partition counts of topics; missing ones are created."""
+        found = self._topics.ensure(names)
+        self._ensured |= {name: topic.partitions for name, topic in found.items()}
+        return {name: topic.partitions for name, topic in found.items()}
+
+    def destinations(self) -> tuple[tuple[str, int], ...]:
+        """Every partition of the topics that were ensured."""
+        return tuple((name, p) for name, count in self._ensured.items() for p in range(count))
+
+    def recover(self, feed: str, epoch: int, slots: int) -> Mapping[tuple[str, int], Position]:
+        """See :func:`sink.kafka.recovery.recover`."""
+        return recover(self._settings, feed, epoch, slots)
+
+    def delivered(self, feed: str) -> Mapping[tuple[str, int], Position]:
+        """Positions in the ledger, committed ones only."""
+        if not self._settings.exactly_once:
+            return {}
+        with open_admin(self._settings) as admin:
+            ensure_topic(admin, self._settings)
+            return read(self._settings, feed, admin=admin).positions
+
+    def forget(self, feed: str, slots: int) -> None:
+        """Fence the changefeed's producers and remove its ledger records."""
+        if not self._settings.exactly_once:
+            return
+        with open_admin(self._settings) as admin:
+            fence(admin, self._settings, [transactional_id(feed, slot) for slot in range(slots)])
+        forget(self._settings, feed)
+
+
+def router_of(
+    settings: KafkaSettings,
+    partitions: Mapping[str, int] | None = None,
+    *,
+    case_sensitive: bool = False,
+) -> Router:
+    """The compiled dispatchers of a sink."""
+    return Router(settings.dispatchers, settings.topic, partitions, case_sensitive=case_sensitive)

@@ -1,0 +1,322 @@
+"""Settings of a Kafka sink: its URI and the ``sink`` section of the configuration."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import ssl
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from cdc.base.errors import InvalidError
+from cdc.base.secrets import mask_uri
+from sink.dispatch.settings import DispatcherSettings
+from sink.kafka.compression import Codec
+from sink.kafka.errors import (
+    SinkOptionNotSupported,
+    SinkProtocolNotSupported,
+    SinkUnknownOption,
+    SinkUnknownProtocol,
+    SinkURIInvalid,
+)
+
+SCHEMES = ("kafka", "kafka+ssl")
+_EXAMPLE = "kafka://127.0.0.1:9092/topic?protocol=canal-json"
+_TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}\Z")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_KNOWN_PROTOCOLS = (
+    *("default", "open-protocol", "avro", "canal", "maxwell", "simple", "debezium"),
+    *("debezium-avro", "csv", "craft"),
+)
+# Options of TiCDC that mean something we do not do: silence about them would be a lie.
+_LATER = frozenset(
+    {
+        *("column-selectors", "schema-registry", "csv", "open", "debezium", "pulsar-config"),
+        *("codec-config", "large-message-handle", "glue-schema-registry-config"),
+        *("output-raw-change-event", "transaction-atomicity", "mysql-config", "safe-mode"),
+        *("cloud-storage-config", "sasl-gssapi-auth-type", "sasl-gssapi-keytab-path"),
+        *("sasl-gssapi-kerberos-config-path", "sasl-gssapi-user", "sasl-gssapi-password"),
+        *("sasl-gssapi-realm", "sasl-gssapi-disable-pafxfast", "sasl-gssapi-service-name"),
+        *("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url"),
+        *("sasl-oauth-scopes", "sasl-oauth-grant-type", "sasl-oauth-audience"),
+        *("avro-decimal-handling-mode", "avro-bigint-unsigned-handling-mode"),
+        *("avro-enable-watermark", "debezium-disable-schema", "file-index-digit"),
+        *("send-bootstrap-interval-in-sec", "send-bootstrap-in-msg-count"),
+        *("send-bootstrap-to-all-partition",),
+    }
+)
+# Options of TiCDC that are hints to its own implementation: accepted, without effect.
+_WITHOUT_EFFECT = frozenset(
+    {
+        *("kafka-version", "max-batch-size", "encoder-concurrency", "terminator"),
+        *("date-separator", "enable-partition-separator", "enable-kafka-sink-v2"),
+        *("max-retry", "dial-timeout"),
+    }
+)
+
+
+class Protocol(StrEnum):
+    """Message formats that this sink writes."""
+
+    CANAL_JSON = "canal-json"
+
+
+class SaslMechanism(StrEnum):
+    """SASL mechanisms."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class KafkaSettings(BaseModel):
+    """A Kafka sink, as TiCDC's sink URI and ``sink`` section describe it (keys in kebab-case).
+
+    Ours beyond TiCDC: ``exactly-once`` (default true) delivers in Kafka transactions with a ledger.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=False,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    servers: tuple[str, ...] = Field(min_length=1)
+    topic: str
+    protocol: Protocol
+    partition_num: int | None = Field(default=None, ge=1, le=10_000)
+    replication_factor: int = Field(default=1, ge=1, le=32767)
+    max_message_bytes: int = Field(default=10 * 1024 * 1024, ge=1024, le=100 * 1024 * 1024)
+    compression: Codec = Codec.NONE
+    required_acks: Literal[-1, 0, 1] = -1
+    auto_create_topic: bool = True
+    kafka_client_id: str = "tidegate"
+    read_timeout: float = Field(default=10.0, gt=0, le=600)
+    write_timeout: float = Field(default=10.0, gt=0, le=600)
+    exactly_once: bool = True
+
+    enable_tls: bool = False
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    insecure_skip_verify: bool = False
+    sasl_user: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_mechanism: SaslMechanism | None = None
+
+    dispatchers: tuple[DispatcherSettings, ...] = ()
+    enable_tidb_extension: bool = False
+    content_compatible: bool = False
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+
+    @classmethod
+    def parse(cls, sink_uri: str, sink_config: Mapping[str, Any] | None = None) -> KafkaSettings:
+        """Settings of a sink URI and a ``sink`` section (kebab- or snake-case keys).
+
+        The URI wins over the section. Raises an :class:`InvalidError` with one hint for a bad
+        URI, an unknown key, a value of the wrong type, or a protocol that we do not write. No
+        message carries a password.
+        """
+        fields = _from_config(sink_config or {}) | _from_uri(sink_uri)
+        shown = mask_uri(sink_uri)
+        _check_protocol(fields, shown)
+        _check_names(cls, fields, shown)
+        fields = {k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT}
+        for name in ("read-timeout", "write-timeout"):
+            if name in fields:
+                fields[name] = _seconds(name, fields[name], shown)
+        if isinstance(fields.get("sasl-mechanism"), str):
+            fields["sasl-mechanism"] = fields["sasl-mechanism"].upper()
+        if isinstance(fields.get("compression"), str):
+            fields["compression"] = fields["compression"].lower() or "none"
+        if isinstance(fields.get("required-acks"), str):
+            fields["required-acks"] = _integer("required-acks", fields["required-acks"], shown)
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as e:
+            first = e.errors(include_input=False, include_url=False, include_context=False)[0]
+            name = ".".join(str(part) for part in first["loc"]) or "sink"
+            raise SinkURIInvalid(
+                f"{name}: {first['msg'].removeprefix('Value error, ')}",
+                object=shown,
+                hint=f"correct {name}" if name != "sink" else "correct the sink's options",
+            ) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not _TOPIC.match(self.topic) or self.topic in (".", ".."):
+            raise ValueError(f"topic {self.topic!r} is not a Kafka topic name")
+        if self.exactly_once and self.required_acks != -1:
+            raise ValueError("exactly-once needs required-acks=-1 (or give exactly-once=false)")
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("cert and key belong together")
+        if (self.sasl_user is None) != (self.sasl_password is None):
+            raise ValueError("sasl-user and sasl-password belong together")
+        if self.sasl_user is None and self.sasl_mechanism is not None:
+            raise ValueError("sasl-mechanism needs sasl-user and sasl-password")
+        for rule in self.dispatchers:
+            _ = rule.mode
+        return self
+
+    @property
+    def delivery_timeout_s(self) -> float:
+        """How long a batch may be on its way before the window fails."""
+        return 3 * self.write_timeout
+
+    def client_config(self) -> dict[str, Any]:
+        """Keyword arguments that every client of kafka-python shares. Holds the password."""
+        config: dict[str, Any] = {
+            "bootstrap_servers": list(self.servers),
+            "client_id": self.kafka_client_id,
+            "request_timeout_ms": int(self.write_timeout * 1000),
+            "bootstrap_timeout_ms": int(self.read_timeout * 1000),
+            # The client sleeps this long after CONCURRENT_TRANSACTIONS, which is the usual answer
+            # right after a commit, so its default of 100 ms would be the latency of a window.
+            "retry_backoff_ms": 5,
+            "reconnect_backoff_max_ms": 1000,
+        }
+        sasl = self.sasl_user is not None
+        if self.enable_tls:
+            config["ssl_context"] = self._ssl_context()
+        config["security_protocol"] = ("SASL_" if sasl else "") + (
+            "SSL" if self.enable_tls else "PLAINTEXT"
+        )
+        if self.sasl_user is not None and self.sasl_password is not None:
+            config["sasl_mechanism"] = str(self.sasl_mechanism or SaslMechanism.PLAIN)
+            config["sasl_plain_username"] = self.sasl_user
+            config["sasl_plain_password"] = self.sasl_password.get_secret_value()
+        return config
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert is not None and self.key is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except (OSError, ssl.SSLError) as e:
+            raise SinkURIInvalid(
+                f"TLS files cannot be read: {e.strerror or type(e).__name__}",
+                object="ca, cert, key",
+                hint="give paths of readable PEM files",
+            ) from None
+        if self.insecure_skip_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def _from_uri(sink_uri: str) -> dict[str, Any]:
+    try:
+        parts = urlsplit(sink_uri)
+        shown = mask_uri(sink_uri)
+    except ValueError as e:
+        raise SinkURIInvalid(str(e), object="sink URI", hint=f"for example {_EXAMPLE}") from None
+    if parts.scheme not in SCHEMES:
+        raise _uri(f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}", shown)
+    if "@" in parts.netloc:
+        raise SinkURIInvalid(
+            "a user before the host is not used by Kafka",
+            object=shown,
+            hint="give sasl-user and sasl-password as parameters",
+        )
+    servers = tuple(_server(host, shown) for host in parts.netloc.split(",") if host)
+    if not servers:
+        raise _uri("no broker address", shown)
+    topic = unquote(parts.path).strip("/")
+    if not topic:
+        raise _uri("no topic", shown)
+    fields: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise _uri("parameters cannot be read", shown) from None
+    for name, value in pairs:
+        if name in fields:
+            raise _uri(f"parameter {name} is given twice", shown)
+        fields[name] = value
+    if parts.scheme == "kafka+ssl":
+        fields.setdefault("enable-tls", True)
+    return fields | {"servers": servers, "topic": topic}
+
+
+def _server(text: str, shown: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        host, port = text, "9092"
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise _uri(f"broker address {text!r} is not host:port", shown)
+    return f"{host}:{port}"
+
+
+def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {str(k).replace("_", "-"): v for k, v in config.items() if v is not None}
+    kafka = fields.pop("kafka-config", None) or {}
+    if not isinstance(kafka, Mapping):
+        raise SinkURIInvalid(
+            "kafka-config is not a table", object="sink.kafka-config", hint="write key = value"
+        )
+    fields |= {str(k).replace("_", "-"): v for k, v in kafka.items() if v is not None}
+    rules = fields.get("dispatchers")
+    if isinstance(rules, list) and all(isinstance(r, Mapping) for r in rules):
+        fields["dispatchers"] = [
+            {str(k).replace("_", "-"): v for k, v in r.items() if v is not None} for r in rules
+        ]
+    return fields
+
+
+def _check_protocol(fields: dict[str, Any], shown: str) -> None:
+    protocol = fields.get("protocol", "")
+    if protocol in tuple(Protocol):
+        return
+    if protocol in _KNOWN_PROTOCOLS:
+        raise SinkProtocolNotSupported(
+            f"protocol {protocol} is not supported yet",
+            object=shown,
+            hint="use protocol=canal-json",
+        )
+    said = f"unknown protocol {protocol!r}" if protocol else "no protocol is given"
+    raise SinkUnknownProtocol(said, object=shown, hint="use protocol=canal-json")
+
+
+def _check_names(cls: type[BaseModel], fields: dict[str, Any], shown: str) -> None:
+    known = [str(f.alias) for f in cls.model_fields.values()]
+    for name in fields:
+        if name in known or name in _WITHOUT_EFFECT:
+            continue
+        if name in _LATER:
+            raise SinkOptionNotSupported(
+                f"option {name} is not supported", object=shown, hint=f"remove {name}"
+            )
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"remove {name}"
+        raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
+
+
+def _seconds(name: str, value: Any, shown: str) -> float:
+    if isinstance(value, int | float):
+        return float(value)
+    found = _DURATION.match(str(value))
+    if found is None:
+        raise SinkURIInvalid(
+            f"{name}: {value!r} is not a duration", object=shown, hint=f"for example {name}=10s"
+        )
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _integer(name: str, value: str, shown: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise SinkURIInvalid(
+            f"{name}: {value!r} is not a number", object=shown, hint=f"correct {name}"
+        ) from None
+
+
+def _uri(what: str, shown: str) -> InvalidError:
+    return SinkURIInvalid(what, object=shown, hint=f"for example {_EXAMPLE}")

@@ -1,0 +1,177 @@
+"""Sessions at the target: PyMySQL with every setting that our statements depend on."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+import pymysql.cursors
+from pydantic import SecretStr
+from pymysql.constants import CLIENT
+
+from sink.mysql.errors import MysqlTlsFailed, map_error, number_of
+from sink.mysql.settings import Checks, MysqlSettings, SslMode
+
+# Identifies AUTO_INCREMENT 0 as a value; strict modes would judge values that the upstream took.
+_SQL_MODE = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+# An idle session in a transaction ends after this, if our host vanished without a word.
+_IDLE_S = 600
+_LOCK_WAIT_S = 50
+_ACCESS_DENIED = 1045
+_UTC = "+00:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What we need to know of a server: ``version`` is its own text."""
+
+    version: str
+    server_id: int
+    max_packet: int
+    mariadb: bool
+
+    @property
+    def kind(self) -> str:
+        """``mariadb`` or ``mysql``."""
+        return "mariadb" if self.mariadb else "mysql"
+
+
+class Session:
+    """One connection with our session variables set. Not thread-safe.
+
+    ``run`` and ``rows`` let PyMySQL's errors pass: callers map them with what they know.
+    """
+
+    def __init__(self, settings: MysqlSettings) -> None:
+        """Connect. Raises MysqlUnavailable, MysqlAccessDenied or MysqlTlsFailed."""
+        self.settings = settings
+        with mapped(settings.address):
+            self._connection: Any = _connect(settings)
+            try:
+                self.target = self._prepare()
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def socket(self) -> Any:
+        """The connection's socket."""
+        return self._connection._sock
+
+    def run(self, sql: str | bytes | bytearray, *args: Any) -> int:
+        """Run a statement; rows matched. Bytes are sent as they are."""
+        if isinstance(sql, str) and args:
+            with self._connection.cursor() as cursor:
+                return int(cursor.execute(sql, args))
+        return int(self._connection.query(sql))
+
+    def rows(self, sql: str, *args: Any) -> list[dict[str, Any]]:
+        """Result of a query as dicts with lower-case keys."""
+        with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
+            cursor.execute(sql, args or None)
+            return [{k.lower(): v for k, v in row.items()} for row in cursor.fetchall()]
+
+    def close(self) -> None:
+        """Close the socket; the server rolls an open transaction back."""
+        with suppress(Exception):
+            self._connection._force_close()
+
+    def _prepare(self) -> Target:
+        settings = self.settings
+        self.run(f"SET SESSION sql_mode = '{_SQL_MODE}'")
+        self.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.run("SET SESSION time_zone = %s", settings.time_zone or _UTC)
+        waits = {"wait_timeout": _IDLE_S, "interactive_timeout": _IDLE_S}
+        waits |= {"lock_wait_timeout": _LOCK_WAIT_S, "innodb_lock_wait_timeout": _LOCK_WAIT_S}
+        for name, value in waits.items():
+            self.run(f"SET SESSION {name} = {value}")
+        for name, checks in (
+            ("foreign_key_checks", settings.foreign_key_checks),
+            ("unique_checks", settings.unique_checks),
+        ):
+            self.run(f"SET SESSION {name} = {0 if checks is Checks.OFF else 1}")
+        if not settings.sql_log_bin:
+            self.run("SET SESSION sql_log_bin = 0")
+        found = self.rows(
+            "SELECT @@version AS v, @@server_id AS s, @@max_allowed_packet AS p,"
+            " @@version_comment AS c"
+        )[0]
+        return Target(
+            version=str(found["v"]),
+            server_id=int(found["s"]),
+            max_packet=int(found["p"]),
+            mariadb="mariadb" in f"{found['v']} {found['c']}".lower(),
+        )
+
+
+@contextmanager
+def mapped(object: str) -> Iterator[None]:
+    """Errors of PyMySQL and of its socket as ours, about ``object``."""
+    try:
+        yield
+    except (pymysql.err.Error, OSError, EOFError) as error:
+        raise map_error(error, object) from None
+
+
+def quoted(*names: str) -> str:
+    """Identifiers in backticks, joined by dots."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def _connect(settings: MysqlSettings) -> Any:
+    try:
+        return _log_in(settings, settings.password)
+    except pymysql.err.OperationalError as error:
+        decoded = settings.decoded_password
+        if number_of(error) != _ACCESS_DENIED or decoded is None:
+            raise
+        # Many a plain password is valid base64 too, so the decoded one comes second.
+        return _log_in(settings, decoded)
+
+
+def _log_in(settings: MysqlSettings, password: SecretStr) -> Any:
+    context = _tls_context(settings)
+    return pymysql.connect(
+        host=settings.host,
+        port=settings.port,
+        user=settings.user,
+        password=password.get_secret_value(),
+        ssl=context,
+        ssl_disabled=context is None,
+        connect_timeout=max(1, min(30, round(settings.timeout))),
+        read_timeout=round(settings.read_timeout),
+        write_timeout=round(settings.write_timeout),
+        autocommit=True,
+        charset="utf8mb4",
+        client_flag=CLIENT.FOUND_ROWS,
+        program_name="tidegate",
+    )
+
+
+def _tls_context(settings: MysqlSettings) -> ssl.SSLContext | None:
+    """``None`` for plain text. With a CA the default is to verify certificate and host name."""
+    mode = settings.ssl_mode
+    if mode is None and settings.ssl_ca:
+        mode = SslMode.VERIFY_IDENTITY
+    elif mode is None:
+        mode = SslMode.REQUIRED if settings.ssl_cert else SslMode.DISABLED
+    if mode is SslMode.DISABLED:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca)
+        context.check_hostname = mode is SslMode.VERIFY_IDENTITY
+        if mode is SslMode.REQUIRED:
+            context.verify_mode = ssl.CERT_NONE
+        if settings.ssl_cert and settings.ssl_key:
+            context.load_cert_chain(settings.ssl_cert, settings.ssl_key)
+    except (OSError, ssl.SSLError) as e:
+        raise MysqlTlsFailed(
+            f"TLS files cannot be read: {e.strerror or type(e).__name__}",
+            object="ssl-ca, ssl-cert, ssl-key",
+            hint="give paths of readable PEM files",
+        ) from None
+    return context

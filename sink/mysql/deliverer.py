@@ -1,0 +1,335 @@
+"""Row apply at a MySQL or MariaDB target, exactly once, from one Spark Python worker."""
+
+from __future__ import annotations
+
+import binascii
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+
+import pymysql
+
+from cdc.base.errors import TidegateError
+from cdc.base.position import START, Position
+from cdc.binlog.table_map import TableMap
+from cdc.schema.table import Table
+from sink.codec.plan import Matrix
+from sink.codec.route import Route
+from sink.codec.rows import Located, Order
+from sink.mysql import ledger
+from sink.mysql.blame import explain
+from sink.mysql.compat import check
+from sink.mysql.connection import Session, Target, mapped
+from sink.mysql.errors import (
+    MysqlCommitLost,
+    MysqlCommitUnknown,
+    MysqlInternal,
+    MysqlUnavailable,
+    TargetChanged,
+    is_lost,
+    map_error,
+)
+from sink.mysql.events import ApplyPlan, Cutter, apply_plan, format_event
+from sink.mysql.settings import Atomicity, MysqlSettings
+from sink.mysql.target import definitions, read_table
+
+TARGET = "mysql"
+"""Name of the destinations: ``(TARGET, bucket)``."""
+
+RECHECK_S = 10.0
+"""How often the target's tables are compared with what they were when they were checked."""
+
+_HEAD, _TAIL = b"BINLOG '", b"'"
+# What one statement carries at most: more does not make it faster, and all of it is copied.
+_STATEMENT_BYTES = 4 << 20
+# COM_QUERY, our own words, and the line ends that the base64 does not have.
+_SPARE = 64
+
+Destination = tuple[str, int]
+Entry = tuple[Table, TableMap, tuple[str, str]]
+
+
+class DeliverState(Enum):
+    """States of a deliverer."""
+
+    READY = "ready"
+    OPEN = "open"
+    BROKEN = "broken"
+
+
+# What each call needs, and where it leads if it succeeds; any failure leads to BROKEN.
+_TRANSITIONS: dict[str, tuple[DeliverState, DeliverState]] = {
+    "begin": (DeliverState.READY, DeliverState.OPEN),
+    "send": (DeliverState.OPEN, DeliverState.OPEN),
+    "commit": (DeliverState.OPEN, DeliverState.READY),
+}
+
+
+def announce(session: Session) -> None:
+    """Tell the session how our events are to be read; needs the right to BINLOG.
+
+    Raises PyMySQL's errors.
+    """
+    event = format_event(session.target)
+    session.run(_HEAD + binascii.b2a_base64(event, newline=False) + _TAIL)
+    if not session.target.mariadb:
+        # The event leaves it at NOT_YET_DETERMINED, with which nothing can be written.
+        session.run("SET SESSION gtid_next = 'AUTOMATIC'")
+
+
+class MysqlDeliverer:
+    """One connection for one bucket: ``begin``, ``send`` …, ``commit``, and again.
+
+    ``begin`` opens a transaction and locks the bucket's ledger row, which must have our epoch
+    (else :class:`FencedEpoch`, and nothing was sent); ``commit`` writes the new position and
+    commits both together. Any error, and ``abort``, ends the object: recover with a new epoch and
+    make a new one. Not thread-safe.
+    """
+
+    def __init__(self, settings: MysqlSettings, feed: str, epoch: int, bucket: int = 0) -> None:
+        self._settings = settings
+        self._feed = feed
+        self._epoch = epoch
+        self._bucket = bucket
+        self._state = DeliverState.READY
+        self._position: Position | None = None
+        self._used = False
+        self._checked: dict[tuple[str, str], int | None] = {}
+        self._checked_at = time.monotonic()
+        self._session = self._open()
+
+    @property
+    def state(self) -> DeliverState:
+        """Where it stands; ``BROKEN`` is final."""
+        return self._state
+
+    @property
+    def target(self) -> Target:
+        """The server behind the connection."""
+        return self._session.target
+
+    @property
+    def position(self) -> Position:
+        """What the ledger says is delivered, as of the last ``begin`` or ``commit``."""
+        return self._position or START
+
+    def plan(self, entries: Sequence[Entry], *, upstream_mariadb: bool) -> ApplyPlan:
+        """Plans of tables, each checked against the target's table as it is now.
+
+        An entry is the upstream's table, its TABLE_MAP and ``(schema, name)`` at the target. Raises
+        TargetTableMissing or TargetIncompatible with the reason; nothing is tried on hope. Later
+        windows look every RECHECK_S whether the target's tables are still the same, and raise
+        TargetChanged if not.
+        """
+        planned = []
+        names = {name for _, _, name in entries}
+        with mapped(self._settings.address):
+            # Before the tables are read: a change in between is then noticed later.
+            now = self._definitions({schema for schema, _ in names})
+        for table, stored, (schema, name) in entries:
+            found = read_table(self._session, schema, name)
+            check(table, stored, found, same_family=upstream_mariadb == self.target.mariadb)
+            planned.append((table, stored, Route(), (schema, name)))
+        self._checked = {name: now.get(name) for name in names}
+        return apply_plan(planned, self.target.server_id)
+
+    def cutter(self, plan: ApplyPlan) -> Cutter:
+        """Makes payloads for ``send``."""
+        return Cutter(plan, self._settings, self.target)
+
+    def message_limit(self, name: str) -> int:
+        """Largest payload of one row: what fits, as base64, into one packet of the target."""
+        return (self.target.max_packet - len(_HEAD) - len(_TAIL) - _SPARE) // 4 * 3
+
+    def batch_limit(self, name: str) -> int:
+        """Largest payload of one ``send``, unless it is a single row."""
+        return min(_STATEMENT_BYTES, self.message_limit(name))
+
+    def begin(self) -> None:
+        """Open a transaction; ``position`` then says what is delivered."""
+        self._step("begin", self._begin)
+
+    def apply(self, cutter: Cutter, located: Located, runs: Matrix, order: Order) -> int:
+        """Cut ``located.refs[order]`` into statements and apply them; the bytes of their events.
+
+        The same as ``send`` of each of the cutter's payloads, but an error about data names the
+        first row that the target refuses. ``runs`` are those that ``located`` was made of.
+        """
+        sent = 0
+
+        def apply_all(some: Order) -> None:
+            nonlocal sent
+            for batch in cutter.batches(
+                located,
+                runs,
+                some,
+                limit=self.batch_limit(TARGET),
+                max_message=self.message_limit(TARGET),
+            ):
+                try:
+                    self._apply(batch.data)
+                except pymysql.err.Error as error:
+                    part = some[batch.first : batch.last]
+                    if some is not order:
+                        raise
+                    raise explain(error, apply_all, located, part) from None
+                sent += batch.data.nbytes
+
+        self._step("send", lambda: apply_all(order))
+        return sent
+
+    def send(
+        self,
+        name: str,
+        number: int,
+        payload: bytes | bytearray | memoryview,
+        count: int,
+        first_ms: int,
+        max_ms: int,
+        /,
+        *,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """Apply the events of one payload; returns when the target has applied them."""
+        if (name, number) != (TARGET, self._bucket):
+            raise MysqlInternal(f"rows of {name}/{number}", object=self._feed)
+        self._step("send", lambda: self._apply(payload))
+        if done is not None:
+            done()
+
+    def send_small(self, name: str, number: int, value: bytes, at_ms: int, /) -> None:
+        """There are no messages without rows."""
+        raise MysqlInternal("a message for a database", object=self._feed)
+
+    def commit(self, ledger: Mapping[Destination, Position]) -> None:
+        """Make the window durable together with the bucket's new position.
+
+        If the connection breaks in COMMIT the ledger is asked: returns if it has the position.
+        Raises MysqlCommitLost if not, MysqlCommitUnknown if it cannot be asked.
+        """
+        self._step("commit", lambda: self._commit(ledger))
+
+    def abort(self) -> None:
+        """Give the window up and end the object."""
+        if self._state is DeliverState.OPEN:
+            with suppress(pymysql.err.Error, OSError, EOFError):
+                self._session.run("ROLLBACK")
+        self.close()
+
+    def close(self) -> None:
+        """End the object; an open transaction is rolled back by the server."""
+        self._state = DeliverState.BROKEN
+        self._session.close()
+
+    def _open(self) -> Session:
+        session = Session(self._settings)
+        try:
+            announce(session)
+        except (pymysql.err.Error, OSError, EOFError) as error:
+            session.close()
+            raise map_error(error, f"BINLOG at {self._settings.address}") from None
+        return session
+
+    def _step(self, call: str, action: Callable[[], None]) -> None:
+        needed, then = _TRANSITIONS[call]
+        if self._state is not needed:
+            raise MysqlInternal(f"{call} in state {self._state.value}", object=self._feed)
+        try:
+            action()
+        except TidegateError:
+            self.abort()
+            raise
+        except (pymysql.err.Error, OSError, EOFError) as error:
+            self.abort()
+            raise map_error(error, self._settings.address) from None
+        except BaseException:
+            self.abort()
+            raise
+        self._state = then
+
+    def _begin(self) -> None:
+        try:
+            self._lock()
+        except (pymysql.err.Error, OSError, EOFError) as error:
+            if not (is_lost(error) and self._used):
+                raise
+            # An idle connection may have been closed since the last window: nothing is open.
+            self._session.close()
+            self._session = self._open()
+            self._lock()
+        self._used = True
+
+    def _definitions(self, schemas: set[str]) -> dict[tuple[str, str], int]:
+        self._checked_at = time.monotonic()
+        return definitions(self._session, schemas)
+
+    def _check_unchanged(self) -> None:
+        if not self._checked or time.monotonic() - self._checked_at < RECHECK_S:
+            return
+        now = self._definitions({schema for schema, _ in self._checked})
+        for name, checked in self._checked.items():
+            if now.get(name) != checked:
+                raise TargetChanged(
+                    "its definition changed at the target",
+                    object=".".join(name),
+                    hint="delivery recovers by itself and compares it anew",
+                )
+
+    def _lock(self) -> None:
+        self._check_unchanged()
+        self._session.run("BEGIN")
+        self._position = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
+
+    def _apply(self, payload: bytes | bytearray | memoryview) -> None:
+        text = binascii.b2a_base64(payload, newline=False)
+        statement = bytearray(_HEAD)
+        statement += text
+        statement += _TAIL
+        self._session.run(statement)
+
+    def _commit(self, positions: Mapping[Destination, Position]) -> None:
+        position = positions.get((TARGET, self._bucket))
+        if len(positions) != (position is not None):
+            raise MysqlInternal(f"positions of {sorted(positions)}", object=self._feed)
+        if position is None:
+            self._session.run("COMMIT")
+            return
+        before = self.position
+        if position < before:
+            raise MysqlInternal(f"{position} goes back behind {before}", object=self._feed)
+        if not position.whole() and self._settings.transaction_atomicity is not Atomicity.NONE:
+            raise MysqlInternal(f"{position} splits a transaction", object=self._feed)
+        ledger.write(self._session, self._feed, self._bucket, self._epoch, position)
+        try:
+            self._session.run("COMMIT")
+        except (pymysql.err.Error, OSError, EOFError) as error:
+            if not is_lost(error):
+                raise
+            self._ask(position)
+        self._position = position
+
+    def _ask(self, position: Position) -> None:
+        """The connection broke in COMMIT: whether it happened, from the ledger.
+
+        The row's lock is waited for, so that a COMMIT that still runs has ended.
+        """
+        self._session.close()
+        object = f"changefeed {self._feed}"
+        try:
+            self._session = self._open()
+            self._session.run("BEGIN")
+            found = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
+            self._session.run("ROLLBACK")
+        except (pymysql.err.Error, OSError, EOFError, MysqlUnavailable) as error:
+            raise MysqlCommitUnknown(
+                f"the connection was lost in COMMIT, and then: {error}",
+                object=object,
+                hint="delivery recovers by itself from the ledger",
+            ) from None
+        if found != position:
+            raise MysqlCommitLost(
+                f"the connection was lost in COMMIT; the ledger stands at {found}",
+                object=object,
+                hint="delivery recovers by itself from the ledger",
+            )

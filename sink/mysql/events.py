@@ -1,0 +1,157 @@
+"""Rows of the log as binlog events for the target: plans of tables, and statements' payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cdc.base.errors import InternalError
+from cdc.base.ts import physical_ms
+from cdc.binlog.events import EventType
+from cdc.binlog.table_map import TableMap
+from cdc.binlog.writer import build_event, format_description
+from cdc.kernels import apply as kernels
+from cdc.kernels import layout as L  # noqa: N812
+from cdc.schema.table import Table
+from sink.codec.plan import Matrix, PlanBuilder, PlanSet, planned
+from sink.codec.route import Route
+from sink.codec.rows import Batch, Buffer, Located, Order
+from sink.mysql.connection import Target
+from sink.mysql.errors import TargetRowTooLarge
+from sink.mysql.settings import Checks, MysqlSettings
+
+_PADDING = 64
+# Large enough that its head does not matter, small enough for the target's own binlog.
+_EVENT_BYTES = 256 << 10
+_FIRST_ROOM = 64 << 10
+_KEPT_MYSQL = kernels.FLAG_NO_FOREIGN_KEY_CHECKS | kernels.FLAG_NO_UNIQUE_CHECKS | 8
+# MariaDB knows one more: no check of CHECK constraints.
+_KEPT_MARIADB = _KEPT_MYSQL | 0x80
+_TABLE_MAP_FLAGS = 1
+
+
+@dataclass(frozen=True)
+class ApplyPlan:
+    """The tables of a job: ``plans`` to locate their rows, TABLE_MAP events to apply them.
+
+    ``maps`` is int64[:, kernels.M_SIZE], ``constants`` uint8[:]. Picklable.
+    """
+
+    plans: PlanSet
+    maps: Matrix
+    constants: npt.NDArray[np.uint8]
+
+
+def format_event(target: Target) -> bytes:
+    """A FORMAT_DESCRIPTION event of the target's own version, which its BINLOG wants first."""
+    described = format_description(target.version)
+    return build_event(EventType.FORMAT_DESCRIPTION, described.encode(), server_id=target.server_id)
+
+
+def apply_plan(
+    entries: Sequence[tuple[Table, TableMap, Route, tuple[str, str]]], server_id: int
+) -> ApplyPlan:
+    """Plans of tables; each with the ``(schema, name)`` that it has at the target.
+
+    The index in ``entries`` is the plan index of runs. Raises ``SchemaMismatch`` or
+    ``ColumnTypeNotSupported``. Optional metadata of TABLE_MAP is left out: the families number
+    and count it differently, and all that it says was compared before.
+    """
+    builder = PlanBuilder()
+    constants = bytearray()
+    maps = []
+    for i, (table, stored, route, (schema, name)) in enumerate(entries):
+        builder.add(planned(table, stored, route))
+        moved = replace(
+            stored, table_id=i + 1, flags=_TABLE_MAP_FLAGS, schema=schema, name=name, optional=b""
+        )
+        event = build_event(EventType.TABLE_MAP, moved.encode(), server_id=server_id)
+        maps.append([len(constants), len(event), stored.columns, i + 1])
+        constants += event
+    return ApplyPlan(
+        plans=builder.build("UTC"),
+        maps=np.array(maps, np.int64).reshape(-1, kernels.M_SIZE),
+        constants=np.frombuffer(bytes(constants) + bytes(_PADDING), np.uint8),
+    )
+
+
+class Cutter:
+    """Cuts rows into payloads of ``MysqlDeliverer.send``: the events of one statement each."""
+
+    def __init__(self, plan: ApplyPlan, settings: MysqlSettings, target: Target) -> None:
+        self.plan = plan
+        self._server_id = target.server_id
+        self._kept = _KEPT_MARIADB if target.mariadb else _KEPT_MYSQL
+        self._added = 0
+        if settings.foreign_key_checks is Checks.OFF:
+            self._added |= kernels.FLAG_NO_FOREIGN_KEY_CHECKS
+        if settings.unique_checks is Checks.OFF:
+            self._added |= kernels.FLAG_NO_UNIQUE_CHECKS
+        self._seen = np.full(len(plan.maps), -1, np.int64)
+        self._turn = 0
+
+    def batches(
+        self,
+        located: Located,
+        runs: Matrix,
+        order: Order,
+        *,
+        limit: int,
+        max_message: int,
+        buffer: Callable[[int], Buffer] | None = None,
+    ) -> Iterator[Batch]:
+        """Payloads of at most ``limit`` bytes for ``located.refs[order]``, or of one row.
+
+        ``runs`` are those that ``located`` was made of. ``buffer(room)`` gives the array of at
+        least ``room`` bytes for the next payload, the caller's from then on; without it one array
+        serves all. Raises ``TargetRowTooLarge`` at the first row that takes more than
+        ``max_message`` bytes, after the payloads before it.
+        """
+        flags = self._flags(located, runs)
+        refs, plan, i, bound = located.refs, self.plan, 0, limit
+        room = min(limit, _FIRST_ROOM + 2 * self._size(refs, order))
+        out = np.empty(room, np.uint8) if buffer is None else buffer(room)
+        while i < len(order):
+            self._turn += 2
+            after, size, detail, error, at = kernels.cut(
+                located.buf, refs, order, i, len(order), flags, plan.maps, plan.constants,
+                self._seen, self._turn, self._server_id, _EVENT_BYTES, bound, out,
+            )  # fmt: skip
+            if error == L.ERR_ROOM:
+                out = np.empty(detail, np.uint8) if buffer is None else buffer(detail)
+            elif error == L.ERR_TOO_LARGE and bound < max_message:
+                bound = max_message if detail > max_message else detail
+            elif error == L.ERR_TOO_LARGE:
+                raise self._too_large(located, int(order[i]), detail, max_message)
+            elif error != L.OK:
+                raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
+            else:
+                base_ms = physical_ms(int(refs[order[i], L.R_TS]))
+                max_ms = physical_ms(int(refs[order[after - 1], L.R_TS]))
+                yield Batch(memoryview(out.data)[:size], i, after, base_ms, max_ms)
+                i, bound = after, limit
+                if buffer is not None and i < len(order):
+                    out = buffer(room)
+
+    def _size(self, refs: Matrix, order: Order) -> int:
+        start = np.where(refs[:, L.R_BEFORE] >= 0, refs[:, L.R_BEFORE], refs[:, L.R_AFTER])
+        return int((refs[order, L.R_END] - start[order]).sum())
+
+    def _flags(self, located: Located, runs: Matrix) -> npt.NDArray[np.int64]:
+        flags = np.empty(len(located.refs), np.int64)
+        error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
+        if error != L.OK:
+            raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
+        return flags & self._kept | self._added
+
+    def _too_large(self, located: Located, row: int, size: int, limit: int) -> TargetRowTooLarge:
+        table = located.plans.entries[int(located.refs[row, L.R_PLAN])].table
+        return TargetRowTooLarge(
+            f"the row takes {size} bytes as an event, the target's limit leaves {limit}",
+            object=f"{table.full_name}, row {located.key_text(row)}",
+            position=f"{located.name}:{int(located.refs[row, L.R_END])}",
+            hint="raise max_allowed_packet of the target",
+        )

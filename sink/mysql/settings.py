@@ -1,0 +1,282 @@
+"""Settings of a MySQL sink: its URI and the ``sink`` section of the configuration."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from cdc.base.errors import InvalidError
+from cdc.base.secrets import mask_uri
+from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
+
+SCHEMES = ("mysql", "mysql+ssl", "mariadb", "mariadb+ssl")
+_EXAMPLE = "mysql://user:password@127.0.0.1:3306/"
+_OTHER_SCHEMES = ("tidb", "tidb+ssl")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Options of TiCDC that mean something we do not do: silence about them would be a lie.
+_LATER = frozenset(
+    {
+        *("tidb-txn-mode", "where-clause", "dry-run", "has-vector-type", "enable-ddl-ts"),
+        *("async-ddl-timeout", "column-selectors", "dispatchers", "protocol"),
+        *("schema-registry", "kafka-config", "pulsar-config", "cloud-storage-config", "csv"),
+        *("bdr-mode", "only-output-updated-columns", "delete-only-output-handle-key-columns"),
+    }
+)
+# Options of TiCDC that are hints to its own implementation: accepted, without effect.
+_WITHOUT_EFFECT = frozenset(
+    {
+        *("worker-count", "max-txn-row", "max-multi-update-row", "max-multi-update-row-size"),
+        *("batch-dml-enable", "multi-stmt-enable", "cache-prep-stmts", "prep-stmt-cache-size"),
+        *("enable-old-value", "encoder-concurrency", "terminator", "date-separator"),
+        *("enable-partition-separator", "enable-batch-dml", "enable-multi-statement"),
+        *("enable-cache-prep-stmts",),
+    }
+)
+# Keys of sink.mysql-config whose URI parameter has another name.
+_CONFIG_NAMES = {
+    "mysql-worker-count": "worker-count",
+    "mysql-max-txn-row": "max-txn-row",
+    "enable-safe-mode": "safe-mode",
+}
+_NEEDS_SQL = "SQL text is not built yet; row apply needs no such option"
+
+
+class Apply(StrEnum):
+    """How rows reach a table."""
+
+    AUTO = "auto"
+    ROWS = "rows"
+    SQL = "sql"
+
+
+class Atomicity(StrEnum):
+    """What of an upstream transaction is kept whole in one target transaction."""
+
+    NONE = "none"
+    TABLE = "table"
+    GLOBAL = "global"
+
+
+class Checks(StrEnum):
+    """Whether foreign or unique keys are checked: as the upstream's session did, or never."""
+
+    UPSTREAM = "upstream"
+    OFF = "off"
+
+
+class SslMode(StrEnum):
+    """What is asked of TLS."""
+
+    DISABLED = "disabled"
+    REQUIRED = "required"
+    VERIFY_CA = "verify_ca"
+    VERIFY_IDENTITY = "verify_identity"
+
+
+class MysqlSettings(BaseModel):
+    """A MySQL or MariaDB sink, with TiCDC's names (keys in kebab-case).
+
+    Ours beyond TiCDC: ``apply``, ``exactly-once``, ``transaction-atomicity=global``, ``ssl-mode``,
+    ``sql-log-bin``, ``foreign-key-checks`` and ``unique-checks`` (TiCDC turns the former off, but
+    a cascade of InnoDB is not in the binlog: only the target's own foreign keys repeat it).
+    Times are in seconds.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=False,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    host: str
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str
+    password: SecretStr = SecretStr("")
+
+    apply: Apply = Apply.AUTO
+    exactly_once: bool = True
+    transaction_atomicity: Atomicity = Atomicity.NONE
+    safe_mode: bool = False
+
+    timeout: float = Field(default=120.0, ge=1, le=3600)
+    read_timeout: float = Field(default=120.0, ge=1, le=3600)
+    write_timeout: float = Field(default=120.0, ge=1, le=3600)
+    time_zone: str | None = None
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    ssl_mode: SslMode | None = None
+    sql_log_bin: bool = True
+    foreign_key_checks: Checks = Checks.UPSTREAM
+    unique_checks: Checks = Checks.UPSTREAM
+
+    @classmethod
+    def parse(cls, sink_uri: str, sink_config: Mapping[str, Any] | None = None) -> MysqlSettings:
+        """Settings of a sink URI and a ``sink`` section (kebab- or snake-case keys).
+
+        The URI wins over the section. Raises an :class:`InvalidError` with one hint for a bad
+        URI, an unknown key or a value of the wrong type. No message carries a password.
+        """
+        fields = _from_config(sink_config or {}) | _from_uri(sink_uri)
+        shown = mask_uri(sink_uri)
+        _check_names(cls, fields, shown)
+        fields = {k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT}
+        for name in ("timeout", "read-timeout", "write-timeout"):
+            if name in fields:
+                fields[name] = _seconds(name, fields[name], shown)
+        for name in (
+            "apply",
+            "transaction-atomicity",
+            "foreign-key-checks",
+            "unique-checks",
+            "ssl-mode",
+        ):
+            if isinstance(fields.get(name), str):
+                fields[name] = fields[name].lower()
+        try:
+            settings = cls.model_validate(fields)
+        except ValidationError as e:
+            first = e.errors(include_input=False, include_url=False, include_context=False)[0]
+            name = ".".join(str(part) for part in first["loc"]) or "sink"
+            raise SinkURIInvalid(
+                f"{name}: {first['msg'].removeprefix('Value error, ')}",
+                object=shown,
+                hint=f"correct {name}" if name != "sink" else "correct the sink's options",
+            ) from None
+        settings._check_supported(shown)
+        return settings
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.ssl_cert is None) != (self.ssl_key is None):
+            raise ValueError("ssl-cert and ssl-key belong together")
+        if self.ssl_mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and self.ssl_ca is None:
+            raise ValueError(f"ssl-mode={self.ssl_mode} needs ssl-ca")
+        if self.time_zone:
+            try:
+                ZoneInfo(self.time_zone)
+            except (KeyError, ValueError, OSError):
+                raise ValueError(f"time-zone {self.time_zone!r} is not known") from None
+        return self
+
+    def _check_supported(self, shown: str) -> None:
+        refused = {
+            "apply=sql": self.apply is Apply.SQL,
+            "safe-mode=true": self.safe_mode,
+            "exactly-once=false": not self.exactly_once,
+        }
+        for name, asked in refused.items():
+            if asked:
+                raise SinkOptionNotSupported(
+                    f"{name} is not supported: {_NEEDS_SQL}", object=shown, hint=f"remove {name}"
+                )
+
+    @property
+    def decoded_password(self) -> SecretStr | None:
+        """The password read as base64 of text, as TiCDC allows it; None if it is none."""
+        try:
+            text = base64.b64decode(self.password.get_secret_value(), validate=True).decode()
+        except (binascii.Error, ValueError):
+            return None
+        return SecretStr(text) if text else None
+
+    @property
+    def address(self) -> str:
+        """``host:port``, which names the target in errors."""
+        return f"{self.host}:{self.port}"
+
+
+def _from_uri(sink_uri: str) -> dict[str, Any]:
+    try:
+        parts = urlsplit(sink_uri)
+        shown = mask_uri(sink_uri)
+        port = parts.port
+    except ValueError:
+        # The parser's own text may quote the part that holds the password.
+        raise _uri("the URI does not parse", "sink URI") from None
+    if parts.scheme in _OTHER_SCHEMES:
+        raise SinkOptionNotSupported(
+            f"{parts.scheme} needs SQL text, which is not built yet",
+            object=shown,
+            hint="deliver to MySQL or MariaDB",
+        )
+    if parts.scheme not in SCHEMES:
+        raise _uri(f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}", shown)
+    if not parts.hostname:
+        raise _uri("no host", shown)
+    if parts.path not in ("", "/"):
+        raise _uri(f"a schema ({parts.path}) is not used: rows name their own", shown)
+    fields: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise _uri("parameters cannot be read", shown) from None
+    for name, value in pairs:
+        if name in fields or name in ("host", "port", "user", "password"):
+            raise _uri(f"parameter {name} is given twice or belongs before the host", shown)
+        fields[name] = value
+    if parts.scheme.endswith("+ssl"):
+        fields.setdefault("ssl-mode", "verify_identity" if "ssl-ca" in fields else "required")
+    fields |= {
+        "host": parts.hostname,
+        "user": unquote(parts.username or "root"),
+        "password": unquote(parts.password or ""),
+    }
+    return fields | ({"port": port} if port is not None else {})
+
+
+def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {str(k).replace("_", "-"): v for k, v in config.items() if v is not None}
+    own = fields.pop("mysql-config", None) or {}
+    if not isinstance(own, Mapping):
+        raise SinkURIInvalid(
+            "mysql-config is not a table", object="sink.mysql-config", hint="write key = value"
+        )
+    given = {str(k).replace("_", "-"): v for k, v in own.items() if v is not None}
+    fields |= {_CONFIG_NAMES.get(k, k): v for k, v in given.items()}
+    for name in ("host", "port", "user", "password"):
+        if name in fields:
+            raise SinkUnknownOption(
+                f"unknown option {name}", object="sink", hint="give it in the sink URI"
+            )
+    return fields
+
+
+def _check_names(cls: type[BaseModel], fields: dict[str, Any], shown: str) -> None:
+    known = [str(f.alias) for f in cls.model_fields.values()]
+    for name in fields:
+        if name in known or name in _WITHOUT_EFFECT:
+            continue
+        if name in _LATER:
+            raise SinkOptionNotSupported(
+                f"option {name} is not supported", object=shown, hint=f"remove {name}"
+            )
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"remove {name}"
+        raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
+
+
+def _seconds(name: str, value: Any, shown: str) -> float:
+    if isinstance(value, int | float):
+        return float(value)
+    found = _DURATION.match(str(value))
+    if found is None:
+        raise SinkURIInvalid(
+            f"{name}: {value!r} is not a duration", object=shown, hint=f"for example {name}=10s"
+        )
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _uri(what: str, shown: str) -> InvalidError:
+    return SinkURIInvalid(what, object=shown, hint=f"for example {_EXAMPLE}")

@@ -1,0 +1,99 @@
+"""A real ``cdc server`` process, and the command line against it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+_LISTENING = re.compile(r"listening on (http://\S+)")
+
+
+class CdcServer:
+    """One server over a data directory; started again it works on the same data."""
+
+    def __init__(self, data_dir: Path, *flags: str) -> None:
+        self.data_dir = data_dir
+        self.flags = flags
+        self.log = data_dir.parent / f"{data_dir.name}.log"
+        self.url = ""
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, ready: bool = True) -> CdcServer:
+        """Start; waits for the API, and with ``ready`` for Spark too."""
+        command = [sys.executable, "-m", "cdc.cli.main", "server", "--data-dir"]
+        command += [str(self.data_dir), "--addr", "127.0.0.1:0"]
+        command += ["--spark-master", "local[2]", *self.flags]
+        offset = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self.url = self._await(offset, _LISTENING, 60)[1]
+        if ready:
+            self._await(offset, re.compile(r"capture \S+: ready"), 120)
+        return self
+
+    def _await(self, offset: int, what: re.Pattern[str], timeout_s: float) -> re.Match[str]:
+        assert self.process is not None
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            text = self.log.read_bytes()[offset:].decode(errors="replace")
+            if found := what.search(text):
+                return found
+            assert self.process.poll() is None, f"the server ended:\n{text}"
+            time.sleep(0.05)
+        raise AssertionError(f"no {what.pattern!r} in time:\n{text}")
+
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 10.0) -> int:
+        """Send a signal and wait; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(timeout_s)
+
+    def end(self) -> None:
+        """Make sure that nothing of it is left."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def api(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """One request to ``/api/v2``."""
+        url = f"{self.url}/api/v2{path}"
+        return httpx.request(method, url, json=body, timeout=120, trust_env=False)
+
+    def metrics(self) -> dict[str, float]:
+        """All samples of ``/metrics`` by their name with labels."""
+        text = httpx.get(f"{self.url}/metrics", timeout=30, trust_env=False).text
+        lines = (x.rpartition(" ") for x in text.splitlines() if x and not x.startswith("#"))
+        return {name: float(value) for name, _, value in lines}
+
+    def cli(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """``cdc cli …`` against this server."""
+        return run_cdc("cli", *words, "--server", self.url, stdin=stdin)
+
+    def cli_json(self, *words: str) -> Any:
+        """The same with ``--json``, which must succeed."""
+        done = self.cli(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+def run_cdc(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The ``cdc`` command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "cdc.cli.main", *words],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        timeout=120,
+        check=False,
+    )

@@ -1,0 +1,223 @@
+"""A changefeed's life through the command line, with a real upstream and a real broker."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sink.open import OpenSink
+from tests import servers
+from tests.api.server_process import CdcServer
+
+SECRET = "s3cr3t-of-the-test"
+
+
+def _until(look: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not in time: {what}")
+
+
+@pytest.fixture(scope="module")
+def operated(
+    server: CdcServer, mariadb: servers.Database, broker: servers.Broker
+) -> tuple[CdcServer, str]:
+    """A server with the upstream ``main``, whose schema ``op`` has three tables."""
+    mariadb.execute("CREATE DATABASE op")
+    mariadb.execute("CREATE TABLE op.a (id INT PRIMARY KEY, v VARCHAR(20))")
+    mariadb.execute("CREATE TABLE op.b (id INT PRIMARY KEY, v VARCHAR(20))")
+    mariadb.execute("CREATE TABLE op.nokey (id INT)")
+    mariadb.execute(
+        f"CREATE USER puller IDENTIFIED BY '{SECRET}'",
+    )
+    mariadb.execute("GRANT ALL ON *.* TO puller")
+    uri = f"mysql://puller:{SECRET}@127.0.0.1:{mariadb.port}"
+    info = server.cli_json("upstream", "create", "-u", "main", "--uri", uri)
+    assert info["server_kind"] == "mariadb"
+    return server, f"kafka://{broker.bootstrap}/op?protocol=canal-json"
+
+
+def _create(server: CdcServer, feed: str, sink: str, *more: str) -> Any:
+    words = ("changefeed", "create", "-c", feed, "-u", "main", "--sink-uri", sink, *more)
+    return server.cli_json(*words)
+
+
+def _state(server: CdcServer, feed: str) -> str:
+    return str(server.cli_json("changefeed", "query", "-c", feed)["state"])
+
+
+def _ahead(sink: str, feed: str, ts: int) -> bool:
+    """Whether the ledger has a position above ``ts``."""
+    return any(p.ts > ts for p in OpenSink(sink, {}).driver().delivered(feed).values())
+
+
+def _config(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "changefeed.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_the_life_of_a_changefeed(operated: tuple[CdcServer, str], tmp_path: Path) -> None:
+    server, sink = operated
+    config = _config(tmp_path, "[filter]\nrules = ['op.a', 'op.b']\n")
+    info = _create(server, "life", sink, "--config", config)
+    assert info["state"] == "normal"
+    assert info["config"]["filter"]["rules"] == ["op.a", "op.b"]
+    start = info["checkpoint_ts"]
+    _until(
+        lambda: server.cli_json("changefeed", "query", "-c", "life")["checkpoint_ts"] > start,
+        "the checkpoint moves",
+    )
+    listed = server.cli_json("changefeed", "list")
+    assert [i["id"] for i in listed if i["id"] == "life"] == ["life"]
+
+    again = server.cli("changefeed", "create", "-c", "life", "-u", "main", "--sink-uri", sink)
+    assert again.returncode == 1
+    assert "[TG:ErrChangeFeedAlreadyExists]" in again.stderr
+    refused = server.cli("changefeed", "update", "-c", "life", "--target-ts", "5", "--no-confirm")
+    assert "[TG:ErrChangefeedUpdateRefused]" in refused.stderr
+    in_use = server.cli("upstream", "remove", "-u", "main")
+    assert "[TG:ErrUpstreamInUse]" in in_use.stderr
+
+    assert server.cli("changefeed", "pause", "-c", "life").returncode == 0
+    assert _state(server, "life") == "stopped"
+    assert (
+        "[TG:ErrChangefeedUpdateRefused]" in server.cli("changefeed", "pause", "-c", "life").stderr
+    )
+    target = server.cli_json("tso", "query")["tso"] + (1500 << 18)
+    words = ("changefeed", "update", "-c", "life", "--target-ts", str(target))
+    assert server.cli(*words, stdin="n\n").returncode == 1
+    assert server.cli(*words, stdin="y\n").returncode == 0
+    epoch = server.cli_json("changefeed", "query", "-c", "life")["epoch"]
+    assert server.cli("changefeed", "resume", "-c", "life").returncode == 0
+    _until(lambda: _state(server, "life") == "finished", "it reaches its target")
+    done = server.cli_json("changefeed", "query", "-c", "life")
+    assert done["checkpoint_ts"] == target
+    assert done["epoch"] > epoch
+    assert "life" not in [i["id"] for i in server.cli_json("changefeed", "list")]
+    assert "life" in [i["id"] for i in server.cli_json("changefeed", "list", "--all")]
+
+    assert server.cli("changefeed", "remove", "-c", "life").returncode == 0
+    assert server.cli("changefeed", "remove", "-c", "life").returncode == 0
+    assert server.cli("changefeed", "query", "-c", "life").returncode == 1
+
+
+def test_a_ddl_stops_its_table_and_shows_it(
+    operated: tuple[CdcServer, str], mariadb: servers.Database, tmp_path: Path
+) -> None:
+    server, sink = operated
+    config = _config(tmp_path, "[filter]\nrules = ['op.a', 'op.b']\n")
+    _create(server, "ddl", sink, "--config", config)
+    mariadb.execute("CREATE TABLE op.unrelated (id INT PRIMARY KEY)")
+    mariadb.execute("ALTER TABLE op.b ADD COLUMN w INT")
+
+    def stopped() -> Any:
+        found = server.cli_json("changefeed", "query", "-c", "ddl")
+        return found if found["stopped_tables"] else None
+
+    info = _until(stopped, "the table stops")
+    (table,) = info["stopped_tables"]
+    assert table["table"] == "op.b"
+    assert table["error"]["code"] == "TG:ErrDDLNotSupported"
+    assert "ADD COLUMN w" in table["error"]["message"]
+    assert info["state"] == "warning"
+    assert info["checkpoint_ts"] == table["ts"] - 1
+
+    # Another table goes on, so the ledger is ahead of the checkpoint: rows must not be moved now.
+    mariadb.execute("INSERT INTO op.a VALUES (7001, 'x')")
+    _until(lambda: _ahead(sink, "ddl", info["checkpoint_ts"]), "the other table goes on")
+    assert server.cli("changefeed", "pause", "-c", "ddl").returncode == 0
+    words = ("changefeed", "update", "-c", "ddl", "--no-confirm", "--config")
+    rule = "\n[[sink.dispatchers]]\nmatcher = ['op.*']\npartition = 'index-value'\n"
+    moved = _config(tmp_path, "[filter]\nrules = ['op.a', 'op.b']\n" + rule)
+    assert "[TG:ErrReroutingRefused]" in server.cli(*words, moved).stderr
+    more = _config(
+        tmp_path, "force-replicate = true\n[filter]\nrules = ['op.a', 'op.b', 'op.nokey']\n"
+    )
+    assert "[TG:ErrReroutingRefused]" in server.cli(*words, more).stderr
+    fewer = _config(tmp_path, "[filter]\nrules = ['op.a']\n")
+    assert server.cli(*words, fewer).returncode == 0
+    server.cli("changefeed", "remove", "-c", "ddl")
+
+
+@pytest.mark.parametrize(
+    ("config", "sink", "code"),
+    [
+        ("", "kafka://127.0.0.1:1/t?protocol=canal-json", "TG:ErrTableIneligible"),
+        ("enable-sync-point = true", None, "TG:ErrConfigNotSupported"),
+        ("force-replicat = true", None, "TG:ErrConfigUnknownKey"),
+        ("case-sensitive = 1", None, "TG:ErrConfigInvalid"),
+        ("[filter]\nrules = ['a.b.c[']", None, "TG:ErrFilterRuleInvalid"),
+        ("x = ", None, "TG:ErrConfigFileInvalid"),
+        ("", "nonsense://x", "TG:ErrSinkURIInvalid"),
+        ("", "kafka://h/t", "TG:ErrSinkUnknownProtocol"),
+        (
+            "[filter]\nrules = ['op.a']",
+            "kafka://127.0.0.1:1/t?protocol=canal-json",
+            "TG:ErrKafkaUnavailable",
+        ),
+    ],
+)
+def test_what_is_refused_at_creation(
+    operated: tuple[CdcServer, str], tmp_path: Path, config: str, sink: str | None, code: str
+) -> None:
+    server, good = operated
+    file = _config(tmp_path, config)
+    words = ("changefeed", "create", "-c", "bad", "-u", "main", "--config", file)
+    done = server.cli(*words, "--sink-uri", sink or good)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"Error: \[{code}\] .*\n", done.stderr), done.stderr
+    assert "bad" not in [i["id"] for i in server.cli_json("changefeed", "list", "--all")]
+
+
+def test_times(operated: tuple[CdcServer, str]) -> None:
+    server, sink = operated
+    words = ("changefeed", "create", "-c", "bad", "-u", "main", "--sink-uri", sink, "-y")
+    now = server.cli_json("tso", "query")["tso"]
+    future = str(now + (3_600_000 << 18))
+    assert "[TG:ErrStartTsInvalid]" in server.cli(*words, "--start-ts", future).stderr
+    assert "[TG:ErrTargetTsBeforeStartTs]" in server.cli(*words, "--target-ts", "7").stderr
+    early = server.cli(*words, "--start-ts", "1000")
+    assert "[TG:ErrLogCollected]" in early.stderr
+
+
+def test_a_start_behind_a_ddl_needs_a_snapshot_of_its_own(
+    operated: tuple[CdcServer, str], mariadb: servers.Database, tmp_path: Path
+) -> None:
+    server, sink = operated
+    before = server.cli_json("upstream", "query", "-u", "main")["resolved_ts"]
+    mariadb.execute("ALTER TABLE op.a ADD COLUMN late INT")
+
+    def passed() -> Any:
+        now = server.cli_json("upstream", "query", "-u", "main")["resolved_ts"]
+        return now if now > before + (2000 << 18) else None
+
+    start = str(_until(passed, "the log passes the DDL"))
+    words = ("changefeed", "create", "-u", "main", "--sink-uri", sink, "--start-ts", start, "-y")
+    touched = _config(tmp_path, "[filter]\nrules = ['op.a']\n")
+    refused = server.cli(*words, "-c", "behind", "--config", touched)
+    assert "[TG:ErrStartTsInvalid]" in refused.stderr
+    assert "ADD COLUMN late" in refused.stderr
+    untouched = _config(tmp_path, "[filter]\nrules = ['op.b']\n")
+    _create(server, "now", sink, "--config", untouched)
+    server.cli("changefeed", "remove", "-c", "now")
+
+
+def test_no_secret_is_shown_anywhere(operated: tuple[CdcServer, str]) -> None:
+    server, sink = operated
+    secret_sink = f"{sink}&sasl-user=me&sasl-password={SECRET}&sasl-mechanism=plain"
+    words = ("changefeed", "create", "-c", "secret", "-u", "main", "--sink-uri", secret_sink)
+    shown = [server.cli(*words), server.cli("upstream", "list"), server.cli("upstream", "list")]
+    shown.append(server.cli("upstream", "query", "-u", "main", "--json"))
+    text = "".join(d.stdout + d.stderr for d in shown) + server.log.read_text()
+    text += server.api("GET", "/upstreams").text
+    assert SECRET not in text
+    assert "******" in text

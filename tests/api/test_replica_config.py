@@ -1,0 +1,125 @@
+"""A changefeed's configuration as users write it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from cdc.api.replica_config import ConfigInvalid, ConfigNotSupported, ConfigUnknownKey, check
+from cdc.base.errors import InvalidError
+
+
+def test_both_spellings_give_the_same() -> None:
+    toml = tomllib.loads(
+        """
+        case-sensitive = true
+        force-replicate = true
+        changefeed-error-stuck-duration = "1h30m"
+        [filter]
+        rules = ["shop.*", "!shop.tmp_*"]
+        [sink]
+        protocol = "canal-json"
+        only-output-updated-columns = true
+        dispatchers = [{ matcher = ["shop.*"], partition = "index-value" }]
+        """
+    )
+    json = {
+        "case_sensitive": True,
+        "force_replicate": True,
+        "changefeed_error_stuck_duration": 5400,
+        "filter": {"rules": ["shop.*", "!shop.tmp_*"]},
+        "sink": {
+            "protocol": "canal-json",
+            "only_output_updated_columns": True,
+            "dispatchers": [{"matcher": ["shop.*"], "partition": "index-value"}],
+        },
+    }
+    assert check(toml) == check(json)
+    assert check(json).model_dump() == check(check(json).model_dump()).model_dump()
+
+
+def test_defaults() -> None:
+    config = check({})
+    assert config.filter.rules == ["*.*"]
+    assert (config.case_sensitive, config.force_replicate) == (False, False)
+    assert config.changefeed_error_stuck_duration == 1800
+
+
+def test_what_asks_for_nothing_is_accepted() -> None:
+    off = {
+        "memory-quota": 1 << 30,
+        "check_gc_safe_point": True,
+        "enable-sync-point": False,
+        "bdr-mode": False,
+        "mounter": {"worker_num": 16},
+        "consistent": {"level": "none"},
+        "filter": {"rules": ["a.*"], "event-filters": [], "ignore-txn-start-ts": []},
+        "integrity": {"integrity-check-level": "none"},
+        "scheduler": None,
+    }
+    assert check(off).filter.rules == ["a.*"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"enable-sync-point": True}, "enable-sync-point"),
+        ({"sync_point_interval": "10m"}, "sync-point-interval"),
+        ({"bdr-mode": True}, "bdr-mode"),
+        ({"consistent": {"level": "eventual"}}, "consistent.level"),
+        ({"consistent": {"storage": "s3://x"}}, "consistent.storage"),
+        ({"filter": {"event-filters": [{"matcher": ["a.b"]}]}}, "filter.event-filters"),
+        ({"filter": {"ignore_txn_start_ts": [1]}}, "filter.ignore-txn-start-ts"),
+        ({"integrity": {"corruption-handle-level": "warn"}}, "integrity.corruption-handle-level"),
+        ({"scheduler": {"enable-table-across-nodes": True}}, "scheduler.enable-table-across-nodes"),
+        ({"scheduler": {"region-threshold": 3}}, "scheduler.region-threshold"),
+        ({"performance-mode": "low-latency"}, "performance-mode"),
+    ],
+)
+def test_what_comes_later_is_refused_by_name(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigNotSupported) as refused:
+        check(given)
+    assert refused.value.object == name
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"force-replicat": True}, "force-replicat"),
+        ({"filter": {"rule": ["a.*"]}}, "filter.rule"),
+        ({"mounter": {"workers": 3}}, "mounter.workers"),
+        ({"filters": {}}, "filters"),
+    ],
+)
+def test_unknown_keys_are_refused_by_name(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigUnknownKey) as refused:
+        check(given)
+    assert name in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"case-sensitive": "yes"},
+        {"filter": {"rules": []}},
+        {"filter": {"rules": "a.*"}},
+        {"filter": 3},
+        {"sink": 3},
+        {"changefeed-error-stuck-duration": "soon"},
+        {"changefeed-error-stuck-duration": True},
+        {"changefeed-error-stuck-duration": 0},
+    ],
+)
+def test_wrong_types_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigInvalid):
+        check(given)
+
+
+def test_a_wrong_rule_is_refused() -> None:
+    with pytest.raises(InvalidError) as refused:
+        check({"filter": {"rules": ["a.b.c.d["]}})
+    assert refused.value.code == "TG:ErrFilterRuleInvalid"

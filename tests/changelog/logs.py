@@ -1,0 +1,70 @@
+"""Writing small logs for tests: transactions of valid events, and what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.settings import ChangelogSettings
+from cdc.changelog.writer import LogWriter
+from tests.changelog.events import format_description, query, rows, table_map
+
+
+class StillClock:
+    """A clock that a test moves."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+def open_log(folder: Path, clock: StillClock | None = None, **settings: Any) -> LogWriter:
+    """A writer with small defaults; the format is set."""
+    values = {"free_space_reserve_bytes": 0} | settings
+    writer = LogWriter.open(folder, ChangelogSettings(**values), clock or StillClock())
+    writer.set_format(format_description())
+    return writer
+
+
+def rows_event(table: int, payload: bytes) -> bytes:
+    """TABLE_MAP and rows event, the bytes of one run."""
+    return table_map(table, f"t{table}") + rows(table, payload)
+
+
+def dml(writer: LogWriter, ts: int, parts: list[tuple[int, int]], *, tag: bytes = b"") -> None:
+    """Append one transaction; each part is (table, rows) and one run."""
+    data = b""
+    offsets, lengths, firsts = [], [], []
+    row = 0
+    for table, count in parts:
+        body = rows_event(table, b"%d/%d" % (ts, row) + tag)
+        offsets.append(len(data))
+        lengths.append(len(body))
+        firsts.append(row)
+        data += body
+        row += count
+    data += query("COMMIT")
+    count = len(parts)
+    runs = Runs.build(
+        count,
+        commit_ts=ts,
+        flags=[0] * (count - 1) + [LAST_OF_TRANSACTION],
+        table=[t for t, _ in parts],
+        offset=offsets,
+        length=lengths,
+        first_row=firsts,
+        rows=[n for _, n in parts],
+    )
+    writer.append(data, runs)
+
+
+def ddl(writer: LogWriter, ts: int, text: str) -> None:
+    """Append one DDL."""
+    data = query(text)
+    writer.append(data, Runs.build(1, commit_ts=ts, kind=RunKind.DDL, flags=1, length=len(data)))

@@ -1,0 +1,97 @@
+"""Kinds of change, options, dispatch and errors on a real server's events."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from cdc.kernels import layout as L  # noqa: N812
+from sink.codec.route import Route, RouteMode
+from sink.codec.rows import Located, MessageTooLarge
+from sink.codec.settings import CanalSettings
+from tests.codec.binlog_rows import TS, locate_file, messages_of, table_of
+
+_DDL = (
+    "create table t (id int primary key, u bigint unsigned, name varchar(20), "
+    "sum_ int as (id + 1) stored, gone int as (id + 2) virtual) character set utf8mb4"
+)
+
+
+@pytest.fixture(scope="module", params=["mariadb-11.4", "mysql-8.0"])
+def changes(database: Any, request: Any) -> Any:
+    server = database(request.param)
+    schema = "codec_changes"
+    server.execute(f"drop database if exists {schema}", f"create database {schema}")
+    server.execute("flush binary logs", _DDL, database=schema)
+    server.execute(
+        "insert into t (id, u, name) values (1, 18446744073709551615, 'a'), (2, 1, null)",
+        "update t set name = 'b' where id = 1",
+        "update t set id = 9 where id = 2",
+        "delete from t where id = 1",
+        database=schema,
+    )
+    return server.binlogs()[-1].read_bytes(), {f"{schema}.t": table_of(server, schema, "t")}
+
+
+def test_kinds_and_layout(changes: Any) -> None:
+    rows = messages_of(locate_file(*changes, CanalSettings(enable_tidb_extension=True)))
+    assert [r["type"] for r in rows] == ["INSERT", "INSERT", "UPDATE", "UPDATE", "DELETE"]
+    assert list(rows[0]) == [
+        "id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql",
+        "sqlType", "mysqlType", "old", "data", "_tidb",
+    ]  # fmt: skip
+    assert rows[0]["_tidb"] == {"commitTs": TS}
+    assert rows[0]["es"] == TS >> 18
+    assert rows[0]["pkNames"] == ["id"]
+    # An unsigned value beyond the signed range takes the next larger Java type.
+    assert rows[0]["sqlType"] == {"id": 4, "u": 3, "name": 12, "sum_": 4}
+    assert rows[1]["sqlType"] == {"id": 4, "u": -5, "name": 12, "sum_": 4}
+    assert rows[1]["mysqlType"]["u"] == "bigint unsigned"
+    first = {"id": "1", "u": "18446744073709551615", "name": "a", "sum_": "2"}
+    assert rows[0]["data"] == [first]
+    assert rows[2]["old"] == [first]
+    assert rows[2]["data"] == [first | {"name": "b"}]
+    assert rows[4]["old"] is None
+    assert rows[4]["data"] == [first | {"name": "b"}]
+
+
+def test_content_options(changes: Any) -> None:
+    settings = CanalSettings(content_compatible=True, delete_only_output_handle_key_columns=True)
+    rows = messages_of(locate_file(*changes, settings))
+    assert rows[2]["old"] == [{"name": "a"}]
+    assert rows[3]["old"] == [{"id": "2", "sum_": "3"}]
+    assert rows[0]["mysqlType"]["name"] == "varchar(20)"
+    assert rows[4]["data"] == [{"id": "1"}]
+    assert rows[4]["sqlType"] == {"id": 4}
+
+
+def test_dispatch_by_key(changes: Any) -> None:
+    data, tables = changes
+    route = Route(mode=RouteMode.COLUMNS, partitions=7, base=20, columns=(0,))
+    located = locate_file(data, tables, route=route)
+    rows = messages_of(located)
+    # The UPDATE that changes the key is split, as its keys may lie in two partitions.
+    kinds = ["INSERT", "INSERT", "UPDATE", "DELETE", "INSERT", "DELETE"]
+    assert [r["type"] for r in rows] == kinds
+    (table,) = tables.values()
+    names = crc32(f"{table.schema}{table.name}".encode())
+    expected = [20 + (names ^ crc32(f"id{r['data'][0]['id']}".encode())) % 7 for r in rows]
+    assert located.refs[:, L.R_DESTINATION].tolist() == expected
+    wanted = np.array(sorted(set(expected)), np.int64)
+    for destination, order in zip(wanted, located.by_destination(wanted), strict=True):
+        assert order.tolist() == [i for i, d in enumerate(expected) if d == destination]
+
+
+def test_message_too_large(changes: Any) -> None:
+    located: Located = locate_file(*changes)
+    with pytest.raises(MessageTooLarge, match=r"codec_changes\.t, row id=1") as failure:
+        messages_of(located, max_message=300)
+    assert failure.value.code == "TG:ErrMessageTooLarge"
+
+
+def test_small_batches_hold_the_same(changes: Any) -> None:
+    located = locate_file(*changes)
+    assert messages_of(located, limit=700) == messages_of(located)

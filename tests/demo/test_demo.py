@@ -1,0 +1,40 @@
+"""``make demo`` in small: it must prove what it says, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.servers import install
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_the_demo_proves_itself(tmp_path: Path) -> None:
+    for name in ("mariadb-11.4", "kafka-4.1"):
+        if not install.is_fetched(name):
+            pytest.skip(f"{name} is not fetched")
+    command = [sys.executable, "-m", "bench.demo", "--seconds", "8", "--rate", "4000"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "TIDEGATE_TMP": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tables = re.findall(r"(\w+) +upstream = downstream  (\d+) rows, (\d+) rows", done.stdout)
+    assert len(tables) == 5
+    assert all(int(up) == int(down) > 0 for _, up, down in tables)
+    assert "lost 0, duplicated 0" in done.stdout
+    assert "kill -9" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    mine = str(tmp_path)
+    assert [p.pid for p in psutil.process_iter(["cmdline"]) if mine in str(p.info["cmdline"])] == []

@@ -1,0 +1,213 @@
+"""Windows, failures and restarts of one changefeed, in this process, against a real broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor.feed import Feed
+from tests.changelog.logs import StillClock
+from tests.e2e import topics
+from tests.processor.in_process import InProcessJobs, Running, WorkerDied
+from tests.servers import Broker, Database
+from tests.source.pulling import Pulled
+
+ROWS = 6000
+
+
+class Log:
+    """A log with a large transaction of ``t``, one row of ``other``, and ``t`` altered behind."""
+
+    def __init__(self, folder: Path, schema: str, start_ts: int, broker: Broker) -> None:
+        self.folder, self.schema, self.start_ts, self.broker = folder, schema, start_ts, broker
+
+    def sink(self, topic: str) -> str:
+        return f"kafka://{self.broker.bootstrap}/{topic}?protocol=canal-json&partition-num=2"
+
+    def config(self, *tables: str) -> dict[str, Any]:
+        rule = {"matcher": [f"{self.schema}.*"], "partition": "index-value"}
+        rules = [f"{self.schema}.{t}" for t in tables]
+        return {"filter": {"rules": rules}, "sink": {"dispatchers": [rule]}}
+
+    def ids(self, topic: str) -> list[int]:
+        return topics.ids(topics.read(self.broker.bootstrap, [topic]))
+
+
+@pytest.fixture(scope="module")
+def log(mariadb: Database, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    schema = "feeds"
+    mariadb.execute(f"DROP DATABASE IF EXISTS {schema}", f"CREATE DATABASE {schema}")
+    for table in ("t", "other"):
+        mariadb.execute(f"CREATE TABLE {schema}.{table} (id INT PRIMARY KEY, v VARCHAR(1000))")
+    folder = tmp_path_factory.mktemp("feed") / "log"
+    with Pulled(mariadb, folder) as pulled:
+        mariadb.execute(
+            f"INSERT INTO {schema}.t SELECT seq, REPEAT('x', 1000) "
+            f"FROM {schema}.seq_0_to_{ROWS - 1}",
+            f"INSERT INTO {schema}.other VALUES (1, 'one')",
+            f"ALTER TABLE {schema}.t ADD COLUMN more INT",
+            f"INSERT INTO {schema}.t VALUES (-1, 'x', 1)",
+            f"INSERT INTO {schema}.other VALUES (2, 'two')",
+        )
+        pulled.caught_up()
+    opened, _ = pulled.runs()
+    start_ts = opened.state.first_ts
+    opened.close()
+    return Log(folder, schema, start_ts, broker)
+
+
+@pytest.fixture
+def run(log: Log, topic_prefix: str) -> Iterator[Callable[..., Running]]:
+    """Return a function that runs the feed of this test; all are stopped."""
+    started: list[Running] = []
+
+    def give(
+        *tables: str, after: Callable[[int, int], None] = lambda j, t: None, **how: Any
+    ) -> Running:
+        feed = topic_prefix.replace("_", "-")
+        where = (log.folder, log.sink(topic_prefix), log.config(*tables), InProcessJobs(after))
+        running = Running(*where, start_ts=log.start_ts, feed=feed, **how)
+        started.append(running)
+        return running
+
+    yield give
+    for running in started:
+        running.stop()
+
+
+def _below_the_ddl(log: Log) -> dict[str, int]:
+    """The cap that the owner sets: just below the DDL."""
+    from cdc.changelog.reader import ChangeLog
+
+    opened = ChangeLog.open(log.folder)
+    ddls = opened.ddls(log.start_ts, opened.state.resolved_ts)
+    ts = int(ddls.commit_ts[0])
+    opened.close()
+    return {f"{log.schema}.t": ts - 1}
+
+
+def _once(found: list[int], wanted: range) -> None:
+    assert Counter(found) == Counter(wanted)
+
+
+def test_a_transaction_larger_than_a_window_is_cut(
+    run: Callable[..., Running], log: Log, topic_prefix: str
+) -> None:
+    running = run("t", barriers=_below_the_ddl(log), window_bytes=1 << 20)
+    running.done()
+    assert len(running.jobs.jobs) >= 5
+    assert any(not job[0].hi.whole() for job in running.jobs.jobs)
+    _once(log.ids(topic_prefix), range(ROWS))
+
+
+@pytest.mark.parametrize("task", [0, 1])
+def test_a_new_owner_goes_on_inside_the_transaction(
+    run: Callable[..., Running], log: Log, topic_prefix: str, task: int
+) -> None:
+    caps = _below_the_ddl(log)
+
+    def die(job: int, now: int) -> None:
+        if job == 2 and now == task:
+            raise SystemExit("the capture is killed")
+
+    first = run("t", after=die, barriers=caps, window_bytes=1 << 20)
+    first.ended()
+    delivered = len(log.ids(topic_prefix))
+    assert 0 < delivered < ROWS
+    # The checkpoint of the store is older than the ledger: it still stands before the transaction.
+    second = run("t", barriers=caps, window_bytes=1 << 20, epoch=2)
+    second.done()
+    assert second.jobs.jobs[0][0].lo.ts == log.start_ts
+    assert any(d.starts for d in second.jobs.jobs[0])
+    _once(log.ids(topic_prefix), range(ROWS))
+
+
+def test_a_worker_that_dies_after_one_of_two_commits_repeats_nothing(
+    run: Callable[..., Running], log: Log, topic_prefix: str
+) -> None:
+    dead = []
+
+    def die(job: int, task: int) -> None:
+        if job in (1, 3) and task == 0:
+            dead.append(job)
+            raise WorkerDied("gone")
+
+    running = run("t", after=die, barriers=_below_the_ddl(log), window_bytes=1 << 20)
+    running.done()
+    assert dead == [1, 3]
+    assert not any(r.error for r in running.reports), "mended without a word to the owner"
+    epochs = {d.plan.epoch for job in running.jobs.jobs for d in job}
+    assert len(epochs) == 3, "each recovery has an epoch of its own"
+    _once(log.ids(topic_prefix), range(ROWS))
+
+
+def test_workers_that_keep_dying_are_reported(run: Callable[..., Running]) -> None:
+    def die(job: int, task: int) -> None:
+        raise WorkerDied("gone")
+
+    report = run("t", after=die).ended()
+    assert report.error is not None
+    assert (report.error.code, report.error.kind) == ("TG:ErrWindowFailed", "transient")
+    assert not report.running
+
+
+def test_a_failure_that_takes_long_is_reported_the_first_time(run: Callable[..., Running]) -> None:
+    """A sink that is away fails slowly: four such attempts in silence would take minutes."""
+    clock = StillClock()
+
+    def die(job: int, task: int) -> None:
+        clock.ms += 11_000
+        raise WorkerDied("gone")
+
+    running = run("t", after=die, clock=clock)
+    assert running.ended().error is not None
+    assert len(running.jobs.jobs) == 1
+
+
+def test_rows_of_an_unknown_layout_stop_their_table_alone(
+    run: Callable[..., Running], log: Log, topic_prefix: str
+) -> None:
+    """Without the owner's barrier: the processor itself must not decode what it cannot."""
+    running = run("t", "other")
+    report = running.done()
+    (stop,) = report.stopped_tables
+    assert (stop.table, stop.error.code) == (f"{log.schema}.t", "TG:ErrSchemaMismatch")
+    assert report.table_checkpoints == {stop.table: stop.ts - 1}
+    assert report.error is None
+    found = topics.read(log.broker.bootstrap, [topic_prefix])
+    _once(topics.ids(m for m in found if m.body["table"] == "t"), range(ROWS))
+    assert topics.ids(m for m in found if m.body["table"] == "other") == [1, 2]
+
+
+def test_nothing_is_run_for_a_table_that_has_stopped(
+    run: Callable[..., Running], log: Log, topic_prefix: str
+) -> None:
+    running = run("t", "other", barriers={f"{log.schema}.t": log.start_ts}, window_bytes=1 << 20)
+    running.done()
+    assert len(running.jobs.jobs) <= 2
+    assert log.ids(topic_prefix) == [1, 2]
+
+
+def test_a_sink_that_cannot_be_used_is_reported_at_once(log: Log, topic_prefix: str) -> None:
+    sink = f"kafka://{log.broker.bootstrap}/{topic_prefix}?protocol=canal-json"
+    jobs = InProcessJobs()
+    running = Running(
+        log.folder, f"{sink}&auto-create-topic=false", log.config("t"), jobs, start_ts=log.start_ts
+    )
+    report = running.ended()
+    running.stop()
+    assert report.error is not None
+    assert report.error.code == "TG:ErrKafkaTopicNotExists"
+    assert not jobs.jobs
+
+
+def test_a_feed_is_stopped_while_it_waits(run: Callable[..., Running]) -> None:
+    running = run("other")
+    running.done()
+    running.feed.stop(5)
+    assert isinstance(running.feed, Feed)
+    assert not running.feed.alive

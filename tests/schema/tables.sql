@@ -1,0 +1,17 @@
+CREATE TABLE t_int (a tinyint, b tinyint unsigned, c smallint(5) zerofill, d mediumint, e int(11) NOT NULL AUTO_INCREMENT, f bigint unsigned, g bool, h integer, PRIMARY KEY (e));
+CREATE TABLE t_dec (a decimal, b decimal(65,30) NOT NULL, c numeric(10) unsigned, d float, e double, f float(7,3), g double precision, h real, i dec(5,2), j float(30));
+CREATE TABLE t_time (a date, b time, c time(3), d datetime NOT NULL, e datetime(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), f timestamp NULL, g timestamp(2) NOT NULL DEFAULT '2020-01-01 00:00:00', h year);
+CREATE TABLE t_text (a char(10), b varchar(300) CHARACTER SET latin1, c text COLLATE utf8mb4_bin, d tinytext CHARACTER SET gbk, e mediumtext, f longtext, g char(3) CHARACTER SET utf16 COLLATE utf16_bin, h varchar(5) COLLATE latin1_bin NOT NULL DEFAULT 'it''s') DEFAULT CHARSET=utf8mb4;
+CREATE TABLE t_latin (a char(10), b varchar(30) CHARACTER SET utf8mb4, c enum('x','y')) DEFAULT CHARSET=latin1;
+CREATE TABLE t_bin (a binary(4), b varbinary(20), c tinyblob, d blob, e mediumblob, f longblob, g bit, h bit(13), i char(4) CHARACTER SET binary);
+CREATE TABLE t_enum (a enum('a','b,c','d''e','\\f',' g ') NOT NULL DEFAULT 'a', b set('x','y','z') CHARACTER SET latin1);
+CREATE TABLE t_json (a json, b json NOT NULL, c geometry, d point NOT NULL, e multipolygon, f geometrycollection);
+CREATE TABLE t_gen (a int, b int GENERATED ALWAYS AS (a + 1) VIRTUAL, c int AS (a * (2 + 1)) STORED COMMENT 'sum, (of) things', d varchar(20) AS (concat(a, ',', ')')) VIRTUAL, KEY (c));
+CREATE TABLE t_keys (a int NOT NULL, b int NOT NULL, c varchar(20) NOT NULL, d int, e text, PRIMARY KEY (b, a), UNIQUE KEY u (c(10), a), KEY k (d DESC, e(20)), UNIQUE (d), FULLTEXT KEY ft (e), CONSTRAINT ck CHECK (a > 0 AND b IN (1,2)));
+CREATE TABLE t_inline (a int PRIMARY KEY, b int UNIQUE, c int UNIQUE KEY NOT NULL COMMENT 'x');
+CREATE TABLE t_part (a int NOT NULL, b date NOT NULL, PRIMARY KEY (a, b)) ENGINE=InnoDB COMMENT='p, (q' PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE);
+CREATE TABLE t_def (a int DEFAULT -1, b varchar(9) DEFAULT 'a,b)', c bit(3) DEFAULT b'101', d double DEFAULT 1.5e3, e varchar(50) DEFAULT (concat('a', 'b')), f varchar(3) NOT NULL DEFAULT '', g datetime DEFAULT NULL);
+CREATE TABLE `t ``odd` (`select` int, `key` int, `日本` varchar(3), `a b` int, PRIMARY KEY (`a b`));
+CREATE TABLE t_ref (id int PRIMARY KEY, p int, CONSTRAINT fk FOREIGN KEY (p) REFERENCES t_inline (a) ON DELETE CASCADE);
+CREATE TABLE t_inv (a int PRIMARY KEY, b int DEFAULT 3 INVISIBLE, c int);
+CREATE TABLE t_serial (id serial, n national varchar(10), v nchar(4));

@@ -1,0 +1,22 @@
+"""Ten kills in CI, and the negative control that shows that they would be noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.soak.run import Plan, soak
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_ten_kills_lose_and_repeat_nothing() -> None:
+    plan = Plan(kills=10, minutes=2.5, seed=7, rows_per_s=1500)
+    result = soak(plan, print)
+    assert result.passed(plan), result.verdict.lines()
+    assert result.kills >= 5, "too few kills in the time to show anything"
+
+
+def test_without_the_ledger_messages_are_repeated() -> None:
+    plan = Plan(kills=12, minutes=2.0, seed=7, rows_per_s=1500, without_ledger=True)
+    result = soak(plan, print)
+    assert result.passed(plan), result.verdict.lines()

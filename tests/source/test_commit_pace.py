@@ -1,0 +1,52 @@
+"""Group commits: at once while little comes, fewer and larger ones while they are dear."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cdc.base.clock import SystemClock
+from cdc.source.commit_pace import CommitPace
+from cdc.source.puller import Puller
+
+
+def test_the_first_commit_waits_for_nothing() -> None:
+    pace = CommitPace(0.025)
+    assert pace.due(100.0)
+    assert pace.rest_s(100.0) == 0
+
+
+def test_cheap_commits_come_at_the_interval() -> None:
+    pace = CommitPace(0.025)
+    pace.committed(100.0, 100.002)
+    assert not pace.due(100.026)
+    assert pace.due(100.028)
+    assert pace.rest_s(100.0) > 0
+    assert pace.rest_s(100.005) == 0
+
+
+def test_dear_commits_take_a_bounded_share_of_the_time() -> None:
+    pace = CommitPace(0.025)
+    pace.committed(100.0, 100.2)
+    assert not pace.due(100.7)
+    assert pace.due(100.81)
+    assert 0 < pace.rest_s(100.3) < 0.11
+
+
+@pytest.mark.parametrize(
+    ("in_group", "clean", "uncommitted", "waits"),
+    [
+        (False, True, 0, True),
+        (True, True, 5, True),
+        (False, False, 5, True),
+        (False, True, 5, False),
+    ],
+)
+def test_nobody_spins_while_nothing_can_be_committed(
+    in_group: bool, clean: bool, uncommitted: int, waits: bool
+) -> None:
+    walker = SimpleNamespace(in_group=in_group, clean=clean, uncommitted=uncommitted)
+    puller = SimpleNamespace(_pace=CommitPace(0.025), _clock=SystemClock())
+    waited = Puller._patience(puller, SimpleNamespace(walker=walker))  # type: ignore[arg-type]
+    assert (waited > 0) is waits

@@ -1,0 +1,237 @@
+"""Pulling from real servers: what lies in the log is what the server wrote."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.servers.database import Database
+from tests.source.pulling import Pulled, file_events, ordered
+
+SERVERS = ["mysql-8.0", "mariadb-11.4"]
+
+
+@pytest.fixture(params=SERVERS)
+def db(request: pytest.FixtureRequest, database: Callable[..., Database]) -> Database:
+    """One server of each family, with an empty schema ``d``."""
+    server = database(request.param)
+    server.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d")
+    return server
+
+
+def _fill(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE d.a (id INT PRIMARY KEY, t VARCHAR(300), n DECIMAL(20,5), e ENUM('x','y'))",
+        "CREATE TABLE d.b (id INT PRIMARY KEY, c CHAR(20), x BLOB, d DATETIME(3), f DOUBLE)",
+        "INSERT INTO d.a VALUES (1,'one',1.5,'x'),(2,NULL,NULL,'y'),(3,REPEAT('z',299),-9,NULL)",
+        "INSERT INTO d.b SELECT id, 'c', REPEAT('x', 1000), NOW(3), id / 3 FROM d.a",
+        "UPDATE d.a JOIN d.b USING (id) SET a.t = 'joint', b.c = NULL",
+        "BEGIN",
+        "DELETE FROM d.a WHERE id = 1",
+        "SAVEPOINT s",
+        "INSERT INTO d.b VALUES (10, 'ten', NULL, NULL, NULL)",
+        "COMMIT",
+        "DELETE FROM d.b",
+    )
+
+
+def test_log_equals_the_binlog_byte_for_byte(db: Database, tmp_path: Path) -> None:
+    with Pulled(db, tmp_path / "log") as p:
+        _fill(db)
+        db.execute("FLUSH BINARY LOGS", "INSERT INTO d.a VALUES (9, 'after', 0, 'x')")
+        p.caught_up()
+        files = [f for f in db.binlogs() if f.name >= p.info.start["file"]]
+        wanted = [e for f in files for e in file_events(f, p.info.start["pos"] * (f == files[0]))]
+        assert p.events() == wanted
+        log, runs = p.runs()
+        assert ordered(runs)
+        dml = runs.take(runs.kind == 1)
+        # 3 + 3 + (3 + 3) + 1 + 1 + 4 + 1
+        assert int(dml.rows.sum()) == 19
+        assert {log.tables[int(t)].name for t in dml.table} == {"a", "b"}
+        last = dml.take((dml.flags & 1) != 0)
+        assert len(np.unique(dml.commit_ts)) == len(last) == len(np.unique(last.commit_ts))
+        log.verify(runs)
+        log.close()
+
+
+def test_the_servers_own_tool_reads_our_segments(db: Database, tmp_path: Path) -> None:
+    with Pulled(db, tmp_path / "log", log={"segment_bytes": 4096}) as p:
+        _fill(db)
+        p.caught_up()
+    segments = sorted((tmp_path / "log").glob("*.binlog"))
+    assert len(segments) > 1
+    for segment in segments:
+        done = subprocess.run(
+            [*db.tool("mysqlbinlog"), "-vv", "--verify-binlog-checksum", str(segment)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "ERROR" not in done.stderr
+
+
+def test_idle_node_resolves(db: Database, tmp_path: Path) -> None:
+    with Pulled(db, tmp_path / "log", heartbeat_s=0.2) as p:
+        p.until(lambda: p.writer.state.resolved_ts > 1)
+        first = p.writer.state.resolved_ts
+        p.until(lambda: p.writer.state.resolved_ts > first + (500 << 18), 10)
+
+
+def test_dump_thread_killed_and_server_killed(tmp_path: Path) -> None:
+    from tests.servers.database import database
+
+    for name in SERVERS:
+        with database(name) as db, Pulled(db, tmp_path / name) as p:
+            db.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT)")
+            for i in range(3):
+                db.execute(f"INSERT INTO d.t VALUES ({i}, REPEAT('k', 100000))")
+                p.caught_up()
+                dumps = db.execute(
+                    "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'"
+                )
+                assert dumps
+                for (thread,) in dumps:
+                    db.execute(f"KILL {thread}")
+            db.kill()
+            db.start()
+            db.execute("INSERT INTO d.t VALUES (100, 'after')")
+            p.caught_up()
+            assert p.rows() == 4
+
+
+def test_resume_where_the_log_ends(db: Database, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v TEXT)")
+    with Pulled(db, tmp_path / "log") as p:
+        for i in range(4):
+            db.execute(f"INSERT INTO d.t VALUES ({i}, REPEAT('k', 1000))")
+            p.caught_up()
+            p.pause()
+            db.execute(f"INSERT INTO d.t VALUES ({i + 100}, 'while away')", "FLUSH BINARY LOGS")
+            p.resume()
+        p.caught_up()
+        assert p.rows() == 8
+
+
+def test_history_replaced_or_purged_is_never_a_silent_gap(tmp_path: Path) -> None:
+    from tests.servers.database import database
+
+    for name in SERVERS:
+        with database(name) as db:
+            db.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+            with Pulled(db, tmp_path / f"{name}-purge") as p:
+                p.caught_up()
+                p.pause()
+                db.execute("INSERT INTO d.t VALUES (1)", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+                newest = db.binlogs()[-1].name
+
+                def purged(newest: str = newest, db: Database = db) -> bool:
+                    # The server keeps what a dump thread reads until it notices that we left.
+                    for (thread,) in db.execute(
+                        "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'"
+                    ):
+                        db.execute(f"KILL {thread}")
+                    db.execute(f"PURGE BINARY LOGS TO '{newest}'")
+                    return db.binlogs()[0].name == newest
+
+                p.until(purged)
+                p.resume()
+                assert getattr(p.failed(), "code", "") == "TG:ErrBinlogPurged"
+            with Pulled(db, tmp_path / f"{name}-reset") as p:
+                db.execute("INSERT INTO d.t VALUES (2)")
+                p.caught_up()
+                p.pause()
+                # The new history has the same numbers, and more of them.
+                db.execute("RESET MASTER", *(f"INSERT INTO d.t VALUES ({i})" for i in range(5, 60)))
+                p.resume()
+                assert getattr(p.failed(), "code", "") == "TG:ErrUpstreamReset"
+
+
+def test_events_larger_than_a_packet(tmp_path: Path) -> None:
+    from tests.servers.database import database
+
+    for name in SERVERS:
+        with (
+            database(name, options=["--max-allowed-packet=64M"]) as db,
+            Pulled(db, tmp_path / name) as p,
+        ):
+            db.execute(
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGBLOB)",
+                "INSERT INTO d.t VALUES (1, REPEAT('y', 20000000))",
+                "UPDATE d.t SET id = 2",
+            )
+            p.caught_up()
+            assert p.rows() == 2
+
+
+def test_upstream_without_checksums(db: Database, tmp_path: Path) -> None:
+    db.execute("SET GLOBAL binlog_checksum = 'NONE'")
+    try:
+        with Pulled(db, tmp_path / "log") as p:
+            _fill(db)
+            p.caught_up()
+            db.execute(
+                "SET GLOBAL binlog_checksum = 'CRC32'", "INSERT INTO d.a VALUES (7,'',0,'x')"
+            )
+            p.caught_up()
+            assert p.rows() == 19
+    finally:
+        db.execute("SET GLOBAL binlog_checksum = 'CRC32'")
+
+
+def test_compressed_upstream(tmp_path: Path) -> None:
+    from tests.servers.database import database
+
+    options = {
+        "mysql-8.0": ["--binlog-transaction-compression=ON"],
+        "mariadb-11.4": ["--log-bin-compress=ON", "--log-bin-compress-min-len=10"],
+    }
+    for name, chosen in options.items():
+        with database(name, options=chosen) as db, Pulled(db, tmp_path / name) as p:
+            db.execute("CREATE DATABASE d")
+            _fill(db)
+            p.caught_up()
+            assert p.rows() == 18
+            kinds = {e[4] for e in p.events()}
+            assert not kinds & {40, *range(165, 172)}
+            log, runs = p.runs()
+            assert ordered(runs)
+            log.close()
+
+
+def test_xa_across_a_restart_of_the_puller(db: Database, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    with Pulled(db, tmp_path / "log") as p:
+        for xid, row in (("a", 1), ("b", 2), ("c", 3)):
+            with db.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(f"XA START '{xid}'")
+                cursor.execute(f"INSERT INTO d.t VALUES ({row})")
+                cursor.execute(f"XA END '{xid}'")
+                one = " ONE PHASE" if xid == "c" else ""
+                cursor.execute(f"XA COMMIT 'c'{one}" if one else f"XA PREPARE '{xid}'")
+        p.caught_up()
+        assert p.rows() == 1
+        p.pause()
+        p.resume()
+        db.execute("XA COMMIT 'a'", "XA ROLLBACK 'b'", "INSERT INTO d.t VALUES (9)")
+        p.caught_up()
+        assert p.rows() == 3
+        log, runs = p.runs()
+        dml = runs.take(runs.kind == 1)
+        assert len(np.unique(dml.commit_ts)) == 3
+        log.close()
+
+
+def test_statements_that_are_not_rows_stop(db: Database, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    with Pulled(db, tmp_path / "log") as p:
+        db.execute("SET SESSION binlog_format = 'STATEMENT'", "INSERT INTO d.t VALUES (1)")
+        error = p.failed()
+        assert getattr(error, "code", "") == "TG:ErrStatementFormat"
+        assert "binlog_format" in str(error)

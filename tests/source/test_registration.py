@@ -1,0 +1,112 @@
+"""Registering real servers: what is missing is named, and the snapshot belongs to its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdc.changelog.writer import LogWriter
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
+from cdc.source.readiness import check_upstream
+from cdc.source.registration import register, schema_now
+from cdc.source.settings import SourceSettings
+from cdc.source.start import StartInvalid
+from tests.servers.database import Database, database
+from tests.source.pulling import CLOCK, Pulled
+
+SETTINGS = SourceSettings()
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+def test_each_lack_is_named_with_its_statement(name: str) -> None:
+    with database(name) as db:
+        db.execute(
+            "SET GLOBAL binlog_format = 'MIXED'",
+            "SET GLOBAL binlog_row_image = 'MINIMAL'",
+            "CREATE USER poor@'%' IDENTIFIED BY 'secret'",
+        )
+        info = UpstreamInfo(name="u", uri=db.uri("poor", "secret"))
+        found = {f.statement for f in check_upstream(info, SETTINGS) if f.fatal}
+        monitor = "BINLOG MONITOR" if name.startswith("maria") else "REPLICATION CLIENT"
+        assert found == {
+            "SET GLOBAL binlog_format = 'ROW'",
+            "SET GLOBAL binlog_row_image = 'FULL'",
+            "GRANT REPLICATION SLAVE ON *.* TO 'poor'@'%'",
+            f"GRANT {monitor} ON *.* TO 'poor'@'%'",
+            "GRANT SELECT ON *.* TO 'poor'@'%'",
+        }
+        db.execute(*found)
+        assert not [f for f in check_upstream(info, SETTINGS) if f.fatal]
+
+
+def test_bad_uri_password_and_address(database: Callable[..., Database], tmp_path: Path) -> None:
+    db = database("mysql-8.0")
+    for uri in ("mysql://", "http://u:p@h", "mysql://u:p@h:99999", "mysql://u:p@h/?x=1"):
+        with pytest.raises(UpstreamUriInvalid):
+            check_upstream(UpstreamInfo(name="u", uri=uri), SETTINGS)
+    with pytest.raises(UpstreamNotReady) as wrong:
+        check_upstream(UpstreamInfo(name="u", uri=db.uri("root", "hunter2")), SETTINGS)
+    assert "hunter2" not in str(wrong.value)
+    with pytest.raises(UpstreamGone):
+        check_upstream(UpstreamInfo(name="u", uri="mysql://root@127.0.0.1:1"), SETTINGS)
+
+
+def test_tls_with_verification_and_caching_sha2(tmp_path: Path) -> None:
+    with database("mysql-8.0", tls=True) as db:
+        db.execute(
+            "CREATE USER s@'%' IDENTIFIED WITH caching_sha2_password BY 'pw' REQUIRE SSL",
+            "CREATE USER n@'%' IDENTIFIED WITH mysql_native_password BY 'pw'",
+            "CREATE USER k@'%' IDENTIFIED WITH caching_sha2_password BY 'pw'",
+            "GRANT ALL ON *.* TO s@'%', n@'%', k@'%'",
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY)",
+        )
+        assert db.tls is not None
+        ca = str(db.tls.ca)
+        # Without TLS caching_sha2 sends the password under the server's RSA key.
+        for user in ("n", "k"):
+            plain = UpstreamInfo(name="u", uri=db.uri(user, "pw") + "?ssl-mode=disabled")
+            assert not [f for f in check_upstream(plain, SETTINGS) if f.fatal]
+        strange = tmp_path / "other.pem"
+        from tests.servers import tls
+
+        strange = tls.make(tmp_path / "other").ca
+        with pytest.raises(UpstreamNotReady):
+            check_upstream(UpstreamInfo(name="u", uri=db.uri("s", "pw"), ca=str(strange)), SETTINGS)
+        with Pulled(db, tmp_path / "log", uri=db.uri("s", "pw"), ca=ca) as p:
+            db.execute("INSERT INTO d.t VALUES (1),(2)")
+            p.caught_up()
+            assert p.rows() == 2
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+def test_snapshot_and_earlier_starts(name: str, tmp_path: Path) -> None:
+    with database(name) as db:
+        db.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, `a``b` TEXT)")
+        db.execute("FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (1, 'x')")
+        file = db.binlogs()[-1].name
+        with Pulled(db, tmp_path / "file", start=f"{file}:4") as p:
+            p.caught_up()
+            assert p.rows() == 1
+            log, _ = p.runs()
+            snapshot = log.snapshot_at(log.state.resolved_ts)
+            assert set(snapshot["tables"]) >= {"d.t"}
+            assert "PRIMARY KEY" in snapshot["tables"]["d.t"]
+            assert snapshot["server"]["kind"] == p.info.server_kind
+            log.close()
+            db.execute("ALTER TABLE d.t ADD c INT")
+            ts = schema_now(p.info, p.folder, p.settings, CLOCK)
+            log, _ = p.runs()
+            assert "`c` int" in log.snapshot_at(ts)["tables"]["d.t"]
+            log.close()
+        asked = UpstreamInfo(name="u", uri=db.uri())
+        for start in (f"{file}:4", "nonsense", "2001-01-01"):
+            with (
+                LogWriter.open(tmp_path / start[:4], p.log_settings, CLOCK) as writer,
+                pytest.raises(Exception, match=r"TG:Err(UpstreamStartInvalid|BinlogPurged)"),
+            ):
+                register(asked, writer, SETTINGS, CLOCK, start)
+        assert StartInvalid.code == "TG:ErrUpstreamStartInvalid"
