@@ -1,8 +1,7 @@
-"""The peer: Debezium in a standalone worker of Kafka Connect, from a recorded position on.
+"""The peer: Debezium in a standalone worker of Kafka Connect, warm and then held off.
 
-Its start position goes through Connect's REST interface (stop, PATCH offsets, resume), and the
-file of its schema history is moved back to that position too. The clock starts at the log line
-with which its reader of the binlog says that it streams.
+Connect's REST interface stops the connector while a load is written and resumes it; its worker
+stays. The clock starts at the log line with which its reader of the binlog says that it streams.
 """
 
 from __future__ import annotations
@@ -72,23 +71,10 @@ class Connect:
         self._request("POST", "/connectors", {"name": "c", "config": self._connector()})
         self._until(lambda: self._streams() > 0, 90)
 
-    def rewind(self, file: str, offset: int, gtids: str) -> None:
-        """Stop the connector and set it to a position."""
+    def pause(self) -> None:
+        """Stop the connector at what it has delivered; the worker and its JVM stay."""
         self._request("PUT", "/connectors/c/stop")
         self._until(self._stopped, 60)
-        # Without a message there is no offset yet; then its key is the one that it would have.
-        found = self._offsets()
-        partition = found[0]["partition"] if found else {"server": self.prefix}
-        start: dict[str, Any] = {"file": file, "pos": offset} | ({"gtids": gtids} if gtids else {})
-        body = {"offsets": [{"partition": partition, "offset": start}]}
-        self._request("PATCH", "/connectors/c/offsets", body)
-        history = self.folder / "history.dat"
-        lines = []
-        for line in history.read_text().splitlines():
-            entry = json.loads(line)
-            at = {k: v for k, v in entry["position"].items() if not k.startswith("snapshot")}
-            lines.append(json.dumps(entry | {"position": at | start}))
-        history.write_text("\n".join(lines) + "\n")
 
     def resume(self) -> float:
         """Go on; returns ``time.monotonic()`` when it streams."""
@@ -171,9 +157,6 @@ class Connect:
         except httpx.HTTPError:
             return False
         return True
-
-    def _offsets(self) -> list[Any]:
-        return list(self._request("GET", "/connectors/c/offsets")["offsets"])
 
     def _stopped(self) -> bool:
         status = self._request("GET", "/connectors/c/status")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import debezium, gate, load, ours
+from bench import debezium, load, ours
 from bench.figures import Figure
 from bench.gate import Gate
 from bench.ground import Ground, ground
@@ -23,31 +23,32 @@ _RATE = re.compile(r"([0-9.]+) records/sec")
 
 @dataclass(frozen=True)
 class Load:
-    """A load: its statements, and how many messages it makes."""
+    """A load: its statements, how many messages it makes, and how many of it make a peer warm."""
 
     name: str
     rows: int
     statements: Callable[[int], Iterator[str]]
+    warm_rows: int
 
 
 def bulk(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """Transactions of 2,000 rows."""
-    return _measure(Load("kafka_bulk", settings.rows or 1_000_000, load.bulk), settings)
+    return _measure(Load("kafka_bulk", settings.rows or 1_000_000, load.bulk, 300_000), settings)
 
 
 def single(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """Transactions of one row: insert, update, delete."""
-    return _measure(Load("kafka_single", settings.rows or 250_000, load.single), settings)
+    return _measure(Load("kafka_single", settings.rows or 250_000, load.single, 100_000), settings)
 
 
 def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     with ground(settings.server) as place:
-        mine, start, bytes_each, payload = _ours(one, place, settings)
+        mine, bytes_each, payload = _ours(one, place, settings)
         detail: dict[str, Any] = {one.name: {"ours": mine, "message_bytes": bytes_each}}
         rate = statistics.median(r["rows_per_s"] for r in mine)
         figures = []
         if settings.peers:
-            theirs = [_debezium(one, place, settings, start, n) for n in range(settings.runs)]
+            theirs = _debezium(one, place, settings)
             detail[one.name]["debezium"] = theirs
             peer = statistics.median(r["rows_per_s"] for r in theirs)
             name = f"Debezium {debezium.VERSION} (lz4)"
@@ -66,7 +67,7 @@ def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any
 
 def _ours(
     one: Load, place: Ground, settings: Settings
-) -> tuple[list[dict[str, Any]], tuple[str, int, str], float, list[bytes]]:
+) -> tuple[list[dict[str, Any]], float, list[bytes]]:
     runs = []
     database, topic = place.database, "ours"
     with ours.streaming(
@@ -78,7 +79,6 @@ def _ours(
         for _ in range(settings.runs):
             feed.gate.close()
             load.empty(database)
-            start = gate.position(database)
             load.run(database, one.statements(one.rows))
             offsets = end.offsets()
             before = cpu_by_kind(process.pid) | _servers(place)
@@ -99,7 +99,7 @@ def _ours(
         payload = end.sample(2000, offsets)
         end.close()
     size = sum(map(len, payload)) / len(payload)
-    return runs, start, size, payload
+    return runs, size, payload
 
 
 def _servers(place: Ground) -> dict[str, float]:
@@ -109,23 +109,30 @@ def _servers(place: Ground) -> dict[str, float]:
     }
 
 
-def _debezium(
-    one: Load, place: Ground, settings: Settings, start: tuple[str, int, str], number: int
-) -> dict[str, Any]:
-    user = Gate(place.database, f"debezium_{one.name}_{number}")
+def _debezium(one: Load, place: Ground, settings: Settings) -> list[dict[str, Any]]:
+    """Runs of one worker that stays up, so that its JVM is as warm as our processes are."""
+    runs = []
+    user = Gate(place.database, f"debezium_{one.name}")
     user.create()
-    prefix = f"d{number}"
     with debezium.connect(
-        place.broker, user, prefix, codec="lz4", partitions=settings.partitions
+        place.broker, user, "d", codec="lz4", partitions=settings.partitions
     ) as worker:
-        worker.rewind(*start)
         end = End(place.broker, worker.topic)
-        began = worker.resume()
-        finished, count = end.wait([0] * len(end.partitions), one.rows, worker.check)
+        load.empty(place.database)
+        load.run(place.database, one.statements(one.warm_rows))
+        end.wait([0] * len(end.partitions), one.warm_rows, worker.check)
+        for _ in range(settings.runs):
+            worker.pause()
+            load.empty(place.database)
+            load.run(place.database, one.statements(one.rows))
+            offsets = end.offsets()
+            began = worker.resume()
+            finished, count = end.wait(offsets, one.rows, worker.check)
+            seconds = finished - began
+            runs.append({"rows_per_s": one.rows / seconds, "seconds": seconds, "messages": count})
+            print(f"{one.name} debezium: {one.rows / seconds:,.0f} rows/s ({count} messages)")
         end.close()
-    seconds = finished - began
-    print(f"{one.name} debezium: {one.rows / seconds:,.0f} rows/s ({count} messages)")
-    return {"rows_per_s": one.rows / seconds, "seconds": seconds, "messages": count}
+    return runs
 
 
 def _producer(
