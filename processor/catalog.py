@@ -20,8 +20,8 @@ from filter.rules import TableRules
 from sink.codec.plan import planned
 from sink.codec.route import Route as CodecRoute
 from sink.codec.route import RouteMode
-from sink.contract import Destination
-from sink.dispatch.rules import Route, Router
+from sink.contract import Destination, Layout, Routes
+from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
 
 
@@ -61,7 +61,7 @@ _ANY_ROUTE = CodecRoute(RouteMode.CONSTANT, 1, 0)
 class Catalog:
     """The delivered tables among those the log has seen; grows as the log sees new ones.
 
-    ``start_ts`` chooses the schema snapshot; ``router`` knows the partitions of all topics.
+    ``start_ts`` chooses the schema snapshot; ``routes`` are the sink's, under its layout.
     ``unfit``: table ids whose rows must stop their table where they first appear.
     """
 
@@ -70,13 +70,13 @@ class Catalog:
         log: ChangeLog,
         start_ts: Ts,
         config: FeedConfig,
-        router: Router,
+        routes: Routes,
     ) -> None:
         self._log = log
         self._schema = load(log.snapshot_at(start_ts))
         self._config = config
         self._rules = _rules(config)
-        self._router = router
+        self._routes = routes
         self._seen = 0
         self.tables: dict[int, Replicated] = {}
         self.unfit: dict[int, Unfit] = {}
@@ -100,6 +100,11 @@ class Catalog:
                 found = True
         self._seen = len(entries)
         return found
+
+    @property
+    def mariadb(self) -> bool:
+        """Whether the upstream is MariaDB."""
+        return self._schema.session.mariadb
 
     @property
     def ids(self) -> list[int]:
@@ -140,7 +145,7 @@ class Catalog:
             return None
         stored = TableMap.parse(entry.map_body)
         planned(table, stored, _ANY_ROUTE)
-        return Replicated(table_id, table, stored, self._router.route(table))
+        return Replicated(table_id, table, stored, self._routes.route(table))
 
     def _table(self, schema: str, name: str) -> Table:
         try:
@@ -172,14 +177,10 @@ class Numbering:
     destinations: tuple[Destination, ...]
 
     @classmethod
-    def of(cls, partitions: Mapping[str, int]) -> Numbering:
-        """Numbering of topics with these partition counts; topics in the order of their names."""
-        bases: dict[str, int] = {}
-        destinations: list[Destination] = []
-        for topic in sorted(partitions):
-            bases[topic] = len(destinations)
-            destinations += [(topic, p) for p in range(partitions[topic])]
-        return cls(bases, tuple(destinations))
+    def of(cls, layout: Layout) -> Numbering:
+        """Numbering of a layout's destinations, in their order."""
+        destinations = layout.destinations()
+        return cls({name: destinations.index((name, 0)) for name in layout.counts}, destinations)
 
     def number(self, destination: Destination) -> int:
         """The number of a destination."""

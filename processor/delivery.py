@@ -1,4 +1,4 @@
-"""Delivery of one window's destinations by one worker: read, locate, select, encode, send, commit.
+"""Delivery of one window's destinations by one worker: read, locate, select, deliver, commit.
 
 Runs inside a Spark task, and just as well without Spark. Rows stay bytes and references
 throughout: a few numpy arrays for each chunk of runs, no Python object per row.
@@ -6,20 +6,15 @@ throughout: a few numpy arrays for each chunk of runs, no Python object per row.
 
 from __future__ import annotations
 
-import queue
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdc.base.errors import TidegateError
 from cdc.base.position import Position
-from cdc.base.ts import physical_ms
 from cdc.changelog.index import Runs
 from cdc.changelog.names import data_name
 from cdc.changelog.reader import ChangeLog
@@ -28,66 +23,58 @@ from cdc.kernels import layout
 from processor.catalog import Catalog, Numbering
 from processor.slot import Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
-from sink.codec.canal import CanalCodec
 from sink.codec.plan import Matrix, PlanSet
-from sink.codec.rows import Buffer, Located, Order
-from sink.contract import Deliverer, Destination
-from sink.open import OpenSink
+from sink.codec.rows import Located, Order
+from sink.contract import Deliverer, Destination, Sent
+from sink.open import open_sink
 
 # Rows that are located at once: large enough for the kernels, small enough for the caches.
 CHUNK_ROWS = 32_768
-# A batch of a topic that takes less is smaller. Each batch costs broker and client some 0.5 ms,
-# and compressed ones rarely come near what topics take.
-BATCH_BYTES = 4_000_000
-
-
-@dataclass
-class _Counts:
-    rows: int = 0
-    bytes: int = 0
-    log_bytes: int = 0
 
 
 class FeedDelivery:
-    """What a worker keeps of a changefeed between windows: log reader, plans, producer."""
+    """What a worker keeps of a changefeed between windows: log reader, plans, deliverer."""
 
     def __init__(self, plan: FeedPlan) -> None:
         self.plan = plan
         self._log = ChangeLog.open(Path(plan.log_folder))
         config = FeedConfig.model_validate(plan.config)
-        self._sink = OpenSink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-        router = self._sink.router(plan.partitions)
-        self._catalog = Catalog(self._log, plan.start_ts, config, router)
-        self._numbering = Numbering.of(plan.partitions)
-        self._codec = CanalCodec(self._sink.codec())
+        self._sink = open_sink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+        routes = self._sink.routes(plan.layout)
+        self._catalog = Catalog(self._log, plan.start_ts, config, routes)
+        self._numbering = Numbering.of(plan.layout)
         self._plans: PlanSet | None = None
         self._plan_of: NDArray[np.int64] = np.full(0, -1, np.int64)
         self._slot: Slot | None = None
         self._deliverer: Deliverer | None = None
-        self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def deliver(self, descriptor: Descriptor) -> Ack:
         """Deliver the descriptor's rows; an error of ours is part of the result."""
         began = time.perf_counter()
-        counts = _Counts()
+        sent, log_bytes = Sent(0, 0), 0
+        error: dict[str, str] | None = None
         try:
             self._log.refresh()
-            self._deliver(descriptor, counts)
-            error = None
+            sink = self.open()
+            self._refresh_plans(sink)
+            runs = self._runs(descriptor)
+            log_bytes = int(runs.length.sum())
+            sent = self._deliver(descriptor, runs, sink)
         except TidegateError as e:
             self.discard()
             error = e.to_dict()
         return Ack(
             destinations=descriptor.destinations,
-            rows=counts.rows,
-            bytes=counts.bytes,
-            log_bytes=counts.log_bytes,
+            rows=sent.rows,
+            bytes=sent.bytes,
+            log_bytes=log_bytes,
             seconds=time.perf_counter() - began,
             error=error,
         )
 
     def discard(self) -> None:
-        """Give the producer and its slot up, after an error or for a newer plan."""
+        """Give the deliverer and its slot up, after an error or for a newer plan."""
+        self._plans = None
         if self._deliverer is not None:
             self._deliverer.abort()
             self._deliverer = None
@@ -96,7 +83,7 @@ class FeedDelivery:
             self._slot = None
 
     def open(self) -> Deliverer:
-        """The producer; claimed and checked against the ledger's epoch on first use."""
+        """The deliverer; claimed and checked against the ledger's epoch on first use."""
         if self._deliverer is None:
             if self._slot is None:
                 self._slot = Slot.claim(Path(self.plan.run_folder), self.plan.slots)
@@ -105,87 +92,65 @@ class FeedDelivery:
             )
         return self._deliverer
 
-    def _deliver(self, d: Descriptor, counts: _Counts) -> None:
-        self._refresh_plans()
+    def _runs(self, d: Descriptor) -> Runs:
         runs = self._log.runs(d.lo, d.hi, tables=self._catalog.ids_for(d.destinations))
         runs = self._catalog.under(runs, d.caps)
         self._log.verify(runs)
-        sink = self.open()
-        sink.begin()
+        return runs
+
+    def _deliver(self, d: Descriptor, runs: Runs, sink: Deliverer) -> Sent:
+        known = sink.begin(d.destinations)
+        starts = {
+            destination: max(d.lo, d.starts.get(destination, d.lo), known.get(destination, d.lo))
+            for destination in d.destinations
+        }
         touched: set[Destination] = set()
         for segment, chunk in _chunks(runs):
-            counts.log_bytes += int(chunk.length.sum())
-            touched |= self._deliver_chunk(d, segment, chunk, counts)
+            touched |= self._deliver_chunk(starts, segment, chunk, sink)
         if d.watermark is not None:
-            value = self._codec.watermark(d.watermark, time.time_ns() // 1_000_000)
-            assert value is not None
-            for topic, partition in d.destinations:
-                sink.send_small(topic, partition, value, physical_ms(d.watermark))
-        sink.commit(dict.fromkeys(touched, d.hi))
+            for destination in d.destinations:
+                sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
+        return sink.commit(dict.fromkeys(touched, d.hi))
 
     def _deliver_chunk(
-        self, d: Descriptor, segment: int, chunk: Runs, counts: _Counts
+        self,
+        starts: Mapping[Destination, Position],
+        segment: int,
+        chunk: Runs,
+        sink: Deliverer,
     ) -> set[Destination]:
         assert self._plans is not None
+        matrix = self._run_matrix(chunk)
         located = Located(
             self._log.segment(segment),
-            self._run_matrix(chunk),
+            matrix,
             int(chunk.rows.sum()),
             self._plans,
             data_name(segment),
         )
-        numbers = [self._numbering.number(destination) for destination in d.destinations]
+        numbers = [self._numbering.number(destination) for destination in starts]
         orders = located.by_destination(np.array(numbers, np.int64))
         touched = set()
-        for destination, order in zip(d.destinations, orders, strict=True):
-            order = _after(located.refs, order, max(d.lo, d.starts.get(destination, d.lo)))
+        for (destination, start), order in zip(starts.items(), orders, strict=True):
+            order = _after(located.refs, order, start)
             if len(order):
                 touched.add(destination)
-                self._send(located, order, destination, counts)
+                sink.deliver(located, matrix, order, destination)
         return touched
 
-    def _send(
-        self, located: Located, order: Order, destination: Destination, counts: _Counts
-    ) -> None:
-        sink = self.open()
-        topic, partition = destination
-        batches = located.batches(
-            order,
-            time.time_ns() // 1_000_000,
-            limit=min(BATCH_BYTES, sink.batch_limit(topic)),
-            max_message=sink.message_limit(topic),
-            buffer=self._buffer,
-        )
-        for batch in batches:
-            done = partial(self._free.put, batch.data.obj)
-            sink.send(
-                topic, partition, batch.data, batch.count, batch.base_ms, batch.max_ms, done=done
-            )
-            counts.rows += batch.count
-            counts.bytes += batch.data.nbytes
-
-    def _buffer(self, room: int) -> Buffer:
-        # Buffers come back when their batch is compressed; a fresh one costs its page faults.
-        while True:
-            try:
-                out: Buffer = self._free.get_nowait()
-            except queue.Empty:
-                return np.empty(room, np.uint8)
-            if out.size >= room:
-                return out
-
-    def _refresh_plans(self) -> None:
+    def _refresh_plans(self, sink: Deliverer) -> None:
         if not self._catalog.refresh() and self._plans is not None:
             return
         delivered = list(self._catalog.tables.values())
-        self._plans = self._codec.plan_set(
-            [(r.table, r.table_map, self._numbering.codec_route(r)) for r in delivered]
+        self._plans = sink.plan(
+            [(r.table, r.table_map, self._numbering.codec_route(r)) for r in delivered],
+            mariadb=self._catalog.mariadb,
         )
         self._plan_of = np.full(max(self._catalog.tables, default=-1) + 1, -1, np.int64)
         for row, r in enumerate(delivered):
             self._plan_of[r.id] = row
 
-    def _run_matrix(self, runs: Runs) -> NDArray[np.int64]:
+    def _run_matrix(self, runs: Runs) -> Matrix:
         matrix = np.empty((len(runs), layout.RUN_SIZE), np.int64)
         matrix[:, layout.RUN_OFFSET] = runs.offset
         matrix[:, layout.RUN_LENGTH] = runs.length

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
@@ -26,17 +28,17 @@ from cdc.schema.snapshot import load
 from processor.catalog import Catalog, delivered_tables
 from processor.jobs import JobRunner
 from processor.settings import ProcessorSettings
+from processor.slot import remove_older
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.window import (
     Window,
     group,
-    limits,
     reach,
     spread,
     table_checkpoints,
 )
-from sink.contract import Destination, SinkDriver
-from sink.open import OpenSink
+from sink.contract import Destination, Recovered, Sink, SinkDriver
+from sink.open import open_sink
 
 _log = logging.getLogger("processor")
 
@@ -87,7 +89,9 @@ class Feed:
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
         self._plan: FeedPlan | None = None
+        self._sink: Sink | None = None
         self._driver: SinkDriver | None = None
+        self._kept = False
         self._catalog: Catalog | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
@@ -144,6 +148,9 @@ class Feed:
                     return
 
     def _turn(self) -> None:
+        if self._kept and not self._starts:
+            # All destinations stand at one position now: a new layout can begin there.
+            self._plan = None
         if self._plan is None:
             self._recover()
         self._wake.clear()
@@ -161,9 +168,8 @@ class Feed:
 
     def _next_window(self) -> Window | None:
         self._log.refresh()
-        a = self._assignment
-        bounds = limits(self._log.state.resolved_ts, a.barrier_ts, a.table_barriers)
-        return reach(self._position, bounds)
+        upper = min(self._log.state.resolved_ts, self._assignment.barrier_ts)
+        return reach(self._position, upper)
 
     def _recover(self) -> None:
         slots = self._register_slots(
@@ -171,19 +177,25 @@ class Feed:
         )
         epoch = (self._assignment.epoch << _RECOVERY_BITS) + self._recoveries
         self._recoveries += 1
-        sink = OpenSink(
+        sink = self._sink = open_sink(
             self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
         )
         driver = self._driver = sink.driver()
         schema = load(self._log.snapshot_at(self._info.start_ts))
         tables = delivered_tables(schema, self._config)
-        partitions = dict(driver.ensure(sink.router().topics(tables)))
-        router = sink.router(partitions)
-        self._catalog = Catalog(self._log, self._info.start_ts, self._config, router)
-        positions = driver.recover(self._info.id, epoch, slots)
-        self._starts = {d: p for d, p in positions.items() if p > self._position}
-        run_folder = self._log_folder / "run" / self._info.id / str(epoch)
-        self._plan = FeedPlan(
+        found = driver.recover(self._info.id, epoch, slots, tables, self._position)
+        self._starts = {d: p for d, p in found.positions.items() if p > self._position}
+        self._kept = found.kept
+        self._catalog = Catalog(
+            self._log, self._info.start_ts, self._config, sink.routes(found.layout)
+        )
+        self._plan = self._planned(epoch, slots, found)
+
+    def _planned(self, epoch: int, slots: int, found: Recovered) -> FeedPlan:
+        run_folder = self._log_folder / "run" / self._info.id
+        # What an older epoch left: recovery has fenced it, so its slots protect nothing any more.
+        remove_older(run_folder, epoch)
+        return FeedPlan(
             feed=self._info.id,
             epoch=epoch,
             log_folder=str(self._log_folder),
@@ -191,31 +203,40 @@ class Feed:
             sink_uri=self._info.sink_uri,
             config=self._info.config,
             slots=slots,
-            run_folder=str(run_folder),
-            partitions=partitions,
+            run_folder=str(run_folder / str(epoch)),
+            layout=found.layout,
         )
 
     def _deliver(self, window: Window) -> None:
         assert self._catalog is not None
         self._catalog.refresh()
-        runs = self._log.runs(
-            window.lo,
-            window.hi,
-            max_bytes=self._settings.window_bytes,
-            tables=self._catalog.ids,
-        )
-        hi = self._log.end_position(runs, window.hi)
+        runs, hi = self._cut(window)
         runs = self._passing(runs)
         weights = self._weights(runs)
         watermark = self._watermark(hi)
         if watermark is not None:
-            assert self._driver is not None
-            weights = {d: weights.get(d, 0) for d in self._driver.destinations()}
+            assert self._plan is not None
+            weights = {d: weights.get(d, 0) for d in self._plan.layout.destinations()}
         if weights:
             self._run_job(window, hi, weights, watermark)
         self._position = hi
         self._starts = {d: p for d, p in self._starts.items() if p > hi}
         self._report()
+
+    def _cut(self, window: Window) -> tuple[Runs, Position]:
+        """The window's runs and its end; a sink may want all of each transaction in one window."""
+        assert self._catalog is not None
+        assert self._sink is not None
+        tables, size = self._catalog.ids, self._settings.window_bytes
+        runs = self._log.runs(window.lo, window.hi, max_bytes=size, tables=tables)
+        hi = self._log.end_position(runs, window.hi)
+        if hi.whole() or not self._sink.whole_transactions:
+            return runs, hi
+        before = int(np.searchsorted(runs.commit_ts, hi.ts, "left"))
+        if before:
+            return runs.slice(0, before), Position(hi.ts - 1)
+        # One transaction that is larger than a window: its rows are streamed, never held.
+        return self._log.runs(window.lo, Position(hi.ts), tables=tables), Position(hi.ts)
 
     def _caps(self) -> dict[str, Ts]:
         """Tables of which nothing above a ts is delivered: the owner's, and our own stops."""
@@ -258,7 +279,7 @@ class Feed:
         names = ", ".join(sorted({topic for topic, _ in weights}))
         acks = self._jobs.run(
             descriptors,
-            f"{self._info.id}: {size >> 10} KiB to {len(weights)} partitions of {names}"[:200],
+            f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {names}"[:200],
         )
         self._check(acks)
         self._rows += sum(a.rows for a in acks)
@@ -332,8 +353,6 @@ class Feed:
 
 
 def _bytes_by_table(runs: Runs) -> dict[int, int]:
-    import numpy as np
-
     ids, inverse = np.unique(runs.table, return_inverse=True)
     sums = np.bincount(inverse, weights=runs.length)
     return {int(i): int(s) for i, s in zip(ids, sums, strict=True)}

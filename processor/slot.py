@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 from cdc.base.errors import TransientError
@@ -47,3 +48,16 @@ class Slot:
     def release(self) -> None:
         """Gives the slot back."""
         os.close(self._fd)
+
+
+def remove_older(folder: Path, epoch: int) -> None:
+    """Remove the slot folders of epochs below ``epoch``, which must have been fenced.
+
+    A worker of theirs that still runs keeps its lock, and makes the folder anew if it needs one:
+    it is stopped by the ledger's epoch, not by these files.
+    """
+    if not folder.is_dir():
+        return
+    for old in folder.iterdir():
+        if old.name.isdecimal() and int(old.name) < epoch:
+            shutil.rmtree(old, ignore_errors=True)

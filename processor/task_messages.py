@@ -8,15 +8,15 @@ from typing import Any
 
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from sink.contract import Destination
+from sink.contract import Destination, Layout
 
 
 @dataclass(frozen=True)
 class FeedPlan:
     """What does not change from window to window; a worker keeps what it builds from it.
 
-    ``epoch`` is the ledger's: it grows with every recovery. ``partitions`` are the partition
-    counts of its topics. ``sink_uri`` may hold a password and is never shown.
+    ``epoch`` is the ledger's: it grows with every recovery. ``sink_uri`` may hold a password and
+    is never shown.
     """
 
     feed: str
@@ -27,7 +27,7 @@ class FeedPlan:
     config: Mapping[str, Any]
     slots: int
     run_folder: str
-    partitions: Mapping[str, int]
+    layout: Layout
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cdc.base.position import ROW_END, Position
 from cdc.base.ts import Ts
@@ -12,36 +12,20 @@ from sink.contract import Destination
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """``(lo, hi]`` of the log; ``caps``: tables of which nothing above that ts is delivered."""
+    """``(lo, hi]`` of the log."""
 
     lo: Position
     hi: Position
-    caps: Mapping[str, Ts] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far a changefeed may go: nothing above ``upper``, nothing of a table above its cap."""
+def reach(position: Position, upper: Ts) -> Window | None:
+    """Everything up to ``upper`` that is not delivered yet, or None if that is nothing.
 
-    upper: Ts
-    caps: Mapping[str, Ts] = field(default_factory=dict)
-
-
-def limits(resolved_ts: Ts, barrier_ts: Ts, table_barriers: Mapping[str, Ts]) -> Limits:
-    """Limits from the log and from the owner's barriers."""
-    return Limits(min(resolved_ts, barrier_ts), dict(table_barriers))
-
-
-def reach(position: Position, bounds: Limits) -> Window | None:
-    """Everything that may be delivered now, or None if that is nothing.
-
-    >>> reach(Position(5), Limits(9)).hi.ts
+    >>> reach(Position(5), 9).hi.ts
     9
     """
-    hi = Position(bounds.upper, ROW_END)
-    if hi <= position:
-        return None
-    return Window(position, hi, bounds.caps)
+    hi = Position(upper, ROW_END)
+    return Window(position, hi) if hi > position else None
 
 
 def table_checkpoints(position: Position, caps: Mapping[str, Ts]) -> dict[str, Ts]:

@@ -1,24 +1,75 @@
 """What a processor needs of any sink; the sinks' own words stay behind it.
 
 A sink has two sides. The **driver** side lives in the capture: it verifies, makes destinations and
-recovers. The **worker** side lives in a Spark Python worker: it delivers windows. They share only
-the ledger, which the sink keeps where the data is.
+recovers. The **worker** side lives in a Spark Python worker: it encodes and delivers windows. They
+share only the ledger, which the sink keeps where the data is.
 
-A destination is what must stay in order: ``(name, number)``, for Kafka topic and partition. A
-payload is in the sink's own form, made by the encoder that belongs to the sink (for Kafka: the
-records region of a batch), and opaque to the processor.
+A destination is what must stay in order: ``(name, number)``, for Kafka topic and partition, for a
+database its bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdc.base.position import Position
+from cdc.base.ts import Ts
+from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
-from sink.dispatch.rules import Router
+from sink.codec.plan import Matrix, PlanSet
+from sink.codec.route import Route as CodecRoute
+from sink.codec.rows import Located, Order
+from sink.dispatch.rules import Route
 
 Destination = tuple[str, int]
+Entry = tuple[Table, TableMap, CodecRoute]
+"""One delivered table of the log."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where rows may go, from one recovery to the next; workers are sent it.
+
+    ``counts``: how many numbers each name has. ``placed`` is the sink's own word on single
+    tables (``schema.table``).
+    """
+
+    counts: Mapping[str, int]
+    placed: Mapping[str, int] = field(default_factory=dict)
+
+    def destinations(self) -> tuple[Destination, ...]:
+        """Every destination, by name and number."""
+        return tuple((name, n) for name in sorted(self.counts) for n in range(self.counts[name]))
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a recovery found: how far each destination stands, ``{}`` without a ledger.
+
+    ``kept``: the layout is an older one, which holds until all destinations stand at one position;
+    then recover once more.
+    """
+
+    layout: Layout
+    positions: Mapping[Destination, Position]
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Rows of a window and the bytes that they took, before any compression."""
+
+    rows: int
+    bytes: int
+
+
+class Routes(Protocol):
+    """Which destinations a table's rows go to."""
+
+    def route(self, table: Table) -> Route:
+        """The route of a table; definite or transient errors say why there is none."""
 
 
 class SinkDriver(Protocol):
@@ -28,25 +79,20 @@ class SinkDriver(Protocol):
     def wants_watermarks(self) -> bool:
         """Whether destinations are told how far they are complete."""
 
-    def verify(self, tables: Iterable[Table]) -> None:
+    def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
         """Check, without delivering, that all that these tables need is there and allowed.
 
-        Raises one error, with one hint, for the first thing that is missing.
+        ``mariadb``: whether the upstream is one. Raises one error, with one hint, for the first
+        thing that is missing.
         """
 
-    def router(self, partitions: Mapping[str, int] | None = None) -> Router:
-        """Which destination a table's rows go to; partition counts are needed for routes."""
+    def recover(
+        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+    ) -> Recovered:
+        """Make destinations for ``tables``, fence every earlier worker, read what is delivered.
 
-    def ensure(self, names: Iterable[str]) -> Mapping[str, int]:
-        """Make sure that the named targets exist; how many numbers each has."""
-
-    def destinations(self) -> tuple[Destination, ...]:
-        """All destinations of what was ensured."""
-
-    def recover(self, feed: str, epoch: int, slots: int) -> Mapping[Destination, Position]:
-        """Fence every earlier worker, then read what is delivered. ``{}`` without a ledger.
-
-        A running changefeed takes a new, larger epoch for each recovery.
+        All up to ``position`` is known to be delivered. A running changefeed takes a new, larger
+        epoch for each recovery.
         """
 
     def delivered(self, feed: str) -> Mapping[Destination, Position]:
@@ -57,43 +103,58 @@ class SinkDriver(Protocol):
 
 
 class Deliverer(Protocol):
-    """Worker side: ``begin``, ``send`` …, ``commit``, and again; any error ends the object."""
+    """Worker side: ``plan`` when tables are new; ``begin``, ``deliver`` …, ``commit``, and again.
 
-    def message_limit(self, name: str) -> int:
-        """Largest payload of one message, in bytes."""
+    Any error ends the object. Not thread-safe.
+    """
 
-    def batch_limit(self, name: str) -> int:
-        """Largest payload of one ``send``, in bytes, unless it is a single message."""
+    def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
+        """How rows of these tables are read; the index in ``entries`` is the plan index of runs.
 
-    def begin(self) -> None:
-        """Start a window."""
-
-    def send(
-        self,
-        name: str,
-        number: int,
-        payload: bytes | bytearray | memoryview,
-        count: int,
-        first_ms: int,
-        max_ms: int,
-        /,
-        *,
-        done: Callable[[], None] | None = None,
-    ) -> None:
-        """Queue ``count`` messages for one destination, in order.
-
-        The buffer belongs to the sink until ``done`` is called, from any thread, or the window
-        ends. Waits while too much is on its way.
+        ``mariadb``: whether the upstream is one. Not while a window is open.
         """
 
-    def send_small(self, name: str, number: int, value: bytes, at_ms: int, /) -> None:
-        """Queue one message that no kernel framed: a watermark, a DDL."""
+    def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
+        """Start a window; for destinations whose ledger it has read, what is delivered."""
 
-    def commit(self, ledger: Mapping[Destination, Position]) -> None:
-        """Make everything sent since ``begin`` durable, atomically with its new positions."""
+    def deliver(
+        self, located: Located, runs: Matrix, order: Order, destination: Destination
+    ) -> None:
+        """Take ``located.refs[order]`` (in commit order, not empty) for one destination.
+
+        ``runs`` are those that ``located`` was made of. May return before they have arrived; waits
+        while too much is on its way.
+        """
+
+    def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
+        """Tell a destination that everything at or below ``ts`` has been sent."""
+
+    def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
+        """Make all since ``begin`` durable, atomically with the new positions of each destination.
+
+        Returns when it is; several destinations need not do so in one step.
+        """
 
     def abort(self) -> None:
         """Give the window up and end the object."""
 
-    def close(self) -> None:
-        """End the object."""
+
+class Sink(Protocol):
+    """A configured sink, as its URI and ``sink`` section describe it."""
+
+    @property
+    def routing(self) -> tuple[object, ...]:
+        """What decides which destination a row goes to; equal values send it to the same one."""
+
+    @property
+    def whole_transactions(self) -> bool:
+        """Whether a window must not end inside of a transaction."""
+
+    def driver(self) -> SinkDriver:
+        """The capture's side."""
+
+    def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
+        """A Spark worker's side; claims the slot."""
+
+    def routes(self, layout: Layout) -> Routes:
+        """Where tables go under a layout."""

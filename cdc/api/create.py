@@ -23,8 +23,8 @@ from filter.rules import TableRules
 from owner import admin
 from owner.ddl import stops
 from owner.state import FeedEvent, transition
-from sink.contract import SinkDriver
-from sink.open import OpenSink
+from sink.contract import Sink, SinkDriver
+from sink.open import open_sink
 
 _log = logging.getLogger("changefeed")
 _ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*\Z")
@@ -81,7 +81,7 @@ def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
     if asked.target_ts and asked.target_ts <= start_ts:
         raise _target(start_ts, asked.target_ts)
     _schema_holds(capture, asked.upstream, schema, start_ts, config)
-    driver.verify(_tables(schema, config))
+    driver.verify(_tables(schema, config), mariadb=schema.session.mariadb)
     # A changefeed of this id may have been here before: what its ledger says is not about this one.
     driver.forget(feed, capture.slots(feed))
     info = FeedInfo(
@@ -161,7 +161,7 @@ def resume(capture: Capture, feed: str, overwrite: int | Literal["now"]) -> Feed
         log.check_kept(start_ts)
         _schema_holds(capture, info.upstream, schema, start_ts, config)
         driver = _sink(info.sink_uri, info.config)
-        driver.verify(_tables(schema, config))
+        driver.verify(_tables(schema, config), mariadb=schema.session.mariadb)
         driver.forget(feed, capture.slots(feed))
     capture.upstreams.revive(info.upstream)
     return admin.resume(store, keys, feed, now_ms, start_ts)
@@ -182,7 +182,7 @@ def update(capture: Capture, feed: str, asked: UpdateChangefeed) -> FeedInfo:
         sink_uri = changes.get("sink_uri", info.sink_uri)
         _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
         after, tables = _open(sink_uri, config.model_dump()), _tables(schema, config)
-        after.driver().verify(tables)
+        after.driver().verify(tables, mariadb=schema.session.mariadb)
         old = FeedConfig.model_validate(info.config)
         checkpoint_ts = admin.status(capture.store, capture.keys, info).checkpoint_ts
         before = _open(info.sink_uri, info.config)
@@ -227,7 +227,7 @@ def _sink(sink_uri: str, config: Mapping[str, Any]) -> SinkDriver:
     return _open(sink_uri, config).driver()
 
 
-def _open(sink_uri: str, config: Mapping[str, Any]) -> OpenSink:
+def _open(sink_uri: str, config: Mapping[str, Any]) -> Sink:
     if not sink_uri:
         raise SinkUriMissing(
             "no sink URI", hint="--sink-uri 'kafka://host:9092/topic?protocol=canal-json'"
@@ -236,7 +236,7 @@ def _open(sink_uri: str, config: Mapping[str, Any]) -> OpenSink:
     if not isinstance(section, Mapping):
         raise ConfigInvalid("sink is not a table", object="sink", hint="write [sink]")
     case_sensitive = config.get("case_sensitive", config.get("case-sensitive")) is True
-    return OpenSink(sink_uri, section, case_sensitive=case_sensitive)
+    return open_sink(sink_uri, section, case_sensitive=case_sensitive)
 
 
 def _times(start_ts: Ts, target_ts: Ts, now_ms: int) -> None:

@@ -14,7 +14,7 @@ from cdc.base.errors import InvalidError
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.schema.table import Table
-from sink.open import OpenSink
+from sink.contract import Sink
 
 
 class ReroutingRefused(InvalidError):
@@ -25,8 +25,8 @@ class ReroutingRefused(InvalidError):
 
 def check_rerouting(
     feed: str,
-    before: OpenSink,
-    after: OpenSink,
+    before: Sink,
+    after: Sink,
     tables_before: Iterable[Table],
     tables_after: Iterable[Table],
     checkpoint_ts: Ts,

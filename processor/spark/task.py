@@ -15,7 +15,6 @@ _deliveries: dict[str, Any] = {}
 def preload() -> None:
     """Load kernels and codecs; called before the fork, so it must not start threads."""
     import processor.delivery  # noqa: F401
-    import sink.kafka.deliverer  # noqa: F401
 
     settle()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.base.position import Position
 from cdc.schema.table import Table
+from sink.contract import Layout, Recovered
 from sink.dispatch.rules import Router
 from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import transactional_id
@@ -22,39 +23,28 @@ class KafkaDriver:
         self._settings = settings
         self._case_sensitive = case_sensitive
         self._topics = Topics(settings)
-        self._ensured: dict[str, int] = {}
 
     @property
     def wants_watermarks(self) -> bool:
         """Watermarks are part of TiDB's extension of canal-json."""
         return self._settings.enable_tidb_extension
 
-    def verify(self, tables: Iterable[Table]) -> None:
+    def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
         """Brokers, user, topics and ledger; every rule fits the tables that it matches."""
         listed = list(tables)
-        names = self.router().topics(listed)
-        router = self.router(dict.fromkeys(names, 1))
+        names = self._router().topics(listed)
+        router = self._router(dict.fromkeys(names, 1))
         for table in listed:
             router.route(table)
         verify(self._settings, names)
 
-    def router(self, partitions: Mapping[str, int] | None = None) -> Router:
-        """The compiled dispatchers."""
-        return router_of(self._settings, partitions, case_sensitive=self._case_sensitive)
-
-    def ensure(self, names: Iterable[str]) -> Mapping[str, int]:
-        """Partition counts of topics; missing ones are created."""
-        found = self._topics.ensure(names)
-        self._ensured |= {name: topic.partitions for name, topic in found.items()}
-        return {name: topic.partitions for name, topic in found.items()}
-
-    def destinations(self) -> tuple[tuple[str, int], ...]:
-        """Every partition of the topics that were ensured."""
-        return tuple((name, p) for name, count in self._ensured.items() for p in range(count))
-
-    def recover(self, feed: str, epoch: int, slots: int) -> Mapping[tuple[str, int], Position]:
-        """See :func:`sink.kafka.recovery.recover`."""
-        return recover(self._settings, feed, epoch, slots)
+    def recover(
+        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+    ) -> Recovered:
+        """Create missing topics, then see :func:`sink.kafka.recovery.recover`."""
+        found = self._topics.ensure(self._router().topics(tables))
+        layout = Layout({name: topic.partitions for name, topic in found.items()})
+        return Recovered(layout, recover(self._settings, feed, epoch, slots))
 
     def delivered(self, feed: str) -> Mapping[tuple[str, int], Position]:
         """Positions in the ledger, committed ones only."""
@@ -71,6 +61,9 @@ class KafkaDriver:
         with open_admin(self._settings) as admin:
             fence(admin, self._settings, [transactional_id(feed, slot) for slot in range(slots)])
         forget(self._settings, feed)
+
+    def _router(self, partitions: Mapping[str, int] | None = None) -> Router:
+        return router_of(self._settings, partitions, case_sensitive=self._case_sensitive)
 
 
 def router_of(

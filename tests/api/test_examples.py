@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdc.api.replica_config import check
 from cdc.server.settings import ServerSettings, load
-from sink.open import OpenSink
+from sink.open import open_sink
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -22,4 +22,4 @@ def test_server_toml_shows_the_defaults() -> None:
 def test_changefeed_toml() -> None:
     config = check(tomllib.loads((CONFIGS / "changefeed.toml").read_text()))
     assert config.filter.rules == ["shop.*", "!shop.tmp_*"]
-    OpenSink("kafka://h:9092/t", config.sink)
+    open_sink("kafka://h:9092/t", config.sink)

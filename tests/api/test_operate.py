@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sink.open import OpenSink
+from sink.open import open_sink
 from tests import servers
 from tests.api.server_process import CdcServer
 
@@ -56,7 +56,7 @@ def _state(server: CdcServer, feed: str) -> str:
 
 def _ahead(sink: str, feed: str, ts: int) -> bool:
     """Whether the ledger has a position above ``ts``."""
-    return any(p.ts > ts for p in OpenSink(sink, {}).driver().delivered(feed).values())
+    return any(p.ts > ts for p in open_sink(sink, {}).driver().delivered(feed).values())
 
 
 def _config(tmp_path: Path, text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from processor.slot import NoSlotFree, Slot
+from processor.slot import NoSlotFree, Slot, remove_older
 
 _HOLDER = """
 import sys, time
@@ -42,3 +42,13 @@ def test_a_killed_process_gives_its_slot_back(tmp_path: Path) -> None:
         holder.wait()
         holder.stdout.close()
     assert Slot.claim(tmp_path, 2).number == 0
+
+
+def test_folders_of_older_epochs_go_and_a_lock_in_them_holds(tmp_path: Path) -> None:
+    for epoch in ("9", "10", "11", "notes"):
+        (tmp_path / epoch).mkdir()
+    zombie = Slot.claim(tmp_path / "9", 1)
+    remove_older(tmp_path, 10)
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["10", "11", "notes"]
+    zombie.release()
+    remove_older(tmp_path / "none", 10)

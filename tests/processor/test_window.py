@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from cdc.base.position import ROW_END, Position
-from processor.window import Window, group, limits, reach, spread, table_checkpoints
-
-
-def test_a_window_ends_at_the_lower_of_resolved_and_barrier() -> None:
-    assert limits(10, 7, {}).upper == 7
-    assert limits(6, 7, {}).upper == 6
+from processor.window import Window, group, reach, spread, table_checkpoints
 
 
 def test_nothing_to_do_is_no_window() -> None:
-    assert reach(Position(9), limits(9, 20, {})) is None
-    assert reach(Position(9), limits(8, 20, {})) is None
+    assert reach(Position(9), 9) is None
+    assert reach(Position(9), 8) is None
 
 
 def test_a_window_goes_on_inside_a_transaction() -> None:
-    window = reach(Position(9, 4), limits(9, 20, {}))
-    assert window == Window(Position(9, 4), Position(9, ROW_END), {})
+    assert reach(Position(9, 4), 9) == Window(Position(9, 4), Position(9, ROW_END))
 
 
 def test_a_table_behind_its_cap_is_reported_with_it() -> None:

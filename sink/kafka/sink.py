@@ -1,0 +1,52 @@
+"""A Kafka sink as the processor sees it (``sink.contract.Sink``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sink.codec.settings import CanalSettings
+from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.kafka.deliverer import KafkaDeliverer
+from sink.kafka.driver import KafkaDriver, router_of
+from sink.kafka.settings import KafkaSettings
+from sink.kafka.worker import KafkaWorker
+
+
+class KafkaSink:
+    """The two sides of a Kafka sink. Raises an ``InvalidError`` for what cannot be used."""
+
+    whole_transactions = False
+
+    def __init__(
+        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+    ) -> None:
+        self._settings = KafkaSettings.parse(sink_uri, sink_config)
+        self._case_sensitive = case_sensitive
+
+    @property
+    def routing(self) -> tuple[object, ...]:
+        """What decides which partition a row goes to."""
+        settings = self._settings
+        return (settings.topic, settings.partition_num, settings.dispatchers, self._case_sensitive)
+
+    def driver(self) -> SinkDriver:
+        """The capture's side."""
+        return KafkaDriver(self._settings, case_sensitive=self._case_sensitive)
+
+    def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
+        """A Spark worker's side; claims the slot."""
+        return KafkaWorker(KafkaDeliverer(self._settings, feed, epoch, slot), self._codec())
+
+    def routes(self, layout: Layout) -> Routes:
+        """Topics and partition rules."""
+        return router_of(self._settings, layout.counts, case_sensitive=self._case_sensitive)
+
+    def _codec(self) -> CanalSettings:
+        settings = self._settings
+        return CanalSettings(
+            enable_tidb_extension=settings.enable_tidb_extension,
+            only_output_updated_columns=settings.only_output_updated_columns,
+            delete_only_output_handle_key_columns=settings.delete_only_output_handle_key_columns,
+            content_compatible=settings.content_compatible,
+        )
