@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import ssl
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from cdc.base.errors import InvalidError
-from cdc.base.secrets import mask_uri
 from sink.dispatch.settings import DispatcherSettings
 from sink.kafka.compression import Codec
-from sink.kafka.errors import (
-    SinkOptionNotSupported,
-    SinkProtocolNotSupported,
-    SinkUnknownOption,
-    SinkUnknownProtocol,
-    SinkURIInvalid,
-)
+from sink.kafka.errors import SinkProtocolNotSupported, SinkUnknownProtocol, SinkURIInvalid
+from sink.uri import SinkUri, kebab, known, seconds, section, validated
 
 SCHEMES = ("kafka", "kafka+ssl")
 _EXAMPLE = "kafka://127.0.0.1:9092/topic?protocol=canal-json"
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}\Z")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _KNOWN_PROTOCOLS = (
     *("default", "open-protocol", "avro", "canal", "maxwell", "simple", "debezium"),
     *("debezium-avro", "csv", "craft"),
@@ -124,30 +114,20 @@ class KafkaSettings(BaseModel):
         URI, an unknown key, a value of the wrong type, or a protocol that we do not write. No
         message carries a password.
         """
-        fields = _from_config(sink_config or {}) | _from_uri(sink_uri)
-        shown = mask_uri(sink_uri)
+        uri = SinkUri.parse(sink_uri, SCHEMES, _EXAMPLE)
+        fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
         _check_protocol(fields, shown)
-        _check_names(cls, fields, shown)
-        fields = {k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT}
+        fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
         for name in ("read-timeout", "write-timeout"):
             if name in fields:
-                fields[name] = _seconds(name, fields[name], shown)
+                fields[name] = seconds(name, fields[name], shown)
         if isinstance(fields.get("sasl-mechanism"), str):
             fields["sasl-mechanism"] = fields["sasl-mechanism"].upper()
         if isinstance(fields.get("compression"), str):
             fields["compression"] = fields["compression"].lower() or "none"
         if isinstance(fields.get("required-acks"), str):
             fields["required-acks"] = _integer("required-acks", fields["required-acks"], shown)
-        try:
-            return cls.model_validate(fields)
-        except ValidationError as e:
-            first = e.errors(include_input=False, include_url=False, include_context=False)[0]
-            name = ".".join(str(part) for part in first["loc"]) or "sink"
-            raise SinkURIInvalid(
-                f"{name}: {first['msg'].removeprefix('Value error, ')}",
-                object=shown,
-                hint=f"correct {name}" if name != "sink" else "correct the sink's options",
-            ) from None
+        return validated(cls, fields, shown)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -211,62 +191,40 @@ class KafkaSettings(BaseModel):
         return context
 
 
-def _from_uri(sink_uri: str) -> dict[str, Any]:
-    try:
-        parts = urlsplit(sink_uri)
-        shown = mask_uri(sink_uri)
-    except ValueError as e:
-        raise SinkURIInvalid(str(e), object="sink URI", hint=f"for example {_EXAMPLE}") from None
-    if parts.scheme not in SCHEMES:
-        raise _uri(f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}", shown)
+def _from_uri(uri: SinkUri) -> dict[str, Any]:
+    parts = uri.parts
     if "@" in parts.netloc:
         raise SinkURIInvalid(
             "a user before the host is not used by Kafka",
-            object=shown,
+            object=uri.shown,
             hint="give sasl-user and sasl-password as parameters",
         )
-    servers = tuple(_server(host, shown) for host in parts.netloc.split(",") if host)
+    servers = tuple(_server(host, uri) for host in parts.netloc.split(",") if host)
     if not servers:
-        raise _uri("no broker address", shown)
+        raise uri.error("no broker address")
     topic = unquote(parts.path).strip("/")
     if not topic:
-        raise _uri("no topic", shown)
-    fields: dict[str, Any] = {}
-    try:
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise _uri("parameters cannot be read", shown) from None
-    for name, value in pairs:
-        if name in fields:
-            raise _uri(f"parameter {name} is given twice", shown)
-        fields[name] = value
+        raise uri.error("no topic")
+    fields = dict(uri.parameters)
     if parts.scheme == "kafka+ssl":
         fields.setdefault("enable-tls", True)
     return fields | {"servers": servers, "topic": topic}
 
 
-def _server(text: str, shown: str) -> str:
+def _server(text: str, uri: SinkUri) -> str:
     host, colon, port = text.rpartition(":")
     if not colon:
         host, port = text, "9092"
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise _uri(f"broker address {text!r} is not host:port", shown)
+        raise uri.error(f"broker address {text!r} is not host:port")
     return f"{host}:{port}"
 
 
 def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {str(k).replace("_", "-"): v for k, v in config.items() if v is not None}
-    kafka = fields.pop("kafka-config", None) or {}
-    if not isinstance(kafka, Mapping):
-        raise SinkURIInvalid(
-            "kafka-config is not a table", object="sink.kafka-config", hint="write key = value"
-        )
-    fields |= {str(k).replace("_", "-"): v for k, v in kafka.items() if v is not None}
+    fields = section(config, "kafka-config")
     rules = fields.get("dispatchers")
     if isinstance(rules, list) and all(isinstance(r, Mapping) for r in rules):
-        fields["dispatchers"] = [
-            {str(k).replace("_", "-"): v for k, v in r.items() if v is not None} for r in rules
-        ]
+        fields["dispatchers"] = [kebab(r) for r in rules]
     return fields
 
 
@@ -284,31 +242,6 @@ def _check_protocol(fields: dict[str, Any], shown: str) -> None:
     raise SinkUnknownProtocol(said, object=shown, hint="use protocol=canal-json")
 
 
-def _check_names(cls: type[BaseModel], fields: dict[str, Any], shown: str) -> None:
-    known = [str(f.alias) for f in cls.model_fields.values()]
-    for name in fields:
-        if name in known or name in _WITHOUT_EFFECT:
-            continue
-        if name in _LATER:
-            raise SinkOptionNotSupported(
-                f"option {name} is not supported", object=shown, hint=f"remove {name}"
-            )
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"remove {name}"
-        raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
-
-
-def _seconds(name: str, value: Any, shown: str) -> float:
-    if isinstance(value, int | float):
-        return float(value)
-    found = _DURATION.match(str(value))
-    if found is None:
-        raise SinkURIInvalid(
-            f"{name}: {value!r} is not a duration", object=shown, hint=f"for example {name}=10s"
-        )
-    return float(found[1]) * _SECONDS[found[2]]
-
-
 def _integer(name: str, value: str, shown: str) -> int:
     try:
         return int(value)
@@ -316,7 +249,3 @@ def _integer(name: str, value: str, shown: str) -> int:
         raise SinkURIInvalid(
             f"{name}: {value!r} is not a number", object=shown, hint=f"correct {name}"
         ) from None
-
-
-def _uri(what: str, shown: str) -> InvalidError:
-    return SinkURIInvalid(what, object=shown, hint=f"for example {_EXAMPLE}")

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from cdc.base.errors import InvalidError
-from cdc.base.secrets import mask_uri
-from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
+from sink.errors import SinkOptionNotSupported, SinkUnknownOption
+from sink.uri import SinkUri, known, seconds, section, validated
 
 SCHEMES = ("mysql", "mysql+ssl", "mariadb", "mariadb+ssl")
 _EXAMPLE = "mysql://user:password@127.0.0.1:3306/"
 _OTHER_SCHEMES = ("tidb", "tidb+ssl")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Options of TiCDC that mean something we do not do: silence about them would be a lie.
 _LATER = frozenset(
     {
@@ -35,7 +30,7 @@ _LATER = frozenset(
 # Options of TiCDC that are hints to its own implementation: accepted, without effect.
 _WITHOUT_EFFECT = frozenset(
     {
-        *("worker-count", "max-txn-row", "max-multi-update-row", "max-multi-update-row-size"),
+        *("max-txn-row", "max-multi-update-row", "max-multi-update-row-size"),
         *("batch-dml-enable", "multi-stmt-enable", "cache-prep-stmts", "prep-stmt-cache-size"),
         *("enable-old-value", "encoder-concurrency", "terminator", "date-separator"),
         *("enable-partition-separator", "enable-batch-dml", "enable-multi-statement"),
@@ -48,6 +43,8 @@ _CONFIG_NAMES = {
     "mysql-max-txn-row": "max-txn-row",
     "enable-safe-mode": "safe-mode",
 }
+# Options whose values are words, in any case.
+_WORDS = ("apply", "transaction-atomicity", "foreign-key-checks", "unique-checks", "ssl-mode")
 _NEEDS_SQL = "SQL text is not built yet; row apply needs no such option"
 
 
@@ -107,6 +104,7 @@ class MysqlSettings(BaseModel):
     apply: Apply = Apply.AUTO
     exactly_once: bool = True
     transaction_atomicity: Atomicity = Atomicity.NONE
+    worker_count: int = Field(default=4, ge=1, le=64)
     safe_mode: bool = False
 
     timeout: float = Field(default=120.0, ge=1, le=3600)
@@ -128,32 +126,16 @@ class MysqlSettings(BaseModel):
         The URI wins over the section. Raises an :class:`InvalidError` with one hint for a bad
         URI, an unknown key or a value of the wrong type. No message carries a password.
         """
-        fields = _from_config(sink_config or {}) | _from_uri(sink_uri)
-        shown = mask_uri(sink_uri)
-        _check_names(cls, fields, shown)
-        fields = {k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT}
+        uri = SinkUri.parse(sink_uri, (*SCHEMES, *_OTHER_SCHEMES), _EXAMPLE)
+        fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
+        fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
         for name in ("timeout", "read-timeout", "write-timeout"):
             if name in fields:
-                fields[name] = _seconds(name, fields[name], shown)
-        for name in (
-            "apply",
-            "transaction-atomicity",
-            "foreign-key-checks",
-            "unique-checks",
-            "ssl-mode",
-        ):
+                fields[name] = seconds(name, fields[name], shown)
+        for name in _WORDS:
             if isinstance(fields.get(name), str):
                 fields[name] = fields[name].lower()
-        try:
-            settings = cls.model_validate(fields)
-        except ValidationError as e:
-            first = e.errors(include_input=False, include_url=False, include_context=False)[0]
-            name = ".".join(str(part) for part in first["loc"]) or "sink"
-            raise SinkURIInvalid(
-                f"{name}: {first['msg'].removeprefix('Value error, ')}",
-                object=shown,
-                hint=f"correct {name}" if name != "sink" else "correct the sink's options",
-            ) from None
+        settings = validated(cls, fields, shown)
         settings._check_supported(shown)
         return settings
 
@@ -197,35 +179,26 @@ class MysqlSettings(BaseModel):
         return f"{self.host}:{self.port}"
 
 
-def _from_uri(sink_uri: str) -> dict[str, Any]:
+def _from_uri(uri: SinkUri) -> dict[str, Any]:
+    parts = uri.parts
     try:
-        parts = urlsplit(sink_uri)
-        shown = mask_uri(sink_uri)
         port = parts.port
     except ValueError:
-        # The parser's own text may quote the part that holds the password.
-        raise _uri("the URI does not parse", "sink URI") from None
+        raise uri.error("the port is not a number below 65536") from None
     if parts.scheme in _OTHER_SCHEMES:
         raise SinkOptionNotSupported(
             f"{parts.scheme} needs SQL text, which is not built yet",
-            object=shown,
+            object=uri.shown,
             hint="deliver to MySQL or MariaDB",
         )
-    if parts.scheme not in SCHEMES:
-        raise _uri(f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}", shown)
     if not parts.hostname:
-        raise _uri("no host", shown)
+        raise uri.error("no host")
     if parts.path not in ("", "/"):
-        raise _uri(f"a schema ({parts.path}) is not used: rows name their own", shown)
-    fields: dict[str, Any] = {}
-    try:
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise _uri("parameters cannot be read", shown) from None
-    for name, value in pairs:
-        if name in fields or name in ("host", "port", "user", "password"):
-            raise _uri(f"parameter {name} is given twice or belongs before the host", shown)
-        fields[name] = value
+        raise uri.error(f"a schema ({parts.path}) is not used: rows name their own")
+    fields = dict(uri.parameters)
+    for name in ("host", "port", "user", "password"):
+        if name in fields:
+            raise uri.error(f"parameter {name} belongs before the host")
     if parts.scheme.endswith("+ssl"):
         fields.setdefault("ssl-mode", "verify_identity" if "ssl-ca" in fields else "required")
     fields |= {
@@ -237,46 +210,10 @@ def _from_uri(sink_uri: str) -> dict[str, Any]:
 
 
 def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {str(k).replace("_", "-"): v for k, v in config.items() if v is not None}
-    own = fields.pop("mysql-config", None) or {}
-    if not isinstance(own, Mapping):
-        raise SinkURIInvalid(
-            "mysql-config is not a table", object="sink.mysql-config", hint="write key = value"
-        )
-    given = {str(k).replace("_", "-"): v for k, v in own.items() if v is not None}
-    fields |= {_CONFIG_NAMES.get(k, k): v for k, v in given.items()}
+    fields = section(config, "mysql-config", _CONFIG_NAMES)
     for name in ("host", "port", "user", "password"):
         if name in fields:
             raise SinkUnknownOption(
                 f"unknown option {name}", object="sink", hint="give it in the sink URI"
             )
     return fields
-
-
-def _check_names(cls: type[BaseModel], fields: dict[str, Any], shown: str) -> None:
-    known = [str(f.alias) for f in cls.model_fields.values()]
-    for name in fields:
-        if name in known or name in _WITHOUT_EFFECT:
-            continue
-        if name in _LATER:
-            raise SinkOptionNotSupported(
-                f"option {name} is not supported", object=shown, hint=f"remove {name}"
-            )
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"remove {name}"
-        raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
-
-
-def _seconds(name: str, value: Any, shown: str) -> float:
-    if isinstance(value, int | float):
-        return float(value)
-    found = _DURATION.match(str(value))
-    if found is None:
-        raise SinkURIInvalid(
-            f"{name}: {value!r} is not a duration", object=shown, hint=f"for example {name}=10s"
-        )
-    return float(found[1]) * _SECONDS[found[2]]
-
-
-def _uri(what: str, shown: str) -> InvalidError:
-    return SinkURIInvalid(what, object=shown, hint=f"for example {_EXAMPLE}")

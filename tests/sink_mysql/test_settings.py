@@ -21,6 +21,7 @@ def test_ticdcs_uri() -> None:
     )
     assert (found.host, found.port, found.user) == ("db.example", 3307, "cdc")
     assert found.password.get_secret_value() == _SECRET
+    assert found.worker_count == 16
     assert (found.read_timeout, found.write_timeout, found.timeout) == (90.0, 120.0, 5.0)
     assert found.transaction_atomicity is Atomicity.TABLE
     assert found.time_zone == "Asia/Tokyo"
@@ -38,7 +39,7 @@ def test_section_and_uri() -> None:
     }
     found = MysqlSettings.parse("mariadb+ssl://h/?apply=AUTO&foreign-key-checks=off", section)
     assert (found.apply, found.transaction_atomicity) == (Apply.AUTO, Atomicity.GLOBAL)
-    assert found.read_timeout == 10
+    assert (found.read_timeout, found.worker_count) == (10, 4)
     assert (found.user, found.port) == ("root", 3306)
     assert found.ssl_mode is SslMode.REQUIRED
     assert found.foreign_key_checks is Checks.OFF
@@ -56,6 +57,7 @@ def test_base64_password() -> None:
     ("query", "section", "error", "said"),
     [
         ("?worker-cont=1", {}, SinkUnknownOption, "unknown option worker-cont"),
+        ("?worker-count=0", {}, SinkURIInvalid, "worker-count"),
         ("?aply=rows", {}, SinkUnknownOption, "did you mean apply"),
         ("?apply=sql", {}, SinkOptionNotSupported, "apply=sql is not supported"),
         ("?exactly-once=false", {}, SinkOptionNotSupported, "exactly-once=false"),
