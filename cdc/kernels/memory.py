@@ -84,6 +84,17 @@ def _memmove(typingctx: Any, array: Any, s: Any, d: Any, n: Any) -> Any:
     return types.void(array, types.int64, types.int64, types.int64), codegen
 
 
+@intrinsic
+def _memcpy(typingctx: Any, source: Any, s: Any, target: Any, d: Any, n: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a = _address(context, builder, signature.args[0], args[0], args[1])
+        b = _address(context, builder, signature.args[2], args[2], args[3])
+        cgutils.raw_memcpy(builder, b, a, args[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64, types.int64), codegen
+
+
 _load8, _load16, _load32 = (_loader(bits, types.int64) for bits in (8, 16, 32))
 _load64 = _loader(64, types.int64)
 _store8, _store16, _store32, _store64 = (_storer(bits) for bits in (8, 16, 32, 64))
@@ -194,3 +205,14 @@ def move(array, s, d, n):  # type: ignore[no-untyped-def]
         _check(array, s, n)
         _check(array, d, n)
     _memmove(array, s, d, n)
+
+
+@small
+def copy(source, s, target, d, n):  # type: ignore[no-untyped-def]
+    """Copy ``n`` bytes of one array into another one."""
+    if n <= 0:
+        return
+    if CHECKED:
+        _check(source, s, n)
+        _check(target, d, n)
+    _memcpy(source, s, target, d, n)

@@ -13,7 +13,7 @@ from typing import Final
 from numba import njit, types
 
 from cdc.kernels.crc import BYTES, HEADER, LENGTH_AT
-from cdc.kernels.memory import load8, load32
+from cdc.kernels.memory import copy, load8, load32
 
 I64 = types.int64
 
@@ -86,7 +86,7 @@ def split(source, lo, hi, state, out):  # type: ignore[no-untyped-def]
         if n > room:
             n = room
         if n > 0:
-            out[filled : filled + n] = source[p : p + n]
+            copy(source, p, out, filled, n)
             p += n
             filled += n
             state[LEFT] -= n
