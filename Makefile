@@ -57,9 +57,9 @@ test-fast: setup ## tests that need no server
 
 ddl-corpus: servers ## the whole DDL corpus and long random runs on every server version
 	@for v in 10.11 11.4 11.8; do $(BIN)/python -m tests.ddl_diff --server mariadb --version $$v \
-		--generate 1500 --seed 7 tests/ddl_diff/corpus/{alter,create,mixed,mariadb}.sql; done
+		--generate 1500 --seed 7 tests/ddl_diff/corpus/{common,mariadb}/*.sql; done
 	@for v in 8.0 9.7; do $(BIN)/python -m tests.ddl_diff --server mysql --version $$v \
-		--generate 1500 --seed 7 tests/ddl_diff/corpus/{alter,create,mixed,mysql}.sql; done
+		--generate 1500 --seed 7 tests/ddl_diff/corpus/{common,mysql}/*.sql; done
 
 lint: setup ## ruff, mypy and the layers
 	@$(BIN)/ruff check --no-cache .

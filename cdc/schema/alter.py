@@ -8,8 +8,15 @@ from cdc.schema.columns import column_name, read_column
 from cdc.schema.draft import FIRST, Body, ColumnDraft, KeyDraft, Options
 from cdc.schema.elements import read_constraint
 from cdc.schema.expressions import Default, read_default
-from cdc.schema.options import read_charset_or_collation, read_option, read_partitioning
+from cdc.schema.options import read_charset_or_collation, read_option
+from cdc.schema.partitions import (
+    PartitionChange,
+    read_change,
+    read_definition,
+    read_partitioning,
+)
 from cdc.schema.session import Session
+from cdc.schema.table import Partitioning
 from cdc.schema.tokens import Cursor, Kind
 
 
@@ -38,7 +45,9 @@ class Plan:
     options: Options = field(default_factory=Options)
     convert: Options | None = None
     rename_to: tuple[str, str] | None = None
-    partitioning: str | None = None
+    partitioning: Partitioning | None = None
+    unpartitioned: bool = False
+    partition_change: PartitionChange | None = None
     partition_to: tuple[str, str] | None = None
     partition_from: tuple[str, str] | None = None
 
@@ -61,7 +70,7 @@ def _action(c: Cursor, plan: Plan, session: Session) -> None:
     reader = _READERS.get(word)
     if reader is not None and reader(c, plan, session):
         return
-    if _partition_action(c, word):
+    if _partition_action(c, plan, word):
         return
     partitioning = read_partitioning(c)
     if partitioning is not None:
@@ -84,7 +93,7 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
     if c.word("SYSTEM", "VERSIONING"):
         plan.options.versioned = True
         return True
-    if _add_partition(c):
+    if _add_partition(c, plan):
         return True
     body = Body()
     if read_constraint(c, body, session):
@@ -115,7 +124,7 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
     return True
 
 
-def _add_partition(c: Cursor) -> bool:
+def _add_partition(c: Cursor, plan: Plan) -> bool:
     # ADD PARTITION [IF NOT EXISTS] [LOCAL] (…) | PARTITIONS n; a column may be called "partition".
     item, second = c.peek(), c.peek(1)
     if item is None or not item.is_word("PARTITION") or second is None:
@@ -124,7 +133,7 @@ def _add_partition(c: Cursor) -> bool:
         "PARTITIONS", "IF", "NO_WRITE_TO_BINLOG", "LOCAL"
     ):
         return False
-    _skip_action(c)
+    plan.partition_change = read_change(c, "ADD")
     return True
 
 
@@ -147,7 +156,7 @@ def _drop(c: Cursor, plan: Plan, session: Session) -> bool:
         c.word("IF", "EXISTS")
         plan.drop_periods.add(c.name().lower())
     elif _drops_partition(c):
-        _skip_action(c)
+        plan.partition_change = read_change(c, "DROP")
     else:
         c.word("COLUMN")
         c.word("IF", "EXISTS")
@@ -249,7 +258,7 @@ def _table_name(c: Cursor, session: Session) -> tuple[str, str]:
 
 def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
     if c.word("CONVERT", "PARTITION"):
-        c.name()
+        plan.partition_change = PartitionChange("DROP", (c.name().lower(),))
         if not c.word("TO", "TABLE"):
             raise c.error("TO TABLE was expected")
         plan.partition_to = _table_name(c, session)
@@ -257,6 +266,9 @@ def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
         return True
     if c.word("CONVERT", "TABLE"):
         plan.partition_from = _table_name(c, session)
+        if not c.word("TO", "PARTITION"):
+            raise c.error("TO PARTITION was expected")
+        plan.partition_change = PartitionChange("ADD", made=(read_definition(c),))
         _skip_action(c)
         return True
     if not c.word("CONVERT", "TO"):
@@ -306,13 +318,19 @@ _PARTITION_VERBS = (
 ).split()
 
 
-def _partition_action(c: Cursor, word: str) -> bool:
+def _partition_action(c: Cursor, plan: Plan, word: str) -> bool:
     if word not in _PARTITION_VERBS:
         return False
     second = c.peek(1)
     if second is None or not second.is_word("PARTITION", "PARTITIONING", "TABLE"):
         return False
-    _skip_action(c)
+    if c.word("REMOVE", "PARTITIONING"):
+        plan.unpartitioned = True
+    elif word in ("COALESCE", "REORGANIZE"):
+        c.next()
+        plan.partition_change = read_change(c, word)
+    else:
+        _skip_action(c)
     return True
 
 

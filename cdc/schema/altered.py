@@ -6,6 +6,7 @@ little, the servers were asked (``tests/ddl_diff``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.schema.alter import Plan
@@ -13,11 +14,19 @@ from cdc.schema.charsets import charset_default
 from cdc.schema.columns import default_text
 from cdc.schema.create import by_name, never_null, not_null
 from cdc.schema.draft import FIRST, ColumnDraft, KeyDraft, Options
-from cdc.schema.expressions import Default
-from cdc.schema.indexes import draft_of, finish, inline_keys, rename_parts
-from cdc.schema.resolve import as_wide_as, charset_pair, converted, promote_first_timestamp, resolve
+from cdc.schema.expressions import Default, with_renamed
+from cdc.schema.indexes import STRINGS, draft_of, finish, inline_keys, rename_parts
+from cdc.schema.partitions import changed
+from cdc.schema.resolve import (
+    as_wide_as,
+    charset_pair,
+    converted,
+    promote_first_timestamp,
+    resolve,
+    stored_default,
+)
 from cdc.schema.session import Session
-from cdc.schema.table import Column, Index, Table
+from cdc.schema.table import Column, Index, Partitioning, Table
 from cdc.schema.tokens import DDLNotUnderstood
 
 _Slot = Column | ColumnDraft
@@ -60,7 +69,9 @@ def alter(
             columns.append(converted(slot, target, session))
         else:
             columns.append(slot)
-    keys = _keys(table, plan, session)
+    if session.mariadb:
+        columns = _following(columns, slots, plan)
+    keys = _keys(table, slots, plan, session)
     periods = {n: p for n, p in table.periods if n not in plan.drop_periods} | plan.periods
     done = tuple(not_null(column, never_null(keys, periods)) for column in columns)
     engine = options.engine or table.engine
@@ -73,10 +84,20 @@ def alter(
         comment=table.comment if options.comment is None else options.comment,
         engine=engine,
         versioned=table.versioned if options.versioned is None else options.versioned,
-        partitioning=table.partitioning if plan.partitioning is None else plan.partitioning,
+        partitioning=_partitioning(table, plan),
         periods=tuple(periods.items()),
         options=tuple(sorted({**dict(table.options), **options.others}.items())),
     )
+
+
+def _partitioning(table: Table, plan: Plan) -> Partitioning | None:
+    if plan.partitioning is not None:
+        return plan.partitioning
+    if plan.unpartitioned:
+        return None
+    if plan.partition_change is None or table.partitioning is None:
+        return table.partitioning
+    return changed(table.partitioning, plan.partition_change)
 
 
 def _is_resized(draft: ColumnDraft, session: Session) -> bool:
@@ -110,17 +131,21 @@ def _without_conditional(table: Table, plan: Plan) -> None:
 
 
 def _arranged(table: Table, plan: Plan, session: Session) -> list[_Slot]:
-    changed = {d.old_name: d for d in plan.changes if d.old_name is not None}
+    redefined: dict[str | None, ColumnDraft] = {
+        d.old_name: d for d in plan.changes if d.old_name is not None
+    }
+    if session.mariadb:
+        redefined = _without_twice(table, plan, redefined)
     slots: list[_Slot] = []
     for column in table.columns:
         name = column.name.lower()
-        if name in plan.drops and name not in changed:
+        if name in plan.drops and name not in redefined:
             continue
-        if name in changed:
-            slots.append(changed[name])
+        if name in redefined:
+            slots.append(redefined[name])
             continue
         slots.append(_kept(column, plan, session))
-    for missing in changed:
+    for missing in redefined:
         if missing not in table.positions:
             raise DDLNotUnderstood(f"there is no column {missing!r} in {table.full_name}")
     for draft in plan.changes:
@@ -141,6 +166,21 @@ def _arranged(table: Table, plan: Plan, session: Session) -> list[_Slot]:
         # MySQL keeps a primary key that it made itself before all others.
         slots = [first, *(s for s in slots if s is not first)]
     return slots
+
+
+def _without_twice(
+    table: Table, plan: Plan, redefined: dict[str | None, ColumnDraft]
+) -> dict[str | None, ColumnDraft]:
+    """MariaDB: MODIFY of a column that the same statement adds is the column's definition."""
+    for name in [n for n in redefined if n is not None and n not in table.positions]:
+        draft = redefined[name]
+        new = draft.column.name.lower()
+        added = [d for d in plan.changes if d.old_name is None and d.column.name.lower() == new]
+        if added:
+            plan.changes = [d for d in plan.changes if d is not added[0]]
+            draft.old_name = None
+            del redefined[name]
+    return redefined
 
 
 def _is_made_key(table: Table) -> bool:
@@ -166,6 +206,7 @@ def _kept(column: Column, plan: Plan, session: Session) -> Column:
         default = plan.defaults[name] or Default(None)
         text = default_text(default, column)
         column = replace(column, default=text, default_expression=default.expression)
+        column = replace(column, default=stored_default(column))
         if default.text is None and session.mariadb and name in plan.defaults:
             column = replace(column, on_update=column.on_update if plan.defaults[name] else None)
     if name in plan.visible:
@@ -176,10 +217,10 @@ def _kept(column: Column, plan: Plan, session: Session) -> Column:
 
 
 def _stays(column: Column, default: Default | None, session: Session) -> bool:
-    # MariaDB used to keep a default of CURRENT_TIMESTAMP where DROP DEFAULT is asked for; an
-    # AUTO_INCREMENT column never gets a default.
+    # MariaDB used to keep a default of CURRENT_TIMESTAMP whatever DROP or SET DEFAULT asked for;
+    # an AUTO_INCREMENT column never gets a default.
     now = column.default_expression and (column.default or "").startswith("current_timestamp(")
-    return column.auto_increment or (default is None and now and _keeps_now(session))
+    return column.auto_increment or (now and _keeps_now(session))
 
 
 def _keeps_now(session: Session) -> bool:
@@ -190,15 +231,47 @@ def _keeps_now(session: Session) -> bool:
     return session.mariadb and session.version < (11, 8)
 
 
-def _keys(table: Table, plan: Plan, session: Session) -> list[KeyDraft]:
-    names: dict[str, str | None] = dict.fromkeys(plan.drops)
-    names.update(plan.renames)
+def _following(columns: list[Column], slots: Sequence[_Slot], plan: Plan) -> list[Column]:
+    """Columns whose expressions name others by their new names: MariaDB writes them anew."""
+    names = dict(plan.renames)
     names.update({d.old_name: d.column.name for d in plan.changes if d.old_name is not None})
+    if not names:
+        return columns
+    return [
+        column
+        if isinstance(slot, ColumnDraft) or column.expression is None
+        else replace(column, expression=with_renamed(column.expression, names))
+        for column, slot in zip(columns, slots, strict=True)
+    ]
+
+
+def _parts_now(table: Table, slots: Sequence[_Slot], plan: Plan) -> dict[str, _Slot]:
+    """What a key's part on an old column is now on: the first column that is or has that name."""
+    before = {new.lower(): old for old, new in plan.renames.items()}
+    found: dict[str, _Slot] = {}
+    for slot in slots:
+        name = _name(slot).lower()
+        name = slot.old_name or name if isinstance(slot, ColumnDraft) else before.get(name, name)
+        found.setdefault(name, slot)
+    return found
+
+
+def _keys(table: Table, slots: Sequence[_Slot], plan: Plan, session: Session) -> list[KeyDraft]:
+    now = _parts_now(table, slots, plan)
+    names: dict[str, str | None] = {}
+    replaced: dict[str, int] = {}
+    for column in table.columns:
+        name = column.name.lower()
+        slot = now.get(name)
+        names[name] = None if slot is None else _name(slot)
+        is_new = isinstance(slot, ColumnDraft) and slot.old_name is None
+        if is_new and column.data_type in STRINGS and column.length is not None:
+            replaced[name] = column.length
     keys: list[KeyDraft] = []
     for index in table.indexes:
         if _dropped(index, plan):
             continue
-        left = rename_parts(index, names)
+        left = rename_parts(index, names, replaced)
         if left is None or _only_period(table, index, left):
             continue
         key = draft_of(left)

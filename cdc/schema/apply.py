@@ -135,9 +135,7 @@ def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
     if not like:
         raise c.error("a CREATE TABLE without a column list is not understood")
     source = _table(catalog, _name(c, session))
-    indexes = tuple(replace(index, generated=False) for index in source.indexes)
-    made = replace(source, schema=name[0], name=name[1], indexes=indexes)
-    return catalog.with_table(made)
+    return catalog.with_table(replace(source, schema=name[0], name=name[1]))
 
 
 def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
@@ -192,7 +190,7 @@ def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
         catalog = catalog.without_table(*plan.partition_from)
     if plan.partition_to is not None:
         schema, other = plan.partition_to
-        made = replace(changed, schema=schema, name=other, partitioning="")
+        made = replace(changed, schema=schema, name=other, partitioning=None)
         catalog = catalog.with_table(made)
     if plan.rename_to is not None:
         catalog = catalog.without_table(*name)

@@ -32,6 +32,16 @@ _CODECS = {
     "greek": "iso8859_7",
     "hebrew": "iso8859_8",
     "tis620": "tis_620",
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+    "ucs2": "utf_16_be",
+    "big5": "cp950",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "eucjpms": "euc_jp",
+    "macroman": "mac_roman",
+    "macce": "mac_latin2",
 }
 
 
@@ -129,6 +139,54 @@ def bytes_per_character(charset: str | None, session: Session) -> int:
 def codec_of(charset: str) -> str:
     """Python's codec of a character set; ``LookupError`` if it has none."""
     return codecs.lookup(_CODECS.get(charset, charset)).name
+
+
+# Every byte of a text that is none in its character set becomes this and the byte.
+_NO_TEXT = 0xDC00
+
+
+def decode(raw: bytes, charset: str) -> str:
+    """Bytes of a character set as text; where they are no text, all become U+DC00 and on."""
+    try:
+        if charset == "latin1":
+            # The server's latin1 is cp1252 with its five holes filled.
+            return "".join(_latin1(byte) for byte in raw)
+        return raw.decode(codec_of(charset))
+    except (LookupError, UnicodeDecodeError):
+        return of_bytes(raw)
+
+
+def of_bytes(raw: bytes) -> str:
+    """Bytes whose character set is not known, in the form that :func:`encode` takes."""
+    return "".join(chr(_NO_TEXT + byte) for byte in raw)
+
+
+def encode(text: str, charset: str) -> bytes:
+    """The bytes of :func:`decode`; what the character set does not have becomes ``?``."""
+    if is_no_text(text):
+        return bytes(ord(ch) - _NO_TEXT for ch in text)
+    if charset == "latin1":
+        return b"".join(
+            bytes([ord(ch)]) if ch in _LATIN1_HOLES else ch.encode("cp1252", "replace")
+            for ch in text
+        )
+    try:
+        return text.encode(codec_of(charset), "replace")
+    except LookupError:
+        return text.encode()
+
+
+def is_no_text(text: str) -> bool:
+    """Whether it is what :func:`decode` makes of bytes that are no text."""
+    return bool(text) and _NO_TEXT <= ord(text[0]) <= _NO_TEXT + 255
+
+
+_LATIN1_HOLES = "\x81\x8d\x8f\x90\x9d"
+
+
+def _latin1(byte: int) -> str:
+    ch = chr(byte)
+    return ch if ch in _LATIN1_HOLES else bytes([byte]).decode("cp1252")
 
 
 def stored_text(text: str, charset: str) -> str:

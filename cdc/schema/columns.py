@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
-from cdc.schema.charsets import normal_charset, normal_collation
+from cdc.schema.charsets import normal_charset, normal_collation, of_bytes
 from cdc.schema.draft import ColumnDraft
 from cdc.schema.expressions import Default, balanced, read_default, read_now
 from cdc.schema.session import Session
@@ -133,7 +133,7 @@ def _type_parameters(c: Cursor, data_type: str) -> tuple[int | None, int | None,
         elif data_type in ("enum", "set") and item.kind is Kind.WORD:
             members.append(_odd_member(c, item.text))
         elif data_type in ("enum", "set") and item.text[:2].lower() == "0x":
-            members.append(bytes.fromhex(item.text[2:]).decode("utf-8", "replace"))
+            members.append(of_bytes(bytes.fromhex(item.text[2:])))
         elif item.kind is Kind.NUMBER:
             numbers.append(int(float(item.text)))
         elif not item.is_punct(",") and item.kind is not Kind.WORD:
@@ -148,7 +148,7 @@ def _type_parameters(c: Cursor, data_type: str) -> tuple[int | None, int | None,
 def _odd_member(c: Cursor, text: str) -> str:
     # x'61', N'a' and _utf8'a'
     if text[:2].lower() == "x'":
-        return bytes.fromhex(text[2:-1]).decode("utf-8", "replace")
+        return of_bytes(bytes.fromhex(text[2:-1]))
     if text[:2].lower() == "n'":
         return text[2:-1]
     item = c.peek()
@@ -290,13 +290,35 @@ def default_text(value: Default, column: Column) -> str | None:
         return value.bits or (f"b'{int(text):b}'" if text.isdigit() else text)
     if column.data_type in NUMBERS and value.bits is not None:
         return str(int(value.bits[2:-1], 2))
-    if column.data_type in INTEGERS or column.data_type == "decimal":
-        return _rounded(text, column)
+    if column.data_type in INTEGERS or column.data_type == "decimal" or column.scale is not None:
+        return _rounded(text, column) if column.data_type in NUMBERS else text
+    if column.data_type == "float":
+        return _short_float(text)
+    if column.data_type == "year":
+        return _full_year(text, value.quoted)
     return text
 
 
+def _short_float(text: str) -> str:
+    # FLOAT keeps no more digits than these.
+    try:
+        return f"{float(text):.6g}"
+    except ValueError:
+        return text
+
+
+def _full_year(text: str, quoted: bool) -> str:
+    # MySQL manual, "2-Digit Years in Dates".
+    if not text.isdigit() or int(text) > 99 or len(text) == 4:
+        return text
+    year = int(text)
+    if year == 0 and not quoted:
+        return "0000"
+    return str(year + (2000 if year < 70 else 1900))
+
+
 def _rounded(text: str, column: Column) -> str:
-    scale = (column.scale or 0) if column.data_type == "decimal" else 0
+    scale = 0 if column.data_type in INTEGERS else column.scale or 0
     try:
         value = Decimal(text).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
     except InvalidOperation:
@@ -379,7 +401,10 @@ def skip_references(c: Cursor) -> None:
 
 
 def _versioning(c: Cursor, d: ColumnDraft, session: Session) -> bool:
-    return c.word("WITH", "SYSTEM", "VERSIONING") or c.word("WITHOUT", "SYSTEM", "VERSIONING")
+    if c.word("WITH", "SYSTEM", "VERSIONING"):
+        d.versioned = True
+        return True
+    return c.word("WITHOUT", "SYSTEM", "VERSIONING")
 
 
 def _compressed(c: Cursor, d: ColumnDraft, session: Session) -> bool:

@@ -9,10 +9,11 @@ from cdc.schema.charsets import charset_default
 from cdc.schema.draft import Body, KeyDraft, Options
 from cdc.schema.elements import read_body
 from cdc.schema.indexes import finish, inline_keys
-from cdc.schema.options import read_option, read_partitioning
+from cdc.schema.options import read_option
+from cdc.schema.partitions import read_partitioning
 from cdc.schema.resolve import charset_pair, promote_first_timestamp, resolve
 from cdc.schema.session import Session
-from cdc.schema.table import Column, Table
+from cdc.schema.table import Column, Partitioning, Table
 from cdc.schema.tokens import Cursor
 
 
@@ -27,12 +28,12 @@ def read_table(
     return make_table(schema, name, body, options, partitioning, database, session)
 
 
-def read_tail(c: Cursor) -> tuple[Options, str]:
+def read_tail(c: Cursor) -> tuple[Options, Partitioning | None]:
     """Options and partitioning behind the column list; nothing may follow them."""
     options = Options()
     while read_option(c, options):
         c.punct(",")
-    partitioning = read_partitioning(c) or ""
+    partitioning = read_partitioning(c)
     while read_option(c, options):
         c.punct(",")
     if c.peek() is not None:
@@ -45,7 +46,7 @@ def make_table(
     name: str,
     body: Body,
     options: Options,
-    partitioning: str,
+    partitioning: Partitioning | None,
     database: tuple[str, str],
     session: Session,
 ) -> Table:
@@ -71,7 +72,8 @@ def make_table(
         collation,
         comment=options.comment or "",
         engine=engine,
-        versioned=bool(options.versioned),
+        # MariaDB: one column with the attribute makes the table a versioned one.
+        versioned=bool(options.versioned) or any(draft.versioned for draft in body.columns),
         partitioning=partitioning,
         periods=tuple(body.periods.items()),
         options=tuple(sorted(options.others.items())),

@@ -26,6 +26,7 @@ class ColumnDraft:
     primary: bool = False
     unique: bool = False
     references: bool = False
+    versioned: bool = False
     place: str | None = None
     old_name: str | None = None
     conditional: bool = False

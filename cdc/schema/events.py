@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from cdc.schema.charsets import charset_of_collation, codec_of, collation_of_id
+from cdc.schema.charsets import charset_of_collation, codec_of, collation_of_id, decode
 from cdc.schema.session import Session, SqlMode
 from cdc.schema.tokens import DDLNotUnderstood
 
@@ -75,20 +75,9 @@ def statement_text(raw: bytes, session: Session) -> str:
     """The statement as text, by the client's character set; ``DDLNotUnderstood`` if it is not."""
     charset = charset_of_collation(session.collation_client or "utf8mb4_bin", session) or "utf8mb4"
     try:
-        codec = codec_of(charset)
-        if charset == "latin1":
-            # The server's latin1 is cp1252 with its five holes filled.
-            return "".join(_latin1(b) for b in raw)
-        return raw.decode(codec)
+        return decode(raw, charset) if charset == "latin1" else raw.decode(codec_of(charset))
     except (LookupError, UnicodeDecodeError) as e:
         raise DDLNotUnderstood(
             f"the statement is not text of its client's character set {charset}",
             hint="run DDL from clients that speak utf8mb4",
         ) from e
-
-
-def _latin1(byte: int) -> str:
-    try:
-        return bytes([byte]).decode("cp1252")
-    except UnicodeDecodeError:
-        return chr(byte)

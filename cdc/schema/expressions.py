@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc.schema.session import Session
@@ -15,11 +17,15 @@ _PREFIXES = ("INTERVAL", "DATE", "TIME", "TIMESTAMP", "NOT", "CASE", "NEXT", "PR
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """``text`` is None for NULL; ``bits`` is the value as ``b'101'`` if it is a bit literal."""
+    """``text`` is None for NULL; ``bits`` is the value as ``b'101'`` if it is a bit literal.
+
+    ``quoted`` says that it was a string.
+    """
 
     text: str | None
     expression: bool = False
     bits: str | None = None
+    quoted: bool = False
 
 
 def balanced(c: Cursor) -> str:
@@ -124,7 +130,7 @@ def _literal(c: Cursor) -> Default | None:
     if item is None:
         return None
     if item.kind is Kind.STRING:
-        return Default(_strings(c))
+        return Default(_strings(c), quoted=True)
     if item.kind is Kind.NUMBER:
         c.next()
         return _number(item)
@@ -147,7 +153,16 @@ def _number(item: Item) -> Default:
         return _hex(item.text[2:])
     if item.text[:2].lower() == "0b":
         return _bits(item.text[2:])
-    return Default(item.text)
+    return Default(_plain_number(item.text))
+
+
+def _plain_number(text: str) -> str:
+    # As a text column takes it: 007 is 7, and 1e3 is 1000.
+    if text.isdigit():
+        return str(int(text))
+    if "e" not in text.lower():
+        return f"0{text}" if text.startswith(".") else text
+    return f"{float(text):.15g}".replace("e+", "e")
 
 
 def _signed(c: Cursor, sign: Item) -> Default | None:
@@ -159,7 +174,7 @@ def _signed(c: Cursor, sign: Item) -> Default | None:
     if item is None or item.kind is not Kind.NUMBER:
         return None
     c.next()
-    return Default(text + item.text)
+    return Default(text.rstrip(".") + _plain_number("." * text.endswith(".") + item.text))
 
 
 def _word_literal(c: Cursor, item: Item) -> Default | None:
@@ -185,6 +200,24 @@ def _word_literal(c: Cursor, item: Item) -> Default | None:
             c.next()
             return _literal(c)
     return None
+
+
+_TEXTS = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\""
+_NAMES = re.compile(_TEXTS + r"|`(?:[^`]|``)+`|[^\W\d][\w$]*\s*\(?")
+
+
+def with_renamed(expression: str, names: Mapping[str, str]) -> str:
+    """The expression after columns were renamed; ``names`` is by lower-case old name."""
+
+    def renamed(found: re.Match[str]) -> str:
+        word = found[0]
+        if word[0] in "'\"" or word.endswith("("):
+            return word
+        name = word[1:-1].replace("``", "`") if word[0] == "`" else word.rstrip()
+        new = names.get(name.lower())
+        return word if new is None else "`" + new.replace("`", "``") + "`"
+
+    return _NAMES.sub(renamed, expression)
 
 
 def _hex(digits: str) -> Default:

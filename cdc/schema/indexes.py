@@ -12,7 +12,7 @@ from cdc.schema.table import Column, Index
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.types import BLOBS, GEOMETRIES, TEXTS, blob_bytes
 
-_STRINGS = frozenset({"char", "varchar", "binary", "varbinary"})
+STRINGS = frozenset({"char", "varchar", "binary", "varbinary"})
 _LONG = TEXTS | BLOBS
 # The longest key part in bytes, by engine (InnoDB: row format DYNAMIC).
 _LONGEST_PART = {"myisam": 1000, "aria": 2000, "memory": 3072}
@@ -169,13 +169,13 @@ def _prefix(
     column = columns[part.name.lower()]
     if column.data_type in GEOMETRIES and session.mariadb:
         return _geometry_prefix(column, key, session)
-    if column.data_type not in _STRINGS | _LONG:
+    if column.data_type not in STRINGS | _LONG:
         return None
     width = bytes_per_character(column.charset, session)
     prefix, longest = part.prefix, _longest_part(engine, session)
-    if column.data_type in _STRINGS and prefix is not None and prefix >= (column.length or 0):
+    if column.data_type in STRINGS and prefix is not None and prefix >= (column.length or 0):
         prefix = None
-    whole = column.length if column.data_type in _STRINGS else None
+    whole = column.length if column.data_type in STRINGS else None
     if column.data_type in _LONG and session.mariadb:
         # MariaDB takes as much as fits where MySQL wants a length.
         whole = blob_bytes(column.data_type)
@@ -195,11 +195,21 @@ def _geometry_prefix(column: Column, key: KeyDraft, session: Session) -> int:
     )
 
 
-def rename_parts(index: Index, names: Mapping[str, str | None]) -> Index | None:
+def rename_parts(
+    index: Index, names: Mapping[str, str | None], replaced: Mapping[str, int]
+) -> Index | None:
     """The index after columns were renamed or dropped (None); None if nothing is left of it.
 
-    ``names`` is by lower-case old name.
+    ``names`` is by lower-case old name. ``replaced`` are columns that were dropped and whose name
+    a new one has: keys keep to the name, and to the old column's length.
     """
+    if replaced:
+        whole = index.prefixes or (None,) * len(index.columns)
+        lengths = tuple(
+            p if p is not None else replaced.get(n.lower())
+            for n, p in zip(index.columns, whole, strict=True)
+        )
+        index = replace(index, prefixes=lengths)
     keep = [i for i, name in enumerate(index.columns) if names.get(name.lower(), name) is not None]
     if not keep:
         return None

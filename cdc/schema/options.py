@@ -1,4 +1,4 @@
-"""Options of tables and databases, and the PARTITION BY clause."""
+"""Options of tables and databases."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from cdc.schema.charsets import normal_charset, normal_collation
 from cdc.schema.draft import Options
 from cdc.schema.tokens import Cursor, Item, Kind
 
+_ENGINES = {"heap": "memory", "merge": "mrg_myisam", "innobase": "innodb"}
 # What ends a list of table options.
 _AFTER = ("PARTITION", "AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
 
@@ -71,27 +72,9 @@ def _named(c: Cursor, item: Item, options: Options) -> bool:
         c.next()
     text = c.next().text
     if name in ("ENGINE", "TYPE"):
-        options.engine = text.lower()
+        options.engine = _ENGINES.get(text.lower(), text.lower())
     elif name == "COMMENT":
         options.comment = text
     else:
         options.others[name] = text
     return True
-
-
-def read_partitioning(c: Cursor) -> str | None:
-    """The text of ``PARTITION BY …`` if it comes next, to the end of the statement."""
-    item = c.peek()
-    following = c.peek(1)
-    if item is None or not item.is_word("PARTITION"):
-        return None
-    if following is None or not following.is_word("BY"):
-        return None
-    while (inner := c.peek()) is not None:
-        if inner.is_punct("("):
-            c.skip_group()
-        elif inner.is_word("SELECT", "IGNORE", "REPLACE", "AS"):
-            break
-        else:
-            c.next()
-    return c.text[item.start : c.items[c.at - 1].end]

@@ -8,8 +8,11 @@ from dataclasses import replace
 from cdc.schema.charsets import (
     bytes_per_character,
     charset_of_collation,
+    decode,
     default_collation,
+    encode,
     full_collation,
+    is_no_text,
     stored_text,
 )
 from cdc.schema.draft import ColumnDraft
@@ -62,9 +65,32 @@ def resolve(
         nullable = False
     if _old_timestamp(draft, session):
         nullable = False
-        if column.default is None and not draft.has_default:
+        if column.default is None:
             column = replace(column, default=_ZERO_TIMESTAMP + _fraction(column))
-    return replace(column, nullable=nullable, column_type=column_type(column, session))
+    column = replace(column, nullable=nullable, default=stored_default(column))
+    return retyped(column, session)
+
+
+def stored_default(column: Column) -> str | None:
+    """The default as the server has kept it, in a row of its own."""
+    text = column.default
+    if text is None or column.default_expression:
+        return text
+    if column.data_type == "char":
+        return text.rstrip(" ")
+    if column.data_type == "enum":
+        return _member(text, column) or text
+    if column.data_type == "set":
+        said = {_member(part, column) for part in text.split(",")}
+        return ",".join(member for member in column.members if member in said)
+    return text
+
+
+def _member(text: str, column: Column) -> str | None:
+    text = text.rstrip(" ")
+    if text in column.members:
+        return text
+    return next((m for m in column.members if m.casefold() == text.casefold()), None)
 
 
 def retyped(column: Column, session: Session) -> Column:
@@ -97,7 +123,7 @@ def promote_first_timestamp(
         draft = slot if isinstance(slot, ColumnDraft) else ColumnDraft(slot, slot.nullable)
         if draft.column.data_type != "timestamp":
             continue
-        plain = draft.column.default is None and not draft.has_default
+        plain = draft.column.default is None
         if _old_timestamp(draft, session) and plain and draft.column.on_update is None:
             now = f"current_timestamp({draft.column.scale or ''})"
             promoted = replace(draft.column, default=now, default_expression=True, on_update=now)
@@ -108,11 +134,19 @@ def promote_first_timestamp(
 
 
 def _members(column: Column) -> Column:
-    if column.charset in (None, "binary") or not column.members:
+    if column.charset is None or not column.members:
         return column
+    if column.charset == "binary":
+        return replace(column, members=tuple(_stored_member(m, "binary") for m in column.members))
     # The server drops trailing spaces of members (MySQL manual, "The ENUM Type").
-    members = tuple(stored_text(m, column.charset or "").rstrip(" ") for m in column.members)
+    members = tuple(_stored_member(m, column.charset or "").rstrip(" ") for m in column.members)
     return replace(column, members=members)
+
+
+def _stored_member(member: str, charset: str) -> str:
+    if is_no_text(member):
+        return decode(encode(member, charset), charset)
+    return stored_text(member, charset)
 
 
 def _charset(draft: ColumnDraft, table: tuple[str, str], session: Session, convert: bool) -> Column:
@@ -147,7 +181,10 @@ def _binary_type(column: Column) -> Column:
 def _size(column: Column, session: Session) -> Column:
     width = bytes_per_character(column.charset, session)
     kind = "text" if column.data_type in TEXTS else "blob"
-    if column.data_type in ("text", "blob") and column.length:
+    # MariaDB takes TEXT(0) for TEXT.
+    newer = not session.mariadb and session.version >= (8, 0)
+    sized = column.length is not None if newer else bool(column.length)
+    if column.data_type in ("text", "blob") and column.length is not None and sized:
         size = column.length * width
         return replace(column, data_type=sized_blob(kind, size), length=None)
     if column.data_type in _LONG:
@@ -189,12 +226,22 @@ def _characters(column: Column, session: Session) -> int:
     return column.length
 
 
+def _reread(column: Column, target: tuple[str, str]) -> Column:
+    """The column in another character set; members keep their bytes, whatever these now say."""
+    charset = column.charset or "binary"
+    members = tuple(decode(encode(m, charset), target[0]) for m in column.members)
+    default = column.default
+    if default in column.members:
+        default = members[column.members.index(default)]
+    return replace(column, charset=target[0], collation=target[1], members=members, default=default)
+
+
 def converted(column: Column, target: tuple[str, str], session: Session) -> Column:
     """The column after CONVERT TO CHARACTER SET: texts grow so that all characters fit."""
     if column.charset in (None, "binary") or column.data_type not in CHARACTER:
         return column
     before = bytes_per_character(column.charset, session)
-    column = _members(replace(column, charset=target[0], collation=target[1]))
+    column = _reread(column, target)
     if column.data_type in TEXTS:
         characters = (blob_bytes(column.data_type) or 0) // before
         size = characters * bytes_per_character(target[0], session)

@@ -78,11 +78,34 @@ class Index:
     expressions: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition; ``values`` is what it takes, as written: ``LESS THAN (…)``, ``IN (…)``."""
+
+    name: str
+    values: str = ""
+    comment: str = ""
+    subpartitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a table is partitioned; ``method`` is ``RANGE COLUMNS``, ``LINEAR HASH`` and the like.
+
+    Expressions are texts as written.
+    """
+
+    method: str
+    expression: str = ""
+    sub_method: str = ""
+    sub_expression: str = ""
+    partitions: tuple[Partition, ...] = ()
+
+
 @dataclass(frozen=True)
 class Table:
     """A table as it was at one moment. Columns are in table order, invisible ones included.
 
-    ``partitioning`` is the text of the PARTITION BY clause that made it, ``""`` for none;
     ``periods`` are MariaDB's, name to (start, end) columns. ``options`` are the other table
     options that were given, by upper-case name.
     """
@@ -96,7 +119,7 @@ class Table:
     comment: str = ""
     engine: str = "innodb"
     versioned: bool = False
-    partitioning: str = ""
+    partitioning: Partitioning | None = None
     periods: tuple[tuple[str, tuple[str, str]], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
 

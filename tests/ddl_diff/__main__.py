@@ -35,7 +35,7 @@ def main() -> int:
         run.result.statements = run.result.accepted = run.result.equal = 0
         for file in chosen.files:
             text = file.read_text()
-            found = by_line(text) if chosen.lines else statements(text)
+            found = by_line(text) if chosen.lines else statements(text, run.backslash)
             run.all(found, file.name)
         run.trace = [] if chosen.save else None
         if chosen.generate:

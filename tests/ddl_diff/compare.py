@@ -5,10 +5,13 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import pymysql
+
 from cdc.schema.charsets import normal_charset, normal_collation
 from cdc.schema.table import Column, Generated, Table
 from cdc.schema.tokens import unquote
 from cdc.schema.types import NUMBERS
+from tests.ddl_diff.facts import differing_facts, named_columns, our_facts, server_facts
 
 Values = dict[str, Any]
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
@@ -40,10 +43,15 @@ class Server:
             f"{visible}, {expression} FROM information_schema.statistics "
             "WHERE table_schema = %s AND table_name = %s ORDER BY index_name, seq_in_index"
         )
+        cursor.execute(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = 'information_schema' "
+            "AND table_name = 'COLUMNS' AND column_name = 'GENERATION_EXPRESSION'"
+        )
+        generation = "generation_expression" if cursor.fetchall() else "NULL"
         srs = "srs_id" if not mariadb and version >= (8, 0) else "NULL"
         self._columns = (
             "SELECT column_name, data_type, column_type, is_nullable, character_set_name, "
-            f"collation_name, extra, column_default, column_comment, {srs} "
+            f"collation_name, extra, column_default, column_comment, {srs}, {generation} "
             "FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
         )
@@ -81,17 +89,26 @@ class Server:
             )
         )
 
-    def create_table(self, schema: str, name: str) -> str:
-        """The text of SHOW CREATE TABLE."""
+    def create_table(self, schema: str, name: str) -> str | None:
+        """The text of SHOW CREATE TABLE; None where the server itself cannot open the table."""
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, name))
-        return str(self._rows(f"SHOW CREATE TABLE {quoted}".replace("%", "%%"))[0][1])
+        try:
+            return str(self._rows(f"SHOW CREATE TABLE {quoted}")[0][1])
+        except pymysql.Error:
+            return None
 
-    def table(self, schema: str, name: str) -> Values:
-        """Columns and keys as values; of no columns where there is no such base table."""
+    def table(self, schema: str, name: str) -> Values | None:
+        """Columns and keys as values; of no columns where there is no such base table.
+
+        None where the server itself cannot open the table (a MERGE of what is no MyISAM).
+        """
         if not self.exists(schema, name):
             return {"columns": [], "keys": {}}
-        columns = [self._column(row) for row in self._rows(self._columns, schema, name)]
-        names = {column["name"] for column in columns}
+        if self.create_table(schema, name) is None:
+            return None
+        rows = self._rows(self._columns, schema, name)
+        names = [row[0] for row in rows]
+        columns = [self._column(row, names) for row in rows]
         keys: dict[str, Any] = {}
         for row in self._rows(self._statistics, schema, name):
             index, non_unique, column, prefix, order, kind, visible, expression = row
@@ -111,10 +128,12 @@ class Server:
                 continue
             name_of_part = column if expression is None else ""
             key["parts"].append((name_of_part, length, order == "D"))
-        return {"columns": columns, "keys": keys}
+        facts = server_facts(self._rows, schema, name, names)
+        return {"columns": columns, "keys": keys, "facts": facts}
 
-    def _column(self, row: tuple[Any, ...]) -> Values:
-        name, data_type, full, nullable, charset, collation, extra, default, comment, srs = row
+    def _column(self, row: tuple[Any, ...], names: list[str]) -> Values:
+        name, data_type, full, nullable, charset, collation, extra, default, *rest = row
+        comment, srs, expression = rest
         extra = (extra or "").lower()
         generated = Generated.NO
         if "virtual generated" in extra:
@@ -146,6 +165,7 @@ class Server:
             "default": None if generated else _normal_default(value, data_type),
             "comment": comment or "",
             "srid": None if srs is None else int(srs),
+            "uses": named_columns(expression or "", names) if generated else [],
         }
 
 
@@ -202,10 +222,12 @@ def ours(table: Table | None) -> Values:
             "visible": index.visible,
             "parts": list(zip(index.columns, prefixes, descending, strict=True)),
         }
-    return {"columns": [_our_column(c) for c in table.columns], "keys": keys}
+    names = [c.name for c in table.columns]
+    columns = [_our_column(c, names) for c in table.columns]
+    return {"columns": columns, "keys": keys, "facts": our_facts(table)}
 
 
-def _our_column(c: Column) -> Values:
+def _our_column(c: Column, names: list[str]) -> Values:
     default = c.default
     if c.default_expression and default is not None and not _now(default):
         default = _EXPRESSION
@@ -223,6 +245,7 @@ def _our_column(c: Column) -> Values:
         "default": None if c.generated else _normal_default(default, c.data_type),
         "comment": c.comment,
         "srid": c.srid,
+        "uses": named_columns(c.expression or "", names),
     }
 
 
@@ -248,9 +271,11 @@ def _shown_type(full: str, data_type: str, charset: str | None) -> str:
     return full
 
 
-def differences(mine: Values, theirs: Values) -> list[str]:
+def differences(mine: Values, theirs: Values | None) -> list[str]:
     """What differs, each as a short line: our value, the server's value."""
     found: list[str] = []
+    if theirs is None:
+        return found
     names = [[c["name"] for c in side["columns"]] for side in (mine, theirs)]
     if names[0] != names[1]:
         found.append(f"columns: ours {names[0]}, server {names[1]}")
@@ -265,4 +290,6 @@ def differences(mine: Values, theirs: Values) -> list[str]:
         a, b = mine["keys"].get(name), theirs["keys"].get(name)
         if a != b:
             found.append(f"key {name}: ours {a}, server {b}")
+    if "facts" in mine and "facts" in theirs:
+        found += differing_facts(mine["facts"], theirs["facts"])
     return found

@@ -20,6 +20,9 @@ from tests.ddl_diff.compare import Server, differences, ours
 from tests.ddl_diff.generate import Generator
 from tests.ddl_diff.tail import Tail
 
+# A bit of the status that ends every answer.
+_NO_BACKSLASH_ESCAPES = 1 << 9
+
 
 @dataclass
 class Result:
@@ -81,6 +84,10 @@ class Run:
         """Ends both sessions."""
         self._connection.close()
         self._inspector.close()
+
+    def backslash(self) -> bool:
+        """Whether a backslash escapes in strings, as the server said with its last answer."""
+        return not self._connection.server_status & _NO_BACKSLASH_ESCAPES
 
     def all(self, statements: Iterable[str], label: str = "") -> None:
         """Every statement, then every table."""
@@ -171,11 +178,14 @@ class Run:
             self._take(key)
 
     def _take(self, key: tuple[str, str]) -> None:
-        self.catalog = self.catalog.without_table(*key)
         database = self.catalog.database(key[0])
-        if database is None or not self._server.exists(*key):
+        exists = database is not None and self._server.exists(*key)
+        text = self._server.create_table(*key) if exists else None
+        if exists and text is None:
             return
-        text = self._server.create_table(*key)
+        self.catalog = self.catalog.without_table(*key)
+        if database is None or text is None:
+            return
         try:
             table = parse_create_table(
                 text,

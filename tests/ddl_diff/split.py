@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _DELIMITER = re.compile(r"\s*delimiter[ \t]+(\S+)", re.IGNORECASE)
 _LINE_COMMENT = re.compile(r"#|--(?=\s|$)")
@@ -15,12 +15,19 @@ def by_line(text: str) -> list[str]:
     return [line.rstrip(";").rstrip() for line in lines if line and not _LINE_COMMENT.match(line)]
 
 
-def statements(text: str) -> list[str]:
-    """Statements without their delimiters."""
-    return [s for s in (s.strip() for s in _split(text)) if s and not _only_comments(s)]
+def statements(text: str, backslash: Callable[[], bool] = lambda: True) -> Iterator[str]:
+    """Statements without their delimiters, one by one.
+
+    ``backslash`` says whether a backslash escapes in strings: a statement may change it for those
+    behind it.
+    """
+    for statement in _split(text, backslash):
+        stripped = statement.strip()
+        if stripped and not _only_comments(stripped):
+            yield stripped
 
 
-def _split(text: str) -> Iterator[str]:
+def _split(text: str, backslash: Callable[[], bool]) -> Iterator[str]:
     delimiter, start, i, fresh = ";", 0, 0, True
     while i < len(text):
         if fresh:
@@ -36,7 +43,7 @@ def _split(text: str) -> Iterator[str]:
             start = i = i + len(delimiter)
             fresh = True
         elif ch in "'\"`":
-            i = _quoted(text, i)
+            i = _quoted(text, i, backslash())
         elif _LINE_COMMENT.match(text, i):
             end = text.find("\n", i)
             i = len(text) if end < 0 else end
@@ -51,11 +58,11 @@ def _split(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _quoted(text: str, i: int) -> int:
+def _quoted(text: str, i: int, backslash: bool) -> int:
     quote = text[i]
     i += 1
     while i < len(text):
-        if text[i] == "\\" and quote != "`":
+        if backslash and text[i] == "\\" and quote != "`":
             i += 2
         elif text[i] == quote:
             return i + 1

@@ -20,8 +20,9 @@ def _run(name: str, random: int) -> Result:
             db.execute("CREATE DATABASE ddl_diff")
             run = Run(db)
             run.one("USE ddl_diff")
-            for file in ("alter", "create", "mixed", db.kind):
-                run.all(statements((_CORPUS / f"{file}.sql").read_text()), file)
+            for part in ("common", db.kind):
+                for file in sorted((_CORPUS / part).glob("*.sql")):
+                    run.all(statements(file.read_text(), run.backslash), f"{part}/{file.stem}")
             run.generated(random, seed=3)
             run.check_all()
             run.close()
