@@ -25,6 +25,7 @@ _PLACES = {
     "cdc.schema": "schema",
     "cdc.server": "server",
     "cdc.source": "upstream",
+    "cdc.verify": "verification",
     "filter": "filter",
     "owner": "changefeed",
     "processor": "delivery",

@@ -1,0 +1,1 @@
+"""Whether a target holds what its upstream holds: ``cdc cli changefeed verify``."""

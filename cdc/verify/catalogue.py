@@ -1,0 +1,89 @@
+"""Tables as a server's own ``information_schema`` describes them.
+
+Not as the change log's schema says: what is verified must not be asked of what made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cdc.verify.columns import ColumnInfo
+from cdc.verify.layout import TableInfo
+from cdc.verify.sessions import Row, Sql
+
+Matches = Callable[[str, str], bool]
+_KINDS = "('BASE TABLE', 'SYSTEM VERSIONED')"
+
+
+def table_names(session: Sql, matches: Matches) -> list[tuple[str, str]]:
+    """Schema and name of all base tables that match, sorted."""
+    found = session.rows(
+        f"SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
+        f" WHERE table_type IN {_KINDS}"
+    )
+    return sorted((_text(s), _text(t)) for s, t in found if matches(_text(s), _text(t)))
+
+
+def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
+    """A table; None if the server has none of this name, or hides it from us."""
+    where = f"table_schema = {_string(schema)} AND table_name = {_string(name)}"
+    columns = session.rows(
+        "SELECT column_name AS a, data_type AS b, column_type AS c, character_set_name AS d,"
+        " character_maximum_length AS e, COALESCE(numeric_scale, datetime_precision) AS f,"
+        f" extra AS g FROM information_schema.columns WHERE {where} ORDER BY ordinal_position"
+    )
+    if not columns:
+        return None
+    found = session.rows(
+        f"SELECT table_rows AS r FROM information_schema.tables WHERE {where}"
+        f" AND table_type IN {_KINDS}"
+    )
+    if not found:
+        return None
+    key = _key(session, where, {_text(c[0]) for c in columns if _virtual(c)})
+    return TableInfo(
+        schema, name, tuple(_column(c) for c in columns), key, rows=int(found[0][0] or 0)
+    )
+
+
+def _column(row: Row) -> ColumnInfo:
+    name, data_type, column_type, charset, length, scale, _ = row
+    return ColumnInfo(
+        _text(name),
+        _text(data_type).lower(),
+        _text(column_type),
+        _text(charset) if charset is not None else None,
+        int(length) if length is not None else None,
+        int(scale) if scale is not None else None,
+        _virtual(row),
+    )
+
+
+def _virtual(row: Row) -> bool:
+    return "VIRTUAL" in _text(row[6]).upper()
+
+
+def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:
+    """Columns of the primary key, else of a unique key without NULL and virtual columns."""
+    found = session.rows(
+        "SELECT index_name AS i, column_name AS c, nullable AS n FROM"
+        f" information_schema.statistics WHERE {where} AND non_unique = 0"
+        " ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
+    )
+    indexes: dict[str, list[Row]] = {}
+    for row in found:
+        indexes.setdefault(_text(row[0]), []).append(row)
+    for parts in indexes.values():
+        names = tuple("" if p[1] is None else _text(p[1]) for p in parts)
+        # A part without a name is an expression.
+        if "" not in names and not virtual & set(names) and all(p[2] != "YES" for p in parts):
+            return names
+    return ()
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _string(text: str) -> str:
+    return f"_utf8mb4 X'{text.encode().hex()}'"

@@ -1,0 +1,192 @@
+"""How the values of a column are compared: one SQL text that every server answers alike.
+
+MySQL and MariaDB of all versions that we read and write print integers, decimals, times and
+doubles alike when asked by these expressions; text and bytes are compared by their bytes. No text
+holds a comma or a tilde, so a row is its texts with commas between and a tilde for NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+# Values of longer columns are hashed on their own, so that a row's text stays small.
+_LONG_CHARS = 1000
+
+
+class Form(StrEnum):
+    """What a value is, for comparing and printing it."""
+
+    NUMBER = "number"
+    YEAR = "year"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    TIME = "time"
+    TEXT = "text"
+    BYTES = "bytes"
+    VECTOR = "vector"
+    JSON = "json"
+    MEMBERS = "members"
+    PLAIN = "plain"
+    MIXED = "mixed"
+
+
+_FORMS: dict[Form, tuple[str, ...]] = {
+    Form.NUMBER: ("tinyint", "smallint", "mediumint", "int", "bigint", "bit"),
+    Form.YEAR: ("year",),
+    Form.DECIMAL: ("decimal",),
+    Form.FLOAT: ("float", "double"),
+    Form.TIME: ("date", "time", "datetime", "timestamp"),
+    Form.TEXT: ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
+    Form.BYTES: (
+        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+        *("multipolygon", "geometrycollection", "geomcollection"),
+    ),
+    Form.VECTOR: ("vector",),
+    Form.JSON: ("json",),
+    Form.MEMBERS: ("enum", "set"),
+}
+_FORM_OF = {name: form for form, names in _FORMS.items() for name in names}
+_LONG_TYPES = frozenset(
+    {"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "tinytext", "tinyblob"}
+)
+# A key of these forms has an order that bounds can be written in.
+_ORDERED = frozenset({Form.NUMBER, Form.DECIMAL, Form.TIME, Form.TEXT, Form.BYTES})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """A column as a server's ``information_schema`` describes it.
+
+    ``length`` is in characters; ``scale`` the decimals of numbers, the fraction of times.
+    """
+
+    name: str
+    data_type: str
+    column_type: str
+    charset: str | None = None
+    length: int | None = None
+    scale: int | None = None
+    virtual: bool = False
+
+    @property
+    def form(self) -> Form:
+        """What its values are."""
+        return _FORM_OF.get(self.data_type, Form.PLAIN)
+
+    @property
+    def single(self) -> bool:
+        """Whether it is a FLOAT of four bytes."""
+        return self.data_type == "float"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A column of both sides: ``form`` says how it is compared.
+
+    ``text`` is SQL for the text that must be equal, never ``~`` and without commas; ``shown`` is
+    SQL for people. A ``loose`` column has no text that servers agree on: its values are fetched
+    and compared here, as JSON documents.
+    """
+
+    name: str
+    form: Form
+    text: str
+    shown: str
+    loose: bool = False
+    single: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The column's name in backticks."""
+        return quoted(self.name)
+
+    @property
+    def marked(self) -> str:
+        """``text``, or ``~`` for NULL. It is NULL only if the server could not make the text."""
+        return f"IF({self.sql} IS NULL, '~', {self.text})"
+
+
+def quoted(*names: str) -> str:
+    """Identifiers in backticks, joined by dots."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def compared(ours: ColumnInfo, theirs: ColumnInfo) -> Compared:
+    """How a column of the upstream is compared with that of the target."""
+    q = quoted(ours.name)
+    form = ours.form if ours.form == theirs.form else Form.MIXED
+    if {ours.form, theirs.form} == {Form.JSON, Form.TEXT}:
+        return Compared(ours.name, Form.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
+    return Compared(
+        ours.name,
+        form,
+        _text(q, form, ours, theirs),
+        _shown(q, form),
+        single=ours.single or theirs.single,
+    )
+
+
+def alone(column: ColumnInfo) -> Compared:
+    """A column that has no other side of its kind."""
+    return compared(column, column)
+
+
+def ordered(columns: tuple[Compared, ...]) -> bool:
+    """Whether a key of these columns can be cut into ranges."""
+    return bool(columns) and all(c.form in _ORDERED for c in columns)
+
+
+def _text(q: str, form: Form, ours: ColumnInfo, theirs: ColumnInfo) -> str:
+    if form in (Form.NUMBER, Form.YEAR):
+        return f"({q} + 0)"
+    if form is Form.FLOAT:
+        # The text of a DOUBLE reads back as the same number; that of a FLOAT does not. A sum takes
+        # the sign from zero, which some servers print and others do not.
+        return f"({q} + 0e0)"
+    if form is Form.DECIMAL:
+        scale = max(ours.scale or 0, theirs.scale or 0)
+        same = (ours.scale or 0) == (theirs.scale or 0)
+        return f"CAST({q} AS CHAR)" if same else f"CAST({q} AS DECIMAL(65,{scale}))"
+    if form is Form.TIME:
+        return _time(q, ours, theirs)
+    if form is Form.TEXT:
+        same = _charset(ours) == _charset(theirs)
+        return _bytes(q if same else f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
+    if form in (Form.BYTES, Form.VECTOR):
+        return _bytes(q, _long(ours, theirs))
+    if form is Form.JSON:
+        return f"SHA2(CAST({q} AS CHAR), 256)"
+    if form is Form.MEMBERS and ours.column_type == theirs.column_type:
+        return f"({q} + 0)"
+    return _bytes(f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
+
+
+def _shown(q: str, form: Form) -> str:
+    if form is Form.FLOAT:
+        return f"({q} + 0e0)"
+    if form in (Form.BYTES, Form.VECTOR):
+        return f"CONCAT('0x', HEX({q}))"
+    if form in (Form.TEXT, Form.MEMBERS, Form.MIXED):
+        return f"CONVERT({q} USING utf8mb4)"
+    return f"({q} + 0)" if form is Form.NUMBER else f"CAST({q} AS CHAR)"
+
+
+def _time(q: str, ours: ColumnInfo, theirs: ColumnInfo) -> str:
+    if (ours.data_type, ours.scale or 0) == (theirs.data_type, theirs.scale or 0):
+        return f"CAST({q} AS CHAR)"
+    kind = "TIME" if ours.data_type == "time" else "DATETIME"
+    return f"CAST(CAST({q} AS {kind}(6)) AS CHAR)"
+
+
+def _bytes(value: str, long: bool) -> str:
+    return f"SHA2({value}, 256)" if long else f"HEX({value})"
+
+
+def _long(ours: ColumnInfo, theirs: ColumnInfo) -> bool:
+    return any(c.data_type in _LONG_TYPES or (c.length or 0) > _LONG_CHARS for c in (ours, theirs))
+
+
+def _charset(column: ColumnInfo) -> str:
+    return "utf8mb3" if column.charset == "utf8" else str(column.charset)

@@ -1,0 +1,127 @@
+"""How far a changefeed is, for whoever compares its two sides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from cdc.base.clock import Clock
+from cdc.base.errors import TransientError
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
+from cdc.source.position import UpstreamPosition
+from cdc.verify.report import Stopped
+
+_TICK_S = 0.1
+
+
+class DeliveryTooSlow(TransientError):
+    """The change log, or a topic, did not get in time where a comparison needs it."""
+
+    code = "TG:ErrVerifyDeliveryTooSlow"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A changefeed's checkpoint, and whether it goes on by itself."""
+
+    checkpoint_ts: Ts
+    running: bool
+
+
+class Delivery(Protocol):
+    """What a comparison asks of the changefeed. Called by several threads."""
+
+    def mark(self) -> Ts:
+        """A ts: all up to it has committed."""
+
+    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
+        """Wait until what committed up to a position of the upstream is delivered.
+
+        Returns early if the changefeed does not run, or gets no further in time: ``behind`` then
+        says which tables that concerns. Raises DeliveryTooSlow if the log is late.
+        """
+
+    def behind(self, schema: str, table: str) -> int:
+        """Rows of the table that had committed by the last ``reach`` and are not delivered."""
+
+    def moved(self, schema: str, table: str, since: Ts) -> bool:
+        """Whether rows of the table committed after ``since``."""
+
+
+class LogDelivery:
+    """The changefeed's progress, and its upstream's change log."""
+
+    def __init__(
+        self,
+        folder: Path,
+        server_kind: str,
+        progress: Callable[[], Progress],
+        clock: Clock,
+        timeout_s: float,
+    ) -> None:
+        self._log = ChangeLog.open(folder)
+        self._kind = server_kind
+        self._progress = progress
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._wanted: Ts = 0
+        self._stuck_at: Ts = -1
+
+    def close(self) -> None:
+        """Give the log back."""
+        self._log.close()
+
+    def mark(self) -> Ts:
+        """A ts: all up to it has committed."""
+        return self._log.refresh().resolved_ts
+
+    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
+        """Wait until what committed up to a position of the upstream is delivered."""
+        end = self._clock.monotonic() + self._timeout_s
+        state = self._log.refresh()
+        while not UpstreamPosition.from_dict(state.position).covers(position, self._kind):
+            if not self._tick(end, stop):
+                raise DeliveryTooSlow(
+                    f"the log has not reached the end of the binlog within {self._timeout_s:g} s",
+                    object="change log",
+                    position=str(position),
+                    hint="see upstream query",
+                )
+            state = self._log.refresh()
+        wanted = state.resolved_ts
+        while (now := self._progress()).running and now.checkpoint_ts < wanted:
+            # A table that has stopped holds the checkpoint; it is not waited for again and again.
+            if now.checkpoint_ts == self._stuck_at:
+                break
+            if not self._tick(end, stop):
+                self._stuck_at = now.checkpoint_ts
+        self._wanted = max(self._wanted, wanted)
+
+    def behind(self, schema: str, table: str) -> int:
+        """Rows of the table that had committed by the last ``reach`` and are not delivered."""
+        return self._rows(schema, table, self._progress().checkpoint_ts, self._wanted)
+
+    def moved(self, schema: str, table: str, since: Ts) -> bool:
+        """Whether rows of the table committed after ``since``."""
+        return self._rows(schema, table, since, self._log.refresh().resolved_ts) > 0
+
+    def _rows(self, schema: str, table: str, after: Ts, upto: Ts) -> int:
+        if after >= upto:
+            return 0
+        wanted = (schema.lower(), table.lower())
+        ids = {
+            i for i, t in self._log.tables.items() if (t.schema.lower(), t.name.lower()) == wanted
+        }
+        if not ids:
+            return 0
+        return int(self._log.runs(Position(after), Position(upto), tables=ids).rows.sum())
+
+    def _tick(self, end: float, stop: threading.Event) -> bool:
+        if stop.wait(_TICK_S):
+            raise Stopped("the verification was stopped")
+        return self._clock.monotonic() < end

@@ -1,0 +1,80 @@
+"""Ranges of a key, as SQL conditions that mean the same on both sides.
+
+A key is a tuple of texts, one for each of its columns (its *cells*), and a range takes what lies
+above one key and up to another. Each server cuts by its own order of the key. Where the orders
+differ, as two collations may, a row lies in different ranges on the two sides: both ranges then
+differ, and the row is found on both sides when it is looked up by its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cdc.verify.columns import Compared, Form
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Keys above ``after`` and up to ``upto``; None is open."""
+
+    after: Key | None = None
+    upto: Key | None = None
+
+
+def cell(column: Compared) -> str:
+    """SQL for the cell of a key column."""
+    q = column.sql
+    if column.form is Form.TEXT:
+        return f"HEX(CONVERT({q} USING utf8mb4))"
+    if column.form is Form.BYTES:
+        return f"HEX({q})"
+    return f"({q} + 0)" if column.form is Form.NUMBER else f"CAST({q} AS CHAR)"
+
+
+def literal(column: Compared, value: str) -> str:
+    """SQL for a cell as a constant of the column's type."""
+    if column.form is Form.TEXT:
+        return f"_utf8mb4 X'{value}'"
+    if column.form is Form.BYTES:
+        return f"X'{value}'"
+    if column.form in (Form.NUMBER, Form.DECIMAL, Form.MEMBERS):
+        return value
+    # Times, years and what has only a text: none of them holds a quote.
+    return f"'{value}'"
+
+
+def within(columns: Sequence[Compared], range_: Range) -> str:
+    """SQL condition for a range."""
+    found = []
+    if range_.after is not None:
+        found.append(_beyond(columns, range_.after, ">", ">", ">="))
+    if range_.upto is not None:
+        found.append(_beyond(columns, range_.upto, "<", "<=", "<="))
+    return " AND ".join(found) or "1 = 1"
+
+
+def one_of(columns: Sequence[Compared], keys: Iterable[Key]) -> str:
+    """SQL condition for single keys."""
+    return " OR ".join(
+        "("
+        + " AND ".join(f"{c.sql} = {literal(c, v)}" for c, v in zip(columns, key, strict=True))
+        + ")"
+        for key in keys
+    )
+
+
+def _beyond(columns: Sequence[Compared], key: Key, inner: str, last: str, first: str) -> str:
+    condition = ""
+    for column, value in reversed(list(zip(columns, key, strict=True))):
+        name, constant = column.sql, literal(column, value)
+        if not condition:
+            condition = f"{name} {last} {constant}"
+        else:
+            condition = f"({name} {inner} {constant} OR ({name} = {constant} AND {condition}))"
+    if len(columns) > 1:
+        # Said once more for the optimizer, which finds no range in the alternatives.
+        condition = f"{columns[0].sql} {first} {literal(columns[0], key[0])} AND {condition}"
+    return condition

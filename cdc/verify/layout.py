@@ -1,0 +1,157 @@
+"""A table as it is compared: its columns, its key, and the SQL texts over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cdc.verify import keys
+from cdc.verify.columns import ColumnInfo, Compared, compared, ordered, quoted
+from cdc.verify.keys import Key, Range
+
+# What a row counts whose text the server could not make: more than all hashes of a table.
+UNHASHED = 10**40
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """A table of one server. ``key``: names of the columns that identify a row, or ``()``."""
+
+    schema: str
+    name: str
+    columns: tuple[ColumnInfo, ...]
+    key: tuple[str, ...] = ()
+    rows: int = 0
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of both sides of a table; ``key`` is empty if rows cannot be told apart.
+
+    ``rows`` is how many there are, as the upstream guesses.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[Compared, ...]
+    key: tuple[Compared, ...]
+    rows: int
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return quoted(self.schema, self.name)
+
+    @property
+    def by_range(self) -> bool:
+        """Whether it can be cut into ranges of its key."""
+        return ordered(self.key)
+
+    @property
+    def loose(self) -> tuple[Compared, ...]:
+        """Columns that are fetched to be compared."""
+        return tuple(c for c in self.columns if c.loose)
+
+    @property
+    def hash(self) -> str:
+        """SQL for 64 bits of the hash of a row's text; NULL if it could not be made."""
+        texts = ", ',', ".join(c.marked for c in self.columns if not c.loose) or "''"
+        return f"CAST(CONV(LEFT(SHA2(CONCAT({texts}, ''), 256), 16), 16, 10) AS UNSIGNED)"
+
+    def digest(self, range_: Range) -> str:
+        """SQL for count and sum of hashes of a range; a sum, since equal rows cancel in a XOR."""
+        total = f"COALESCE(SUM(IFNULL({self.hash}, {UNHASHED})), 0)"
+        return f"SELECT COUNT(*) AS n, {total} AS s FROM {self.table} WHERE {self._in(range_)}"
+
+    def bound(self, range_: Range, rows: int) -> str:
+        """SQL for the key of the row number ``rows`` (from 1) in a range."""
+        order = ", ".join(c.sql for c in self.key)
+        cells = ", ".join(f"{keys.cell(c)} AS c{i}" for i, c in enumerate(self.key))
+        return (
+            f"SELECT {cells} FROM {self.table} WHERE {self._in(range_)}"
+            f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+        )
+
+    def rows_in(self, range_: Range) -> str:
+        """SQL for key, hash and loose columns of the rows of a range."""
+        return f"{self._keyed()} WHERE {self._in(range_)}"
+
+    def rows_of(self, wanted: Iterable[Key]) -> str:
+        """SQL for the same of single keys."""
+        return f"{self._keyed()} WHERE {keys.one_of(self.key, wanted)}"
+
+    def details_of(self, wanted: Iterable[Key]) -> str:
+        """SQL for key, and text and shown value of every column, of single keys."""
+        return f"{self._detailed()} WHERE {keys.one_of(self.key, wanted)}"
+
+    def buckets(self, count: int) -> str:
+        """SQL for number, count and sum of each bucket of hashes."""
+        return (
+            f"SELECT v % {count} AS b, COUNT(*) AS n, SUM(IFNULL(v, {UNHASHED})) AS s"
+            f" FROM (SELECT {self.hash} AS v FROM {self.table}) AS x GROUP BY v % {count}"
+        )
+
+    def hashes(self, condition: str) -> str:
+        """SQL for hashes and how many rows have each; ``condition`` is over ``v``."""
+        return (
+            f"SELECT v, COUNT(*) AS n FROM (SELECT {self.hash} AS v FROM {self.table}) AS x"
+            f" WHERE {condition} GROUP BY v"
+        )
+
+    def detailed(self) -> str:
+        """SQL for hash, key, and text and shown value of every column, of all rows."""
+        return self._detailed()
+
+    def every(self) -> str:
+        """SQL for hash and loose columns of all rows."""
+        loose = "".join(f", {c.shown} AS j{i}" for i, c in enumerate(self.loose))
+        return f"SELECT {self.hash} AS v{loose} FROM {self.table}"
+
+    def details_where(self, hashes: Iterable[int]) -> str:
+        """SQL for hash, key, and text and shown value of every column, by hash."""
+        wanted = ", ".join(str(h) for h in hashes)
+        return f"{self._detailed()} WHERE {self.hash} IN ({wanted})"
+
+    def _in(self, range_: Range) -> str:
+        return keys.within(self.key, range_)
+
+    def _keyed(self) -> str:
+        cells = "".join(f"{keys.cell(c)} AS c{i}, " for i, c in enumerate(self.key))
+        loose = "".join(f", {c.shown} AS j{i}" for i, c in enumerate(self.loose))
+        return f"SELECT {cells}{self.hash} AS v{loose} FROM {self.table}"
+
+    def _detailed(self) -> str:
+        cells = "".join(f"{c.shown} AS c{i}, " for i, c in enumerate(self.key))
+        if self.by_range:
+            cells = "".join(f"{keys.cell(c)} AS c{i}, " for i, c in enumerate(self.key))
+        values = ", ".join(
+            f"{'NULL' if c.loose else c.marked} AS t{i}, {_shown(c)} AS s{i}"
+            for i, c in enumerate(self.columns)
+        )
+        loose = "".join(f", {c.shown} AS j{i}" for i, c in enumerate(self.loose))
+        return f"SELECT {cells}{self.hash} AS v, {values}{loose} FROM {self.table}"
+
+
+def _shown(column: Compared) -> str:
+    # One more than is printed, so that it is known to be shortened.
+    return f"LEFT({column.shown}, {_SHOWN_CHARS})"
+
+
+def layout(ours: TableInfo, theirs: TableInfo) -> tuple[Layout, list[str]]:
+    """How two tables are compared, and which columns are on one side only."""
+    other = {c.name.lower(): c for c in theirs.columns if not c.virtual}
+    mine = {c.name.lower(): c for c in ours.columns if not c.virtual}
+    missing = [f"column {c.name} is upstream only" for n, c in mine.items() if n not in other]
+    extra = [f"column {c.name} is at the target only" for n, c in other.items() if n not in mine]
+    columns = tuple(compared(c, other[n]) for n, c in mine.items() if n in other)
+    by_name = {c.name.lower(): c for c in columns}
+    key = tuple(by_name[k.lower()] for k in ours.key if k.lower() in by_name)
+    if len(key) != len(ours.key):
+        key = ()
+    return Layout(ours.schema, ours.name, columns, key, ours.rows), missing + extra

@@ -1,0 +1,82 @@
+"""From a changefeed to its verification: which servers, which tables, which sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cdc.base.clock import Clock
+from cdc.base.errors import InvalidError
+from cdc.base.matcher import parse_matcher
+from cdc.base.secrets import mask_uri
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import FeedInfo, UpstreamInfo
+from cdc.source.settings import SourceSettings
+from cdc.verify.delivery import LogDelivery, Progress
+from cdc.verify.job import Job
+from cdc.verify.running import Run, Task
+from cdc.verify.sessions import TargetSession, UpstreamSession
+from cdc.verify.table import Options
+from filter.rules import TableRules
+from sink.kafka.settings import SCHEMES as KAFKA
+from sink.kafka.settings import KafkaSettings
+from sink.mysql.settings import SCHEMES as MYSQL
+from sink.mysql.settings import MysqlSettings
+
+
+class VerifyNotSupported(InvalidError):
+    """The sink cannot be read back."""
+
+    code = "TG:ErrVerifyNotSupported"
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A changefeed with all that its verification reads. Holds passwords.
+
+    ``log`` is the folder of the upstream's change log; ``progress`` asks the store.
+    """
+
+    info: FeedInfo
+    upstream: UpstreamInfo
+    log: Path
+    progress: Callable[[], Progress]
+    source: SourceSettings
+    clock: Clock
+
+
+def open_job(feed: Feed, patterns: Sequence[str], options: Options) -> Job:
+    """A verification that has not begun. Raises an InvalidError for what cannot be verified."""
+    config = FeedConfig.model_validate(feed.info.config)
+    work = _work(feed.info.sink_uri, config)
+    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    asked = parse_matcher(patterns or ["*.*"], case_sensitive=config.case_sensitive)
+    delivery = LogDelivery(
+        feed.log, feed.upstream.server_kind, feed.progress, feed.clock, options.wait_s
+    )
+    task = Task(
+        open_upstream=lambda: UpstreamSession(feed.upstream, feed.source),
+        delivery=delivery,
+        matches=lambda schema, name: rules.matches(schema, name) and asked.matches(schema, name),
+        keyless=config.force_replicate,
+        options=options,
+        case_sensitive=config.case_sensitive,
+    )
+    return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
+
+
+def _work(sink_uri: str, config: FeedConfig) -> Callable[[Run], None]:
+    scheme = urlsplit(sink_uri).scheme
+    if scheme in KAFKA:
+        topics = KafkaSettings.parse(sink_uri, config.sink)
+        return lambda run: run.topics(topics)
+    if scheme in MYSQL:
+        server = MysqlSettings.parse(sink_uri, config.sink)
+        return lambda run: run.servers(lambda: TargetSession(server))
+    raise VerifyNotSupported(
+        f"a sink of scheme {scheme!r} cannot be read back",
+        object=mask_uri(sink_uri),
+        hint="verify works for Kafka topics, MySQL and MariaDB",
+    )

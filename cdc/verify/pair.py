@@ -1,0 +1,89 @@
+"""Both servers at one cut: the upstream in a snapshot, the target when it has at least that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from cdc.base.ts import Ts
+from cdc.source.position import UpstreamPosition
+from cdc.verify.delivery import Delivery
+from cdc.verify.layout import Layout
+from cdc.verify.report import Stopped
+from cdc.verify.sessions import Sql
+from cdc.verify.side import Side
+
+_MAX_AGE_S = 60.0
+
+Found = TypeVar("Found")
+
+
+class Upstream(Sql, Protocol):
+    """The upstream's session also knows the binlog."""
+
+    def position(self) -> UpstreamPosition:
+        """The end of the binlog now."""
+
+
+class Pair:
+    """Two sessions and their cut; one thread uses it.
+
+    A cut is taken when it is first needed and renewed after a minute, since a server keeps what a
+    snapshot could still see. A table may be compared at several cuts: each range is complete at
+    its own.
+    """
+
+    def __init__(
+        self, upstream: Upstream, target: Sql, delivery: Delivery, stop: threading.Event
+    ) -> None:
+        self.upstream = upstream
+        self.target = target
+        self.delivery = delivery
+        self.stop = stop
+        self.marked: Ts = 0
+        self._taken_s: float | None = None
+        self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
+
+    def fresh(self) -> None:
+        """Take a cut, or renew one that is old."""
+        self.check()
+        if self._taken_s is None or time.monotonic() - self._taken_s > _MAX_AGE_S:
+            self.renew()
+
+    def renew(self) -> None:
+        """Take a new cut: what the upstream holds now, and the target once it was delivered."""
+        self.check()
+        self.marked = self.delivery.mark()
+        self.upstream.snapshot()
+        self.delivery.reach(self.upstream.position(), self.stop)
+        self.target.snapshot()
+        self._taken_s = time.monotonic()
+
+    def check(self) -> None:
+        """Raises Stopped if the verification was told to stop."""
+        if self.stop.is_set():
+            raise Stopped("the verification was stopped")
+
+    def sides(self, layout: Layout) -> tuple[Side, Side]:
+        """The table on both servers."""
+        return Side(self.upstream, layout), Side(self.target, layout)
+
+    def both(self, layout: Layout, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
+        """The answers of upstream and target, asked at the same time."""
+        self.check()
+        ours, theirs = self.sides(layout)
+        other = self._second.submit(ask, theirs)
+        try:
+            mine = ask(ours)
+        finally:
+            other.exception()
+        return mine, other.result()
+
+    def close(self) -> None:
+        """End both sessions."""
+        self.upstream.close()
+        self.target.close()
+        self._second.shutdown()

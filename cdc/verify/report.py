@@ -1,0 +1,113 @@
+"""What a verification found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from cdc.base.errors import InvalidError
+
+_SHOWN_CHARS = 120
+
+
+class Verdict(StrEnum):
+    """What is said of a table.
+
+    ``unsettled``: rows differed each time but never stood still, so nothing is proven. ``behind``:
+    the changefeed has not delivered all of it and does not go on. ``skipped``: it cannot be
+    compared at all. Only ``equal`` is good.
+    """
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNSETTLED = "unsettled"
+    BEHIND = "behind"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class RowKind(StrEnum):
+    """How a row differs: at both sides, at one side only, or by how often it is there."""
+
+    CHANGED = "changed"
+    MISSING = "missing"
+    EXTRA = "extra"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """A value on both sides, shortened; None is NULL, or that there is no row."""
+
+    column: str
+    upstream: str | None
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """A row that differs: its key (the whole row if it has none) and the values that do.
+
+    ``upstream`` and ``target``: how often the row is there.
+    """
+
+    kind: RowKind
+    key: dict[str, str | None]
+    values: tuple[ValueDifference, ...] = ()
+    upstream: int = 1
+    target: int = 1
+
+
+@dataclass
+class TableResult:
+    """One table. ``exact``: nothing was written to it while it was compared.
+
+    ``different`` counts rows; ``more`` says that others differ, too, which were not counted.
+    ``unseen``: rows that a topic says nothing about. ``structure``: how the definitions differ.
+    ``done`` and ``rows`` are for progress: rows compared, and rows expected.
+    """
+
+    table: str
+    verdict: Verdict = Verdict.WAITING
+    exact: bool = True
+    rows: int = 0
+    done: int = 0
+    upstream_rows: int = 0
+    target_rows: int = 0
+    different: int = 0
+    unsettled: int = 0
+    unseen: int = 0
+    more: bool = False
+    differences: list[RowDifference] = field(default_factory=list)
+    structure: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    def judge(self) -> None:
+        """Set the verdict from what was counted."""
+        if self.different or self.structure:
+            self.verdict = Verdict.DIFFERENT
+        else:
+            self.verdict = Verdict.UNSETTLED if self.unsettled else Verdict.EQUAL
+
+
+class Stopped(InvalidError):
+    """The verification was told to stop."""
+
+    code = "TG:ErrVerifyStopped"
+
+
+def short(value: object) -> str | None:
+    """A value as it is printed."""
+    if value is None:
+        return None
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"

@@ -1,0 +1,187 @@
+"""A verification as a whole: all tables, several at a time, on connections of their own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cdc.base.errors import InternalError, InvalidError, TidegateError
+from cdc.verify.by_fold import ByFold, ByFoldedRows
+from cdc.verify.catalogue import Matches, table_info, table_names
+from cdc.verify.columns import Form
+from cdc.verify.delivery import Delivery
+from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.layout import TableInfo, layout
+from cdc.verify.pair import Pair, Upstream
+from cdc.verify.report import Stopped, TableResult, Verdict
+from cdc.verify.sessions import Sql
+from cdc.verify.table import Options, compare_table, way_of
+from cdc.verify.topic import Topics, folded, topic_of
+from sink.kafka.settings import KafkaSettings
+
+_log = logging.getLogger("verify")
+# Their text in a message is not what the server compares.
+_NO_KEYS = frozenset({Form.FLOAT, Form.VECTOR, Form.JSON, Form.MIXED})
+
+
+class NothingToVerify(InvalidError):
+    """No table of the upstream belongs to the changefeed and to what was asked for."""
+
+    code = "TG:ErrVerifyNoTables"
+
+
+class VerifyFailed(InternalError):
+    """A comparison ended in a way that it does not know."""
+
+    code = "TG:ErrVerifyFailed"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to compare. ``keyless``: also tables without a key.
+
+    ``open_upstream`` is called once for each worker, from its thread.
+    """
+
+    open_upstream: Callable[[], Upstream]
+    delivery: Delivery
+    matches: Matches
+    keyless: bool
+    options: Options
+    case_sensitive: bool = False
+
+
+class Run:
+    """A running verification; ``results`` grows and changes while it runs."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.stop = threading.Event()
+        self.results: list[TableResult] = []
+        self.fold: Fold | None = None
+
+    def servers(self, open_target: Callable[[], Sql]) -> None:
+        """Compare with another server. Raises what concerns all tables."""
+        tables = self._tables()
+        waiting = iter(list(zip(tables, self.results, strict=True)))
+        guard = threading.Lock()
+
+        def work() -> None:
+            with self._pair(open_target) as pair:
+                while True:
+                    with guard:
+                        task = next(waiting, None)
+                    if task is None:
+                        return
+                    with _judged(task[1]):
+                        self._server_table(pair, *task)
+
+        count = max(1, min(self.task.options.workers, len(tables)))
+        with ThreadPoolExecutor(count, thread_name_prefix="verify") as pool:
+            workers = [pool.submit(work) for _ in range(count)]
+        errors = [e for w in workers if (e := w.exception()) is not None]
+        # A server with few connections left is compared by fewer workers.
+        if len(errors) == len(workers):
+            raise errors[0]
+
+    def topics(self, settings: KafkaSettings) -> None:
+        """Compare with the topics of a Kafka sink. Raises what concerns all tables."""
+        task = self.task
+        chosen: list[tuple[TableInfo, TableResult, FoldedTable]] = []
+        for table, result in zip(self._tables(), self.results, strict=True):
+            made, why = folded(
+                settings, table, whole=task.options.whole, case_sensitive=task.case_sensitive
+            )
+            if made is None or _NO_KEYS & {c.form for c in table.columns if c.name in table.key}:
+                result.verdict = Verdict.SKIPPED
+                result.notes.append(why or "the type of its key cannot be looked up by its text")
+            else:
+                chosen.append((table, result, made))
+        if not chosen:
+            return
+        self.fold = fold = Fold({(t.schema, t.name): made for t, _, made in chosen})
+        names = {topic_of(settings, t, case_sensitive=task.case_sensitive) for t, _, _ in chosen}
+        with self._pair(lambda: Topics(settings, names, fold, self.stop)) as pair:
+            for table, result, made in chosen:
+                with _judged(result):
+                    self._topic_table(pair, table, result, made)
+
+    def _server_table(self, pair: Pair, ours: TableInfo, result: TableResult) -> None:
+        theirs = table_info(pair.target, ours.schema, ours.name)
+        if theirs is None:
+            result.structure.append("the target has no such table, or hides it from its user")
+            result.judge()
+            return
+        plan, result.structure = layout(ours, theirs)
+        compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
+
+    def _topic_table(
+        self, pair: Pair, table: TableInfo, result: TableResult, made: FoldedTable
+    ) -> None:
+        options = self.task.options
+        plan, _ = layout(table, table)
+        if plan.key:
+            way = ByFold(pair, plan, made, options.chunk_rows, options.whole)
+            compare_table(pair, plan, way, options, result)
+        else:
+            compare_table(pair, plan, ByFoldedRows(pair, plan, made), options, result)
+
+    def _tables(self) -> list[TableInfo]:
+        upstream = self.task.open_upstream()
+        try:
+            found = [
+                info
+                for schema, name in table_names(upstream, self.task.matches)
+                if (info := table_info(upstream, schema, name)) is not None
+                and (info.key or self.task.keyless)
+            ]
+        finally:
+            upstream.close()
+        if not found:
+            raise NothingToVerify(
+                "no table of the upstream matches",
+                hint="see filter.rules of the changefeed, --table, and the upstream user's grants",
+            )
+        # The largest first, so that no worker is left alone with it at the end.
+        found.sort(key=lambda t: (-t.rows, t.full_name))
+        self.results = [TableResult(t.full_name, rows=t.rows) for t in found]
+        return found
+
+    @contextmanager
+    def _pair(self, open_target: Callable[[], Sql]) -> Iterator[Pair]:
+        upstream = self.task.open_upstream()
+        try:
+            target = open_target()
+        except BaseException:
+            upstream.close()
+            raise
+        pair = Pair(upstream, target, self.task.delivery, self.stop)
+        try:
+            yield pair
+        finally:
+            pair.close()
+
+
+@contextmanager
+def _judged(result: TableResult) -> Iterator[None]:
+    """An error of one table is that table's verdict."""
+    result.verdict = Verdict.RUNNING
+    began_s = time.monotonic()
+    try:
+        yield
+    except Stopped:
+        result.verdict = Verdict.STOPPED
+    except TidegateError as error:
+        result.verdict = Verdict.FAILED
+        result.notes.append(str(error))
+    except Exception as error:
+        _log.exception("table %s: verification failed", result.table)
+        result.verdict = Verdict.FAILED
+        result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
+    finally:
+        result.seconds = round(time.monotonic() - began_s, 3)

@@ -1,0 +1,124 @@
+"""Connections to the two servers, with every setting that the comparison depends on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+import pymysql
+
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.connection import open_connection, query_error
+from cdc.source.position import UpstreamPosition
+from cdc.source.settings import SourceSettings
+from cdc.source.snapshot import current_position
+from sink.mysql.connection import Session, mapped
+from sink.mysql.settings import MysqlSettings
+
+Row = tuple[Any, ...]
+
+# One statement may read a whole table.
+_PATIENCE_S = 6 * 3600
+_PREPARE = (
+    "SET SESSION sql_mode = ''",
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    # A limit that the server sets for everybody would cut results off without a word.
+    "SET SESSION sql_select_limit = 18446744073709551615",
+    "SET SESSION sql_safe_updates = 0, sql_big_selects = 1",
+    "SET SESSION wait_timeout = 28800, net_write_timeout = 600",
+)
+# By family; the other one does not know them.
+_PREPARE_IF_KNOWN = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
+
+
+class Sql(Protocol):
+    """One server, as the comparison sees it. Raises our errors only."""
+
+    def rows(self, sql: str) -> list[Row]:
+        """All rows of a query."""
+
+    def snapshot(self) -> None:
+        """Everything that follows sees the present rows, until this is called again."""
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+
+
+class UpstreamSession:
+    """A connection to the upstream. Raises UpstreamGone, UpstreamNotReady."""
+
+    def __init__(self, info: UpstreamInfo, settings: SourceSettings) -> None:
+        self._info = info
+        patient = settings.model_copy(update={"silence_s": float(_PATIENCE_S)})
+        self._connection = open_connection(info, patient)
+        try:
+            _prepare(self)
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str) -> list[Row]:
+        """All rows of a query."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self._info.name}") from None
+
+    def snapshot(self) -> None:
+        """Everything that follows sees the present rows, until this is called again."""
+        _snapshot(self)
+
+    def position(self) -> UpstreamPosition:
+        """The end of the binlog now."""
+        try:
+            return current_position(self._connection, self._info.server_kind)
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self._info.name}") from None
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        with suppress(Exception):
+            self._connection._force_close()
+
+
+class TargetSession:
+    """A connection to the target of a changefeed. Raises the errors of ``sink.mysql``."""
+
+    def __init__(self, settings: MysqlSettings) -> None:
+        patient = settings.model_copy(update={"read_timeout": float(_PATIENCE_S)})
+        self._session = Session(patient)
+        try:
+            _prepare(self)
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str) -> list[Row]:
+        """All rows of a query."""
+        with mapped(self._session.settings.address):
+            return [tuple(row.values()) for row in self._session.rows(sql)]
+
+    def snapshot(self) -> None:
+        """Everything that follows sees the present rows, until this is called again."""
+        _snapshot(self)
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self._session.close()
+
+
+def _snapshot(session: Sql) -> None:
+    session.rows("ROLLBACK")
+    session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+
+
+def _prepare(session: Sql) -> None:
+    for statement in _PREPARE:
+        session.rows(statement)
+    for statement in _PREPARE_IF_KNOWN:
+        # As a comment that is run where it is known it would need a version of each.
+        with suppress(Exception):
+            session.rows(statement)

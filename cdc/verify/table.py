@@ -1,0 +1,124 @@
+"""One table: swept, narrowed to rows, and these looked at again until they stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+from cdc.verify.by_bucket import ByBucket
+from cdc.verify.by_key import ByKey
+from cdc.verify.differences import Found, settle
+from cdc.verify.keys import Key
+from cdc.verify.layout import Layout
+from cdc.verify.pair import Pair
+from cdc.verify.report import RowDifference, TableResult, Verdict
+
+# So many rows are proven different; what else differs is only said.
+_MOST_ROWS = 1000
+_PAUSE_S = 0.5
+
+Suspect = TypeVar("Suspect")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``limit``: differing rows shown of a table. ``rechecks``: further looks at rows that differ
+    and still change. ``chunk_rows``: rows of a chunk. ``whole``: a topic is expected to hold every
+    row of its tables. ``wait_s``: how long to wait for the changefeed at a cut.
+    """
+
+    limit: int = 20
+    rechecks: int = 5
+    chunk_rows: int = 10_000
+    workers: int = 4
+    whole: bool = False
+    wait_s: float = 60.0
+
+
+class Way(Protocol[Suspect]):
+    """A way of comparing: what is suspected, which rows those are, and what they hold."""
+
+    def sweep(self, result: TableResult) -> list[Suspect]:
+        """Compare everything; the parts that differ."""
+
+    def narrow(self, suspect: Suspect) -> Iterator[Found]:
+        """The rows of a part that differ now, in portions."""
+
+    def look(self, wanted: Collection[Key]) -> Found:
+        """What both sides have of single rows."""
+
+    def describe(self, found: Found, limit: int) -> tuple[int, list[RowDifference]]:
+        """How many rows these are, and at most ``limit`` of them with their values."""
+
+    def count(self, found: Found) -> int:
+        """About how many rows these are."""
+
+
+def compare_table(
+    pair: Pair, layout: Layout, way: Way[Any], options: Options, result: TableResult
+) -> None:
+    """Compare a table at cuts of ``pair`` and write into ``result`` what it is."""
+    delivery, name = pair.delivery, (layout.schema, layout.name)
+    result.rows = layout.rows
+    pair.fresh()
+    began = pair.marked
+    if not _behind(delivery.behind(*name), result):
+        _compare(way, pair, options, result)
+        result.exact = not delivery.moved(*name, began)
+        result.judge()
+        if result.verdict is not Verdict.EQUAL:
+            # Rows may have come that a changefeed which stands still will not deliver.
+            _behind(delivery.behind(*name), result)
+
+
+def way_of(pair: Pair, layout: Layout, options: Options) -> Way[Any]:
+    """How a table of two servers is compared."""
+    if layout.by_range:
+        return ByKey(pair, layout, options.chunk_rows)
+    return ByBucket(pair, layout)
+
+
+def _behind(rows: int, result: TableResult) -> bool:
+    if rows:
+        result.verdict = Verdict.BEHIND
+        result.notes.append(f"{rows} rows are not delivered, and delivery stands still")
+    return rows > 0
+
+
+def _compare(way: Way[Suspect], pair: Pair, options: Options, result: TableResult) -> None:
+    suspects = way.sweep(result)
+    portions = (found for suspect in suspects for found in way.narrow(suspect))
+    for part in _parts(portions):
+        if result.different >= _MOST_ROWS:
+            result.more = True
+            return
+        _settle(way, pair, part, options, result)
+
+
+def _parts(portions: Iterator[Found]) -> Iterator[Found]:
+    for found in portions:
+        rest = iter(found.items())
+        while part := dict(islice(rest, _MOST_ROWS)):
+            yield part
+
+
+def _settle(
+    way: Way[Suspect], pair: Pair, found: Found, options: Options, result: TableResult
+) -> None:
+    """Look again at a later cut: a row that differs is one that differs twice in the same way."""
+    for attempt in range(1 + options.rechecks):
+        if not found:
+            return
+        if attempt and pair.stop.wait(_PAUSE_S):
+            pair.check()
+        pair.renew()
+        settled = settle(found, way.look(found))
+        if settled.real:
+            room = options.limit - len(result.differences)
+            count, shown = way.describe(settled.real, max(0, room))
+            result.different += count
+            result.differences += shown
+        found = settled.open
+    result.unsettled += way.count(found)

@@ -1,0 +1,124 @@
+"""The Kafka topics of a changefeed as a target: read to their end by an ordinary consumer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from contextlib import ExitStack
+from typing import Any
+
+from kafka import TopicPartition
+
+from cdc.base.errors import TransientError
+from cdc.base.matcher import parse_matcher
+from cdc.verify.delivery import DeliveryTooSlow
+from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.layout import TableInfo
+from cdc.verify.report import Stopped
+from cdc.verify.sessions import Row
+from sink.dispatch.settings import PartitionMode
+from sink.kafka.clients import mapped, open_consumer
+from sink.kafka.driver import router_of
+from sink.kafka.settings import KafkaSettings
+
+_POLL_MS = 200
+_SILENCE_S = 60.0
+
+
+class TopicMissing(TransientError):
+    """A topic of the changefeed is not there."""
+
+    code = "TG:ErrVerifyTopicMissing"
+
+
+class Topics:
+    """A read_committed consumer without a group, over the topics of some tables."""
+
+    def __init__(
+        self, settings: KafkaSettings, topics: Collection[str], fold: Fold, stop: threading.Event
+    ) -> None:
+        self.fold = fold
+        self._settings = settings
+        self._stop = stop
+        self._open = ExitStack()
+        self._consumer: Any = self._open.enter_context(open_consumer(settings, "read_committed"))
+        try:
+            with mapped(settings):
+                self._places = [p for name in sorted(topics) for p in self._partitions(name)]
+                self._consumer.assign(self._places)
+                self._consumer.seek_to_beginning(*self._places)
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str) -> list[Row]:
+        """A topic has no SQL."""
+        raise NotImplementedError(sql)
+
+    def snapshot(self) -> None:
+        """Read what is committed by now. Raises DeliveryTooSlow if the brokers do not give it."""
+        with mapped(self._settings):
+            ends = self._consumer.end_offsets(self._places)
+            last_s = time.monotonic()
+            while any(self._consumer.position(p) < end for p, end in ends.items()):
+                if self._stop.is_set():
+                    raise Stopped("the verification was stopped")
+                found = self._consumer.poll(timeout_ms=_POLL_MS)
+                for place, records in found.items():
+                    for record in records:
+                        where = f"topic {place.topic}/{place.partition} offset {record.offset}"
+                        if record.value is not None:
+                            self.fold.add(place.partition, record.value, where)
+                if found:
+                    last_s = time.monotonic()
+                elif time.monotonic() - last_s > _SILENCE_S:
+                    raise DeliveryTooSlow(
+                        f"the topic gave nothing for {_SILENCE_S:g} s before its end",
+                        object=f"topic {self._settings.topic}",
+                        hint="see whether the brokers are well",
+                    )
+
+    def close(self) -> None:
+        """End the consumer."""
+        self._open.close()
+
+    def _partitions(self, name: str) -> list[TopicPartition]:
+        numbers = self._consumer.partitions_for_topic(name)
+        if not numbers:
+            raise TopicMissing(
+                "there is no such topic",
+                object=f"topic {name}",
+                hint="it is created when the changefeed first delivers",
+            )
+        return [TopicPartition(name, n) for n in sorted(numbers)]
+
+
+def topic_of(settings: KafkaSettings, table: TableInfo, *, case_sensitive: bool) -> str:
+    """The topic of a table."""
+    router = router_of(settings, case_sensitive=case_sensitive)
+    return router.topic(table.schema, table.name)
+
+
+def folded(
+    settings: KafkaSettings, table: TableInfo, *, whole: bool, case_sensitive: bool
+) -> tuple[FoldedTable | None, str]:
+    """The empty fold of a table, or why its messages cannot be folded."""
+    mode, by_other = _placing(settings, table, case_sensitive)
+    if mode is PartitionMode.TS:
+        return None, "partition = ts keeps no order of a key's messages"
+    if not table.key and not whole:
+        return None, "without a key its rows can only be counted, which needs --whole"
+    return FoldedTable(table.key, spread=by_other), ""
+
+
+def _placing(
+    settings: KafkaSettings, table: TableInfo, case_sensitive: bool
+) -> tuple[PartitionMode, bool]:
+    """How rows are placed, and whether a key can change its partition."""
+    for rule in settings.dispatchers:
+        matcher = parse_matcher(rule.matcher, case_sensitive=case_sensitive)
+        if matcher.matches(table.schema, table.name):
+            named = rule.mode is PartitionMode.INDEX_VALUE and bool(rule.index)
+            return rule.mode, rule.mode is PartitionMode.COLUMNS or named
+    return PartitionMode.TABLE, False

@@ -1,0 +1,77 @@
+"""Two real servers compared without a changefeed between them: they stand still."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from cdc.base.ts import Ts
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.position import UpstreamPosition
+from cdc.source.settings import SourceSettings
+from cdc.verify.report import TableResult
+from cdc.verify.running import Run, Task
+from cdc.verify.sessions import TargetSession, UpstreamSession
+from cdc.verify.table import Options
+from sink.mysql.settings import MysqlSettings
+from tests.servers import Database
+
+
+class Still:
+    """No delivery: whatever is there has been delivered."""
+
+    def mark(self) -> Ts:
+        """Return no ts."""
+        return 0
+
+    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
+        """Wait for nothing."""
+
+    def behind(self, schema: str, table: str) -> int:
+        """Return that nothing is missing."""
+        return 0
+
+    def moved(self, schema: str, table: str, since: Ts) -> bool:
+        """Return that nothing was written."""
+        return False
+
+
+def upstream(database: Database) -> UpstreamInfo:
+    """Return a server as a registered upstream."""
+    return UpstreamInfo(name="main", uri=database.uri(), server_kind=database.kind)
+
+
+def target(database: Database) -> MysqlSettings:
+    """Return a server as the target of a sink."""
+    return MysqlSettings.parse(database.uri() + "/", {})
+
+
+@dataclass(frozen=True)
+class Two:
+    """The same schema on two servers."""
+
+    ours: Database
+    theirs: Database
+    schema: str
+
+    def both(self, *statements: str) -> None:
+        """Run statements in the schema of both."""
+        self.ours.execute(*statements, database=self.schema)
+        self.theirs.execute(*statements, database=self.schema)
+
+    def run(self, delivery: Still | None = None, **options: int) -> Run:
+        """Compare all tables of the schema; the run with its results."""
+        task = Task(
+            open_upstream=lambda: UpstreamSession(upstream(self.ours), SourceSettings()),
+            delivery=delivery or Still(),
+            matches=lambda schema, _: schema == self.schema,
+            keyless=True,
+            options=Options(**{"workers": 2, **options}),  # type: ignore[arg-type]
+        )
+        run = Run(task)
+        run.servers(lambda: TargetSession(target(self.theirs)))
+        return run
+
+    def compare(self, **options: int) -> dict[str, TableResult]:
+        """Compare all tables; results by the table's name."""
+        return {r.table.partition(".")[2]: r for r in self.run(**options).results}

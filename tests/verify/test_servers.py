@@ -1,0 +1,270 @@
+"""Two real servers: what is equal is found equal, and every difference is found and named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cdc.verify.report import RowKind, TableResult, Verdict
+from tests.verify.sides import Still, Two
+
+pytestmark = pytest.mark.real
+
+_DIGITS = "(" + " UNION ALL ".join(f"SELECT {d} AS d" for d in range(10)) + ")"
+_NUMBERS = (
+    "(SELECT a.d + 10*b.d + 100*c.d + 1000*d.d + 10000*e.d AS n"
+    f" FROM {_DIGITS} a, {_DIGITS} b, {_DIGITS} c, {_DIGITS} d, {_DIGITS} e) AS numbers"
+)
+ROWS = 100_000
+
+
+def _found(result: TableResult) -> list[tuple[object, ...]]:
+    return sorted(
+        (
+            str(d.kind),
+            tuple(d.key.values()),
+            tuple((v.column, v.upstream, v.target) for v in d.values),
+        )
+        for d in result.differences
+    )
+
+
+def test_one_of_each_kind_is_found_among_100_000_rows(two: Two) -> None:
+    two.both(
+        "CREATE TABLE big (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(12,2))",
+        f"INSERT INTO big SELECT n, CONCAT('value ', n), n / 100 FROM {_NUMBERS}",
+    )
+    began = time.monotonic()
+    (result,) = two.run().results
+    print(f"100 000 rows in {time.monotonic() - began:.2f} s")
+    assert (result.verdict, result.upstream_rows, result.target_rows) == ("equal", ROWS, ROWS)
+
+    two.theirs.execute(
+        "UPDATE big SET v = 'Value 77777' WHERE id = 77777",
+        "DELETE FROM big WHERE id = 5",
+        "INSERT INTO big VALUES (-3, 'x', NULL)",
+        database=two.schema,
+    )
+    (result,) = two.run().results
+    assert result.verdict is Verdict.DIFFERENT
+    assert (result.different, result.more, result.exact) == (3, False, True)
+    assert (result.upstream_rows, result.target_rows) == (ROWS, ROWS)
+    assert _found(result) == [
+        ("changed", ("77777",), (("v", "value 77777", "Value 77777"),)),
+        ("extra", ("-3",), (("v", None, "x"), ("n", None, None))),
+        ("missing", ("5",), (("v", "value 5", None), ("n", "0.05", None))),
+    ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a INT, b VARCHAR(10), v INT, PRIMARY KEY (a, b)",
+        "a INT NOT NULL, b VARCHAR(10) NOT NULL, v INT, UNIQUE (b, a)",
+        "a DATETIME(3), b VARBINARY(10), v INT, PRIMARY KEY (b, a)",
+        "a ENUM('x','2','3','4','5','6','7','8','9'), b CHAR(10), v INT, PRIMARY KEY (a, b)",
+        "a FLOAT, b DECIMAL(9,3), v INT, PRIMARY KEY (a, b)",
+    ],
+)
+def test_keys_of_many_kinds_are_cut_and_looked_up(two: Two, key: str) -> None:
+    times = "DATETIME" in key
+    a = "'2026-01-01' + INTERVAL n % 9 SECOND" if times else "1 + n % 9"
+    two.both(
+        f"CREATE TABLE t ({key})",
+        f"INSERT INTO t SELECT {a}, 1 + n DIV 9, n FROM {_NUMBERS} WHERE n < 900",
+    )
+    assert two.compare(chunk_rows=100)["t"].verdict is Verdict.EQUAL
+    two.theirs.execute(
+        "UPDATE t SET v = -1 WHERE v = 450",
+        "DELETE FROM t WHERE v IN (3, 899)",
+        database=two.schema,
+    )
+    two.ours.execute("DELETE FROM t WHERE v = 500", database=two.schema)
+    result = two.compare(chunk_rows=100)["t"]
+    assert result.different == 4
+    assert sorted(d.kind for d in result.differences) == ["changed", "extra", "missing", "missing"]
+    (changed,) = (d for d in result.differences if d.kind is RowKind.CHANGED)
+    assert [(v.column, v.upstream, v.target) for v in changed.values] == [("v", "450", "-1")]
+
+
+def test_a_missing_duplicate_of_a_table_without_a_key_is_found(two: Two) -> None:
+    two.both(
+        "CREATE TABLE nokey (a INT, b VARCHAR(10))",
+        f"INSERT INTO nokey SELECT n % 1000, 'x' FROM {_NUMBERS} WHERE n < 2000",
+    )
+    assert two.compare()["nokey"].verdict is Verdict.EQUAL
+    # As many rows as before, and each pair of equal rows would cancel in a XOR.
+    two.theirs.execute(
+        "DELETE FROM nokey WHERE a = 7", "INSERT INTO nokey VALUES (8, 'x'), (8, 'x')",
+        database=two.schema,
+    )  # fmt: skip
+    result = two.compare()["nokey"]
+    assert (result.verdict, result.different) == (Verdict.DIFFERENT, 2)
+    shown = [(d.key, d.upstream, d.target) for d in result.differences]
+    assert sorted(shown, key=str) == [
+        ({"a": "7", "b": "x"}, 2, 0),
+        ({"a": "8", "b": "x"}, 2, 4),
+    ]
+
+
+_VALUES = (
+    ("VARCHAR(10)", "NULL", "''"),
+    ("VARCHAR(10)", "'a'", "'a '"),
+    ("VARCHAR(10)", "'a'", "'A'"),
+    ("VARCHAR(10)", "'~'", "NULL"),
+    ("TEXT", "'a,b'", "'a,c'"),
+    ("VARCHAR(10) CHARACTER SET latin1", "'é'", "'e'"),
+    ("VARBINARY(10)", "X'00'", "X''"),
+    ("BINARY(4)", "X'01020304'", "X'01020300'"),
+    ("BLOB", "X'ff'", "X'fe'"),
+    ("FLOAT", "0.1", "0.10000001"),
+    ("DOUBLE", "0.1", "0.10000000000000002"),
+    ("DOUBLE", "0e0", "5e-324"),
+    ("DECIMAL(30,10)", "1.0000000001", "1.0000000002"),
+    ("BIGINT UNSIGNED", "18446744073709551615", "18446744073709551614"),
+    ("BIT(9)", "1", "257"),
+    ("DATE", "'0000-00-00'", "NULL"),
+    ("DATETIME(6)", "'2026-01-02 03:04:05.000001'", "'2026-01-02 03:04:05'"),
+    ("TIME(3)", "'-00:00:00.001'", "'00:00:00.001'"),
+    ("TIMESTAMP NULL", "'2026-07-01 00:00:00'", "'2026-07-01 01:00:00'"),
+    ("YEAR", "0", "2000"),
+    ("ENUM('a','b','')", "''", "0"),
+    ("SET('a','b')", "'a'", "'a,b'"),
+    ("JSON", "'{\"a\": 1}'", "'{\"a\": 2}'"),
+    ("POINT", "ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('POINT(1 3)')"),
+)
+
+
+@pytest.mark.parametrize(
+    "two",
+    [("mariadb-11.4", "mysql-8.0"), ("mysql-8.0", "mysql-9.7"), ("mariadb-11.4", "mariadb-10.11")],
+    indirect=True,
+)
+def test_every_type_is_equal_to_itself_and_differs_by_the_least(two: Two) -> None:
+    columns = ", ".join(f"c{i} {kind} NULL" for i, (kind, _, _) in enumerate(_VALUES))
+    first = ", ".join(a for _, a, _ in _VALUES)
+    prepare = ("SET sql_mode = '', time_zone = '+02:00'",)
+    two.both(
+        *prepare,
+        f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
+        *(f"INSERT INTO t VALUES ({i}, {first})" for i in range(-1, len(_VALUES))),
+        "CREATE TABLE k (" + columns + ")",
+        f"INSERT INTO k VALUES ({first}), ({first})",
+    )
+    for name, result in two.compare().items():
+        assert (result.verdict, result.notes) == (Verdict.EQUAL, []), name
+    two.theirs.execute(
+        *prepare,
+        *(f"UPDATE t SET c{i} = {b} WHERE id = {i}" for i, (_, _, b) in enumerate(_VALUES)),
+        f"UPDATE k SET c0 = {_VALUES[0][2]} LIMIT 1",
+        database=two.schema,
+    )
+    found = two.compare(limit=100)
+    assert {d.key["id"]: [v.column for v in d.values] for d in found["t"].differences} == {
+        str(i): [f"c{i}"] for i in range(len(_VALUES))
+    }
+    assert found["k"].different == 1
+
+
+def test_documents_are_equal_however_each_family_writes_them(two: Two) -> None:
+    two.both("CREATE TABLE j (id INT PRIMARY KEY, d JSON)", "CREATE TABLE k (d JSON)")
+    two.both(
+        *(
+            f'INSERT INTO {t} VALUES ({n}\'{{"bb": [1, 2.5, null], "a":  "é\\\\n"}}\')'
+            for t, n in (("j", "1, "), ("k", ""))
+        )
+    )
+    assert {r.verdict for r in two.compare().values()} == {Verdict.EQUAL}
+    two.theirs.execute(
+        'UPDATE j SET d = \'{"bb": [1, 2.5, 0], "a": "é\\\\n"}\'',
+        "UPDATE k SET d = '{}'",
+        database=two.schema,
+    )
+    found = two.compare()
+    assert [v.column for v in found["j"].differences[0].values] == ["d"]
+    assert found["k"].different == 1
+
+
+def test_tables_and_columns_that_one_side_lacks(two: Two) -> None:
+    two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    two.ours.execute("CREATE TABLE gone (id INT PRIMARY KEY)", database=two.schema)
+    two.ours.execute("ALTER TABLE t ADD w INT", database=two.schema)
+    found = two.compare()
+    assert found["gone"].verdict is found["t"].verdict is Verdict.DIFFERENT
+    assert "no such table" in found["gone"].structure[0]
+    assert found["t"].structure == ["column w is upstream only"]
+    assert (found["t"].different, found["t"].upstream_rows) == (0, 1)
+
+
+def test_an_empty_side_and_more_differences_than_are_shown(two: Two) -> None:
+    two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    assert two.compare()["t"].verdict is Verdict.EQUAL
+    two.theirs.execute(
+        f"INSERT INTO t SELECT n, n FROM {_NUMBERS} WHERE n < 5000", database=two.schema
+    )
+    result = two.compare(chunk_rows=100, limit=7)["t"]
+    # Enough is enough: the rest is only said.
+    assert 1000 <= result.different < 5000
+    assert (len(result.differences), result.more) == (7, True)
+    assert result.verdict is Verdict.DIFFERENT
+
+
+class _Catching(Still):
+    """Each wait for delivery brings the target one row nearer to the upstream."""
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+        self.waits = 0
+
+    def reach(self, position: object, stop: object) -> None:
+        """Make one step."""
+        self.waits += 1
+        next(self._steps, None)
+
+
+def test_rows_in_flight_are_looked_at_again_and_only_the_real_one_stays(two: Two) -> None:
+    two.both(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO t SELECT n, 0 FROM {_NUMBERS} WHERE n < 1000",
+    )
+    two.ours.execute("UPDATE t SET v = 1 WHERE id < 9", database=two.schema)
+
+    def steps() -> Iterator[None]:
+        yield  # the first cut
+        for done in range(8):
+            two.theirs.execute(f"UPDATE t SET v = v + 1 WHERE id = {done}", database=two.schema)
+            yield
+
+    moving = _Catching(steps())
+    (result,) = two.run(moving).results
+    # Row 8 differs twice in the same way; the others had moved by the time of some look, or are
+    # different from one look to the next.
+    assert [d.key["id"] for d in result.differences if d.key["id"] == "8"] == ["8"]
+    assert moving.waits >= 2
+
+
+def test_a_server_that_cannot_be_reached_or_refuses_is_an_error(two: Two) -> None:
+    from cdc.base.errors import TransientError
+    from cdc.source.settings import SourceSettings
+    from cdc.verify.running import NothingToVerify, Run, Task
+    from cdc.verify.sessions import TargetSession, UpstreamSession
+    from cdc.verify.table import Options
+    from sink.mysql.settings import MysqlSettings
+    from tests.verify.sides import upstream
+
+    with pytest.raises(NothingToVerify):
+        two.run()
+    two.both("CREATE TABLE t (id INT PRIMARY KEY)")
+    run = Run(
+        Task(
+            lambda: UpstreamSession(upstream(two.ours), SourceSettings()),
+            Still(),
+            lambda schema, _: schema == two.schema,
+            True,
+            Options(),
+        )
+    )
+    with pytest.raises(TransientError):
+        run.servers(lambda: TargetSession(MysqlSettings.parse("mysql://root@127.0.0.1:9/", {})))
