@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +114,14 @@ def test_segments_roll_and_each_begins_with_the_format(tmp_path: Path) -> None:
     assert all(bytes(log.segment(s.number)[:100]) == head for s in log.state.segments())
     writer.close()
     assert verify(tmp_path) == []
+
+
+def test_the_index_needs_no_pandas() -> None:
+    """Importing it would hold up the first commit of a process, and cost memory for nothing."""
+    code = (
+        "import sys; from cdc.changelog.index import Runs; from cdc.changelog import index_file as f;"
+        "r = Runs.build(3, commit_ts=[1, 2, 3]);"
+        "d = f.decode(f.SCHEMA_BYTES + f.encode_batch(r, 0), whole=True);"
+        "assert d.equals(r); assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
