@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,9 +69,10 @@ def streaming(
     codec: str = "lz4",
     partitions: int = 1,
     tables: tuple[str, ...] = ("bench.t",),
-    warm: bool = True,
+    warm_rows: int = WARM_ROWS,
+    statements: Callable[[int], Iterator[str]] = load.bulk,
 ) -> Iterator[Ours]:
-    """A changefeed of ``tables`` to ``topic``; if ``warm``, it has delivered its warm-up rows."""
+    """A changefeed of ``tables`` to ``topic`` that has delivered ``warm_rows`` rows."""
     gate = Gate(database, f"ours_{topic}"[:32])
     gate.create()
     with server() as one:
@@ -88,17 +89,19 @@ def streaming(
         one.cli_json(*words, "--config", str(config))
         ours = Ours(one, gate, topic)
         _wait_topic(broker, topic)
-        if warm:
-            _warm(database, broker, ours)
+        if warm_rows:
+            _warm(database, broker, ours, statements(warm_rows), warm_rows)
         yield ours
 
 
-def _warm(database: Database, broker: Broker, ours: Ours) -> None:
+def _warm(
+    database: Database, broker: Broker, ours: Ours, statements: Iterator[str], rows: int
+) -> None:
     load.empty(database)
     end = End(broker, ours.topic)
     try:
-        load.run(database, load.bulk(WARM_ROWS))
-        end.wait([0] * len(end.partitions), WARM_ROWS, ours.check)
+        load.run(database, statements)
+        end.wait([0] * len(end.partitions), rows, ours.check)
     finally:
         end.close()
 

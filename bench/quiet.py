@@ -42,7 +42,7 @@ def memory(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
             "ours",
             codec=settings.codec,
             tables=("bench.t*",),
-            warm=False,
+            warm_rows=0,
         ) as feed:
             pid = _pid(feed)
 
