@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError, TransientError
@@ -22,6 +20,7 @@ from cdc.source.errors import ServerIdTaken, UpstreamGone
 from cdc.source.history import check_history
 from cdc.source.intake import Intake
 from cdc.source.position import UpstreamPosition
+from cdc.source.read_ahead import ReadAhead
 from cdc.source.settings import SourceSettings
 from cdc.source.stream import BinlogStream, open_stream
 from cdc.source.walker import Walker
@@ -57,7 +56,6 @@ class Puller:
         self._budget_ok = True
         self._passed = threading.Condition()
         self._intake: Intake | None = None
-        self._stream: BinlogStream | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Pull until ``stop``; raises the error if it is not a transient one."""
@@ -87,7 +85,6 @@ class Puller:
         position = UpstreamPosition.from_dict(self._writer.state.position)
         self._status("connecting")
         stream = self._connect(position)
-        self._stream = stream
         try:
             walker = Walker(self._writer, self._info.server_kind, position, self._due)
             walker.around_commit = self._timed_commit
@@ -95,10 +92,10 @@ class Puller:
             intake = Intake(walker, cold, self._info, self._settings)
             self._intake = intake
             self._status("running")
-            self._read(stream, intake, stop)
+            with ReadAhead(stream, self._settings.blocks, self._settings.block_bytes) as ahead:
+                self._read(ahead, intake, stop)
         finally:
             self._intake = None
-            self._stream = None
             stream.close()
             # A transaction that was only begun comes again as a whole from the next connection.
             self._writer.discard()
@@ -119,16 +116,14 @@ class Puller:
                 raise
             raise _translated(error, self._info) from None
 
-    def _read(self, stream: BinlogStream, intake: Intake, stop: threading.Event) -> None:
-        block = np.empty(self._settings.block_bytes, np.uint8)
-        view = memoryview(block.data)
+    def _read(self, stream: ReadAhead, intake: Intake, stop: threading.Event) -> None:
         heard = self._clock.monotonic()
         while not stop.is_set():
             if not self._within_budget(stop):
                 heard = self._clock.monotonic()
                 continue
             if stream.readable(self._patience(intake)):
-                n = stream.read_into(view)
+                block, n = stream.take()
                 heard = self._clock.monotonic()
                 intake.take(block, n)
             elif self._clock.monotonic() - heard > self._settings.silence_s:
@@ -163,7 +158,7 @@ class Puller:
             return _TICK_S
         return min(_TICK_S, self._pace.rest_s(self._clock.monotonic()))
 
-    def _settle(self, stream: BinlogStream, intake: Intake) -> None:
+    def _settle(self, stream: ReadAhead, intake: Intake) -> None:
         # At the end of what has arrived: commit, and let a heartbeat resolve up to now.
         walker, cold = intake.walker, intake.cold
         if walker.in_group or not walker.clean:

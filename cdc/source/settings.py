@@ -9,8 +9,8 @@ class SourceSettings(BaseModel):
     """How a node is pulled.
 
     ``silence_s``: a server that sent not even a heartbeat for so long is taken for gone.
-    A group commit happens when the socket has nothing more, and under load after
-    ``group_commit_ms`` or ``group_commit_bytes``.
+    ``blocks`` of ``block_bytes`` are read ahead at most. A group commit happens when the socket has
+    nothing more, and under load after ``group_commit_ms`` or ``group_commit_bytes``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -19,6 +19,7 @@ class SourceSettings(BaseModel):
     silence_s: float = Field(default=15.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)
     server_net_timeout_s: int = Field(default=3600, ge=1)
+    blocks: int = Field(default=4, ge=2, le=64)
     block_bytes: int = Field(default=4 << 20, ge=1 << 12)
     buffer_bytes: int = Field(default=8 << 20, ge=1 << 13)
     group_commit_ms: int = Field(default=25, ge=0, le=10_000)

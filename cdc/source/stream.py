@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -71,6 +72,12 @@ class BinlogStream:
         if n == 0:
             raise UpstreamGone("the server closed the stream", object=self._name)
         return n
+
+    def interrupt(self) -> None:
+        """End reads of this stream, in whichever thread they wait; :meth:`close` is still due."""
+        with contextlib.suppress(OSError):
+            # Not the method of a TLS socket, which would take its state from under the reader.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Drop the connection: a dump cannot be ended otherwise."""

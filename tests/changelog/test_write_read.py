@@ -119,7 +119,7 @@ def test_segments_roll_and_each_begins_with_the_format(tmp_path: Path) -> None:
 def test_the_index_needs_no_pandas() -> None:
     """Importing it would hold up the first commit of a process, and cost memory for nothing."""
     code = (
-        "import sys; from cdc.changelog.index import Runs; from cdc.changelog import index_file as f;"
+        "import sys; from cdc.changelog.index import Runs; import cdc.changelog.index_file as f;"
         "r = Runs.build(3, commit_ts=[1, 2, 3]);"
         "d = f.decode(f.SCHEMA_BYTES + f.encode_batch(r, 0), whole=True);"
         "assert d.equals(r); assert 'pandas' not in sys.modules"
