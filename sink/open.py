@@ -10,9 +10,14 @@ from sink.contract import Sink
 from sink.errors import SinkURIInvalid
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.sink import KafkaSink
+from sink.mysql.settings import ALL_SCHEMES as MYSQL
+from sink.mysql.sink import MysqlSink
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30})://")
-_KINDS: Mapping[str, Callable[..., Sink]] = dict.fromkeys(KAFKA, KafkaSink)
+_KINDS: Mapping[str, Callable[..., Sink]] = {
+    **dict.fromkeys(KAFKA, KafkaSink),
+    **dict.fromkeys(MYSQL, MysqlSink),
+}
 
 
 def open_sink(

@@ -55,9 +55,10 @@ def reasons(
         return found
     for i, (column, other) in enumerate(zip(ours, theirs, strict=True)):
         reason = _column(column, other)
+        if reason is None and not same_family and column.data_type in _FAMILY_FORMS:
+            reason = f"MySQL and MariaDB store {column.data_type} in different forms"
         if reason is None and stored is not None:
-            code = real_type(stored.types[i], stored.metadata[i])
-            reason = _form(column, code, same_family=same_family)
+            reason = _form(column, real_type(stored.types[i], stored.metadata[i]))
         if reason is not None:
             found.append(f"column {column.name}: {reason}")
     return found
@@ -68,9 +69,9 @@ def check(source: Table, stored: TableMap, target: TargetTable, *, same_family: 
     _refuse(target, reasons(source, stored, target, same_family=same_family))
 
 
-def check_definition(source: Table, target: TargetTable) -> None:
+def check_definition(source: Table, target: TargetTable, *, same_family: bool) -> None:
     """The part of ``check`` that needs no rows: both definitions."""
-    _refuse(target, reasons(source, None, target, same_family=True))
+    _refuse(target, reasons(source, None, target, same_family=same_family))
 
 
 def _refuse(target: TargetTable, found: list[str]) -> None:
@@ -95,14 +96,12 @@ def _column(source: Column, target: Column) -> str | None:
     return None
 
 
-def _form(source: Column, code: int, *, same_family: bool) -> str | None:
+def _form(source: Column, code: int) -> str | None:
     name = source.data_type
     if code in _COMPRESSED:
         return "its values are stored compressed"
     if code not in _STORED.get(name, {code}):
         return f"the upstream stores {name} in the format before MySQL 5.6"
-    if name in _FAMILY_FORMS and not same_family:
-        return f"MySQL and MariaDB store {name} in different forms"
     return None
 
 

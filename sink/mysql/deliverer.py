@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import binascii
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
+from typing import Any, Protocol
 
 import pymysql
 
@@ -16,29 +16,23 @@ from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.codec.plan import Matrix
 from sink.codec.route import Route
-from sink.codec.rows import Located, Order
+from sink.codec.rows import Batch, Located, Order
+from sink.contract import Destination
 from sink.mysql import ledger
 from sink.mysql.blame import explain
-from sink.mysql.compat import check
-from sink.mysql.connection import Session, Target, mapped
+from sink.mysql.connection import Session, Target
 from sink.mysql.errors import (
     MysqlCommitLost,
     MysqlCommitUnknown,
     MysqlInternal,
     MysqlUnavailable,
-    TargetChanged,
     is_lost,
     map_error,
 )
 from sink.mysql.events import ApplyPlan, Cutter, apply_plan, format_event
+from sink.mysql.placement import TARGET as TARGET
+from sink.mysql.recheck import Recheck
 from sink.mysql.settings import Atomicity, MysqlSettings
-from sink.mysql.target import definitions, read_table
-
-TARGET = "mysql"
-"""Name of the destinations: ``(TARGET, bucket)``."""
-
-RECHECK_S = 10.0
-"""How often the target's tables are compared with what they were when they were checked."""
 
 _HEAD, _TAIL = b"BINLOG '", b"'"
 # What one statement carries at most: more does not make it faster, and all of it is copied.
@@ -46,8 +40,20 @@ _STATEMENT_BYTES = 4 << 20
 # COM_QUERY, our own words, and the line ends that the base64 does not have.
 _SPARE = 64
 
-Destination = tuple[str, int]
 Entry = tuple[Table, TableMap, tuple[str, str]]
+
+
+class AnyCutter(Protocol):
+    """Makes payloads of rows: the events of one BINLOG statement each, or one statement of SQL."""
+
+    @property
+    def sql(self) -> bool:
+        """Whether payloads are SQL text."""
+
+    def batches(
+        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
+    ) -> Iterator[Batch]:
+        """Payloads of at most ``limit`` bytes, or of one row that takes up to ``max_message``."""
 
 
 class DeliverState(Enum):
@@ -87,7 +93,15 @@ class MysqlDeliverer:
     make a new one. Not thread-safe.
     """
 
-    def __init__(self, settings: MysqlSettings, feed: str, epoch: int, bucket: int = 0) -> None:
+    def __init__(
+        self,
+        settings: MysqlSettings,
+        feed: str,
+        epoch: int,
+        bucket: int = 0,
+        *,
+        recheck: Recheck | None = None,
+    ) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
@@ -95,14 +109,18 @@ class MysqlDeliverer:
         self._state = DeliverState.READY
         self._position: Position | None = None
         self._used = False
-        self._checked: dict[tuple[str, str], int | None] = {}
-        self._checked_at = time.monotonic()
+        self._recheck = recheck or Recheck()
         self._session = self._open()
 
     @property
     def state(self) -> DeliverState:
         """Where it stands; ``BROKEN`` is final."""
         return self._state
+
+    @property
+    def socket(self) -> Any:
+        """The connection's socket."""
+        return self._session.socket
 
     @property
     def target(self) -> Target:
@@ -122,17 +140,8 @@ class MysqlDeliverer:
         windows look every RECHECK_S whether the target's tables are still the same, and raise
         TargetChanged if not.
         """
-        planned = []
-        names = {name for _, _, name in entries}
-        with mapped(self._settings.address):
-            # Before the tables are read: a change in between is then noticed later.
-            now = self._definitions({schema for schema, _ in names})
-        for table, stored, (schema, name) in entries:
-            found = read_table(self._session, schema, name)
-            check(table, stored, found, same_family=upstream_mariadb == self.target.mariadb)
-            planned.append((table, stored, Route(), (schema, name)))
-        self._checked = {name: now.get(name) for name in names}
-        return apply_plan(planned, self.target.server_id)
+        self._recheck.compare(self._session, entries, upstream_mariadb=upstream_mariadb)
+        return apply_plan([(t, m, Route(), at) for t, m, at in entries], self.target.server_id)
 
     def cutter(self, plan: ApplyPlan) -> Cutter:
         """Makes payloads for ``send``."""
@@ -150,25 +159,23 @@ class MysqlDeliverer:
         """Open a transaction; ``position`` then says what is delivered."""
         self._step("begin", self._begin)
 
-    def apply(self, cutter: Cutter, located: Located, runs: Matrix, order: Order) -> int:
-        """Cut ``located.refs[order]`` into statements and apply them; the bytes of their events.
+    def apply(self, cutter: AnyCutter, located: Located, runs: Matrix, order: Order) -> int:
+        """Cut ``located.refs[order]`` into statements and apply them; the bytes of their payloads.
 
         The same as ``send`` of each of the cutter's payloads, but an error about data names the
         first row that the target refuses. ``runs`` are those that ``located`` was made of.
         """
         sent = 0
+        run = self._run_text if cutter.sql else self._apply
+        most = self.target.max_packet - _SPARE if cutter.sql else self.message_limit(TARGET)
 
         def apply_all(some: Order) -> None:
             nonlocal sent
             for batch in cutter.batches(
-                located,
-                runs,
-                some,
-                limit=self.batch_limit(TARGET),
-                max_message=self.message_limit(TARGET),
+                located, runs, some, limit=min(_STATEMENT_BYTES, most), max_message=most
             ):
                 try:
-                    self._apply(batch.data)
+                    run(batch.data)
                 except pymysql.err.Error as error:
                     part = some[batch.first : batch.last]
                     if some is not order:
@@ -260,24 +267,8 @@ class MysqlDeliverer:
             self._lock()
         self._used = True
 
-    def _definitions(self, schemas: set[str]) -> dict[tuple[str, str], int]:
-        self._checked_at = time.monotonic()
-        return definitions(self._session, schemas)
-
-    def _check_unchanged(self) -> None:
-        if not self._checked or time.monotonic() - self._checked_at < RECHECK_S:
-            return
-        now = self._definitions({schema for schema, _ in self._checked})
-        for name, checked in self._checked.items():
-            if now.get(name) != checked:
-                raise TargetChanged(
-                    "its definition changed at the target",
-                    object=".".join(name),
-                    hint="delivery recovers by itself and compares it anew",
-                )
-
     def _lock(self) -> None:
-        self._check_unchanged()
+        self._recheck.look(self._session)
         self._session.run("BEGIN")
         self._position = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
 
@@ -287,6 +278,9 @@ class MysqlDeliverer:
         statement += text
         statement += _TAIL
         self._session.run(statement)
+
+    def _run_text(self, payload: memoryview) -> None:
+        self._session.run(bytes(payload))
 
     def _commit(self, positions: Mapping[Destination, Position]) -> None:
         position = positions.get((TARGET, self._bucket))

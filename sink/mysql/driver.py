@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import pymysql
 
+from cdc.base.errors import DefiniteError
 from cdc.base.position import Position
 from cdc.schema.table import Table
-from sink.dispatch.rules import Router
+from sink.contract import Destination, Recovered
 from sink.mysql import ledger
 from sink.mysql.compat import check_definition
-from sink.mysql.connection import Session
-from sink.mysql.deliverer import TARGET, announce
+from sink.mysql.connection import Session, mapped
+from sink.mysql.deliverer import announce
 from sink.mysql.errors import MysqlAccessDenied, MysqlReadOnly, map_error, number_of
-from sink.mysql.settings import MysqlSettings
-from sink.mysql.target import read_table
+from sink.mysql.placement import TARGET, Placement, place
+from sink.mysql.settings import Atomicity, MysqlSettings
+from sink.mysql.target import read_table, references
 
-BUCKETS = 1
 _DENIED = frozenset((1044, 1142, 1227))
 
 
@@ -32,7 +34,7 @@ class MysqlDriver:
         """The ledger says how far a database is complete."""
         return False
 
-    def verify(self, tables: Iterable[Table]) -> None:
+    def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
         """Login, ledger, the right to BINLOG, and each table against the target's.
 
         The definitions are compared here, the upstream's TABLE_MAP only where its rows come by.
@@ -43,33 +45,35 @@ class MysqlDriver:
             ledger.create(session)
             for table in tables:
                 target = read_table(session, table.schema, table.name)
-                check_definition(table, target)
+                check_definition(table, target, same_family=mariadb == session.target.mariadb)
         finally:
             session.close()
 
-    def router(self, partitions: Mapping[str, int] | None = None) -> Router:
-        """Every table to ``("mysql", bucket)``."""
-        return router_of(partitions)
+    def recover(
+        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+    ) -> Recovered:
+        """Give tables their buckets, and see :func:`sink.mysql.ledger.take_over`.
 
-    def ensure(self, names: Iterable[str]) -> Mapping[str, int]:
-        """The number of buckets, which is what a database has in place of partitions."""
-        return dict.fromkeys(names, BUCKETS)
-
-    def destinations(self) -> tuple[tuple[str, int], ...]:
-        """Every bucket."""
-        return tuple((TARGET, bucket) for bucket in range(BUCKETS))
-
-    def recover(self, feed: str, epoch: int, slots: int) -> Mapping[tuple[str, int], Position]:
-        """See :func:`sink.mysql.ledger.recover`; ``slots`` mean nothing to a database."""
+        While a bucket is ahead of ``position``, the placement holds under which it came there;
+        ``slots`` mean nothing to a database.
+        """
         session = Session(self._settings)
         try:
             ledger.create(session)
-            found = ledger.recover(session, feed, epoch, range(BUCKETS))
+            wanted = self._wanted(session, tables)
+
+            def choose(found: Mapping[int, Position], stored: Placement | None) -> Placement:
+                if stored is None or all(p <= position for p in found.values()):
+                    return wanted
+                return stored.joined(wanted)
+
+            placement, positions = ledger.take_over(session, feed, epoch, choose)
         finally:
             session.close()
-        return {(TARGET, bucket): position for bucket, position in found.items()}
+        reached = {(TARGET, bucket): p for bucket, p in positions.items()}
+        return Recovered(placement.layout, reached, kept=placement != wanted)
 
-    def delivered(self, feed: str) -> Mapping[tuple[str, int], Position]:
+    def delivered(self, feed: str) -> Mapping[Destination, Position]:
         """Positions in the ledger."""
         session = Session(self._settings)
         try:
@@ -86,6 +90,22 @@ class MysqlDriver:
             ledger.forget(session, feed)
         finally:
             session.close()
+
+    def _wanted(self, session: Session, tables: Sequence[Table]) -> Placement:
+        atomicity = self._settings.transaction_atomicity
+        buckets = 1 if atomicity is Atomicity.GLOBAL else self._settings.worker_count
+        if buckets == 1:
+            return place(tables, {}, (), 1)
+        with mapped(f"target {self._settings.address}"):
+            tied = references(session, {t.schema for t in tables})
+        targets = {}
+        if atomicity is Atomicity.NONE:
+            for table in tables:
+                # What cannot be read is an error where its rows come by, not here.
+                with suppress(DefiniteError):
+                    found = read_table(session, table.schema, table.name)
+                    targets[table.full_name] = found.table
+        return place(tables, targets, tied, buckets)
 
     def _check_server(self, session: Session) -> None:
         name = f"target {self._settings.address}"
@@ -105,8 +125,3 @@ class MysqlDriver:
             raise MysqlAccessDenied(
                 found.message, object=name, hint=f"GRANT {right} ON *.* TO the sink's user"
             ) from None
-
-
-def router_of(partitions: Mapping[str, int] | None = None) -> Router:
-    """The router of every MySQL sink."""
-    return Router((), TARGET, partitions)

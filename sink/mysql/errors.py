@@ -103,6 +103,12 @@ class TargetChanged(TransientError):
     code = "TG:ErrTargetChanged"
 
 
+class TargetNotPlaced(TransientError):
+    """A table came after the last recovery, which gives tables their buckets."""
+
+    code = "TG:ErrTargetNotPlaced"
+
+
 class TargetDuplicateKey(DefiniteError):
     """The target has a row with this key already."""
 

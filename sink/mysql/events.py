@@ -81,6 +81,8 @@ def apply_plan(
 class Cutter:
     """Cuts rows into payloads of ``MysqlDeliverer.send``: the events of one statement each."""
 
+    sql = False
+
     def __init__(self, plan: ApplyPlan, settings: MysqlSettings, target: Target) -> None:
         self.plan = plan
         self._server_id = target.server_id

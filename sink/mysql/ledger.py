@@ -4,11 +4,14 @@ One row of ``tidegate.ledger`` a changefeed and bucket: ``(epoch, ts, row)``. A 
 bucket's row first in each transaction and finds its own epoch there, or stops: so a recovery, which
 writes a newer epoch into the same rows, waits for what an older deliverer has open, and no older
 deliverer can commit after it.
+
+``tidegate.placement`` has one row a changefeed: which tables its buckets hold. Buckets' positions
+mean something under that placement only, so it changes in the same transaction as they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pymysql
@@ -17,6 +20,7 @@ from cdc.base.position import Position
 from sink.errors import FencedEpoch
 from sink.mysql.connection import Session, mapped
 from sink.mysql.errors import MysqlAccessDenied, MysqlLedgerInvalid, map_error, number_of
+from sink.mysql.placement import Placement
 
 SCHEMA = "tidegate"
 LEDGER = "`tidegate`.`ledger`"
@@ -28,6 +32,12 @@ _CREATE = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
   `ts` bigint NULL,
   `row` bigint NULL,
   PRIMARY KEY (`changefeed`, `bucket`)
+) ENGINE = InnoDB"""
+PLACEMENT = "`tidegate`.`placement`"
+_CREATE_PLACEMENT = f"""CREATE TABLE IF NOT EXISTS {PLACEMENT} (
+  `changefeed` varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  `placed` longtext CHARACTER SET utf8mb4 NOT NULL,
+  PRIMARY KEY (`changefeed`)
 ) ENGINE = InnoDB"""
 _COLUMNS = frozenset(("changefeed", "bucket", "epoch", "ts", "row"))
 _GRANT = "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `tidegate`.* TO the sink's user"
@@ -51,12 +61,12 @@ def create(session: Session) -> None:
     Raises MysqlLedgerInvalid or MysqlAccessDenied with the grant that is missing.
     """
     try:
-        columns = _columns(session)
-        if not columns:
-            if not session.rows("SHOW DATABASES LIKE %s", SCHEMA):
-                session.run(f"CREATE DATABASE IF NOT EXISTS `{SCHEMA}`")
-            session.run(_CREATE)
-            columns = _columns(session)
+        if not session.rows("SHOW DATABASES LIKE %s", SCHEMA):
+            session.run(f"CREATE DATABASE IF NOT EXISTS `{SCHEMA}`")
+        for name, definition in (("ledger", _CREATE), ("placement", _CREATE_PLACEMENT)):
+            if not _columns(session, name):
+                session.run(definition)
+        columns = _columns(session, "ledger")
         engine = session.rows(
             "SELECT engine AS e FROM information_schema.tables"
             " WHERE table_schema = %s AND table_name = 'ledger'",
@@ -73,11 +83,12 @@ def create(session: Session) -> None:
         raise _denied(error) from None
 
 
-def _columns(session: Session) -> frozenset[str]:
+def _columns(session: Session, table: str) -> frozenset[str]:
     found = session.rows(
         "SELECT column_name AS c FROM information_schema.columns"
-        " WHERE table_schema = %s AND table_name = 'ledger'",
+        " WHERE table_schema = %s AND table_name = %s",
         SCHEMA,
+        table,
     )
     return frozenset(str(r["c"]).lower() for r in found)
 
@@ -89,6 +100,7 @@ def _try_rights(session: Session) -> None:
         session.rows(f"SELECT * FROM {LEDGER} WHERE changefeed = %s FOR UPDATE", _PROBE)
         session.run(f"UPDATE {LEDGER} SET epoch = 1 WHERE changefeed = %s", _PROBE)
         session.run(f"DELETE FROM {LEDGER} WHERE changefeed = %s", _PROBE)
+        session.rows(f"SELECT placed FROM {PLACEMENT} WHERE changefeed = %s", _PROBE)
     finally:
         session.run("ROLLBACK")
 
@@ -133,19 +145,39 @@ def write(session: Session, feed: str, bucket: int, epoch: int, position: Positi
         raise _fenced(feed, epoch, 0)
 
 
-def recover(session: Session, feed: str, epoch: int, buckets: Iterable[int]) -> dict[int, Position]:
-    """Fence every deliverer of another epoch, then read what is delivered, by bucket.
+Choose = Callable[[Mapping[int, Position], Placement | None], Placement]
 
-    Rows are written before positions are read, in one transaction that holds their locks. May be
-    repeated. Raises FencedEpoch if the ledger has a newer epoch.
+
+def recover(session: Session, feed: str, epoch: int, buckets: Iterable[int]) -> dict[int, Position]:
+    """:func:`take_over` with as many buckets as ``buckets`` needs, and nothing known of tables."""
+    count = max(buckets) + 1
+    return take_over(session, feed, epoch, lambda _, stored: stored or Placement(count))[1]
+
+
+def take_over(
+    session: Session, feed: str, epoch: int, choose: Choose
+) -> tuple[Placement, dict[int, Position]]:
+    """Fence every deliverer of another epoch; then the placement, and what is delivered by bucket.
+
+    ``choose`` is given the positions and the placement that holds, None for a new changefeed, and
+    returns the one that shall hold. All in one transaction, which locks the rows, so that positions
+    are final when they are read. May be repeated. Raises FencedEpoch if the ledger has a newer
+    epoch.
     """
     with mapped(_NAME):
         session.run("BEGIN")
         try:
-            newest = max((e.epoch for e in _locked(session, feed).values()), default=0)
+            before = _locked(session, feed)
+            newest = max((e.epoch for e in before.values()), default=0)
             if newest > epoch:
                 raise _fenced(feed, epoch, newest)
-            for bucket in sorted(buckets):
+            # A row of a bucket that is no longer used fences its old deliverer just as well.
+            session.run(f"UPDATE {LEDGER} SET epoch = %s WHERE changefeed = %s", epoch, feed)
+            stored = _placement(session, feed)
+            placement = choose(_delivered(before), stored)
+            if placement != stored:
+                session.run(f"REPLACE INTO {PLACEMENT} VALUES (%s, %s)", feed, placement.to_json())
+            for bucket in set(range(placement.buckets)) - before.keys():
                 session.run(
                     f"INSERT INTO {LEDGER} (changefeed, bucket, epoch) VALUES (%s, %s, %s)"
                     " ON DUPLICATE KEY UPDATE epoch = %s",
@@ -154,14 +186,12 @@ def recover(session: Session, feed: str, epoch: int, buckets: Iterable[int]) -> 
                     epoch,
                     epoch,
                 )
-            # A row of a bucket that is no longer used fences its old deliverer just as well.
-            session.run(f"UPDATE {LEDGER} SET epoch = %s WHERE changefeed = %s", epoch, feed)
-            entries = _locked(session, feed)
+            after = _locked(session, feed)
             session.run("COMMIT")
         except BaseException:
             session.close()
             raise
-    return {b: e.position for b, e in entries.items() if e.position is not None}
+    return placement, _delivered(after)
 
 
 def positions(session: Session, feed: str) -> dict[int, Position]:
@@ -170,16 +200,28 @@ def positions(session: Session, feed: str) -> dict[int, Position]:
         session.run("BEGIN")
         entries = _locked(session, feed)
         session.run("ROLLBACK")
-    return {b: e.position for b, e in entries.items() if e.position is not None}
+    return _delivered(entries)
 
 
 def forget(session: Session, feed: str) -> None:
     """Remove a changefeed's rows: a deliverer that still runs finds none, and stops."""
     try:
         session.run(f"DELETE FROM {LEDGER} WHERE changefeed = %s", feed)
+        session.run(f"DELETE FROM {PLACEMENT} WHERE changefeed = %s", feed)
     except pymysql.err.Error as error:
         if number_of(error) not in _NO_TABLE:
             raise map_error(error, _NAME) from None
+
+
+def _delivered(entries: Mapping[int, Entry]) -> dict[int, Position]:
+    return {b: e.position for b, e in entries.items() if e.position is not None}
+
+
+def _placement(session: Session, feed: str) -> Placement | None:
+    found = session.rows(
+        f"SELECT placed AS p FROM {PLACEMENT} WHERE changefeed = %s FOR UPDATE", feed
+    )
+    return Placement.from_json(str(found[0]["p"])) if found else None
 
 
 def _locked(session: Session, feed: str) -> Mapping[int, Entry]:

@@ -18,6 +18,7 @@ from sink.uri import SinkUri, known, seconds, section, validated
 SCHEMES = ("mysql", "mysql+ssl", "mariadb", "mariadb+ssl")
 _EXAMPLE = "mysql://user:password@127.0.0.1:3306/"
 _OTHER_SCHEMES = ("tidb", "tidb+ssl")
+ALL_SCHEMES = (*SCHEMES, *_OTHER_SCHEMES)
 # Options of TiCDC that mean something we do not do: silence about them would be a lie.
 _LATER = frozenset(
     {
@@ -126,7 +127,7 @@ class MysqlSettings(BaseModel):
         The URI wins over the section. Raises an :class:`InvalidError` with one hint for a bad
         URI, an unknown key or a value of the wrong type. No message carries a password.
         """
-        uri = SinkUri.parse(sink_uri, (*SCHEMES, *_OTHER_SCHEMES), _EXAMPLE)
+        uri = SinkUri.parse(sink_uri, ALL_SCHEMES, _EXAMPLE)
         fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
         fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
         for name in ("timeout", "read-timeout", "write-timeout"):

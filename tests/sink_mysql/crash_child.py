@@ -20,9 +20,9 @@ WINDOW = 7
 
 
 def main(uri: str, epoch: str, path: str, ledger: str) -> None:
-    settings = MysqlSettings.parse(uri)
+    settings = MysqlSettings.parse(f"{uri}/?worker-count=1")
     replay = pickle.loads(Path(path).read_bytes())
-    found = MysqlDriver(settings).recover(FEED, int(epoch), 2)
+    found = MysqlDriver(settings).recover(FEED, int(epoch), 2, (), START).positions
     position = found.get((TARGET, 0), START)
     if ledger == "no":
         position = START

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import ErrorKind
-from sink.mysql import deliverer as deliverer_module
+from sink.mysql import recheck
 from sink.mysql.deliverer import MysqlDeliverer
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import TargetChanged, TargetIncompatible, TargetTableMissing
@@ -60,7 +60,7 @@ def test_differing_definitions(database: Any, fresh_name: str) -> None:
         assert e.value.object == f"{fresh_name}.t{n}"
         assert e.value.kind is ErrorKind.DEFINITE
         with pytest.raises(TargetIncompatible, match=r"at the target|called"):
-            MysqlDriver(settings_of(target)).verify([replay.entries[0][0]])
+            MysqlDriver(settings_of(target)).verify([replay.entries[0][0]], mariadb=True)
     deliverer.close()
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_table_of_rows(database: Any, fresh_name: str) -> None:
         ("plain", TargetIncompatible, "engine myisam has no transactions"),
     ):
         with pytest.raises(error, match=text):
-            driver.verify([table_of(source, fresh_name, name)])
+            driver.verify([table_of(source, fresh_name, name)], mariadb=True)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_other_collations_and_widths_are_the_same_bytes(database: Any, fresh_nam
 def test_a_table_that_changes_at_the_target(
     database: Any, fresh_name: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliverer_module, "RECHECK_S", 0.0)
+    monkeypatch.setattr(recheck, "RECHECK_S", 0.0)
     source, target = database("mariadb-11.4"), database(name)
     source.execute(
         f"create database {fresh_name} charset utf8mb4 collate utf8mb4_general_ci",

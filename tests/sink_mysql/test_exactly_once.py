@@ -137,7 +137,7 @@ def test_a_stale_owner_is_fenced(database: Any, fresh_name: str, one: str, other
     assert e.value.kind is ErrorKind.FENCED
     assert old.state is DeliverState.BROKEN
     with pytest.raises(FencedEpoch):
-        MysqlDriver(settings).recover(FEED, 1, 1)
+        MysqlDriver(settings).recover(FEED, 1, 1, (), START)
     # One that died with its transaction open leaves nothing.
     second = MysqlDeliverer(settings, FEED, 2)
     second.begin()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import ErrorKind
-from cdc.base.position import Position
+from cdc.base.position import START, Position
 from sink.mysql import connection
 from sink.mysql.deliverer import TARGET, MysqlDeliverer
 from sink.mysql.driver import MysqlDriver
@@ -55,16 +55,16 @@ def test_least_grants(database: Any, fresh_name: str, name: str) -> None:
     settings = MysqlSettings.parse(f"mysql://{plain}:c2VjcmV0@127.0.0.1:{target.port}/")
     driver, tables = MysqlDriver(settings), [table_of(source, schema, "t")]
     with pytest.raises(MysqlAccessDenied, match=_RIGHT[target.kind]):
-        driver.verify(tables)
+        driver.verify(tables, mariadb=True)
     target.execute(f"grant {_RIGHT[target.kind]} on *.* to {user}")
     with pytest.raises(MysqlAccessDenied, match="GRANT CREATE, SELECT, INSERT, UPDATE, DELETE"):
-        driver.verify(tables)
+        driver.verify(tables, mariadb=True)
     target.execute(f"grant create, select, insert, update, delete on tidegate.* to {user}")
     with pytest.raises(Exception, match="no such table, or hides it"):
-        driver.verify(tables)
+        driver.verify(tables, mariadb=True)
     target.execute(f"grant select, insert, update, delete on {schema}.* to {user}")
-    driver.verify(tables)
-    driver.recover(FEED, 1, 1)
+    driver.verify(tables, mariadb=True)
+    driver.recover(FEED, 1, 1, (), START)
     deliverer = MysqlDeliverer(settings, FEED, 1)
     deliverer.begin()
     replay.send(deliverer)
@@ -73,10 +73,10 @@ def test_least_grants(database: Any, fresh_name: str, name: str) -> None:
     assert content(target, schema)["t"] == [("31", "33"), ("32", "33")]
     # The user's password is what the sink's is as base64, which TiCDC allows.
     target.execute(f"alter user {user} identified by 'secret'")
-    driver.verify(tables)
+    driver.verify(tables, mariadb=True)
     target.execute(f"alter user {user} identified by 'other'")
     with pytest.raises(MysqlAccessDenied) as e:
-        driver.verify(tables)
+        driver.verify(tables, mariadb=True)
     assert e.value.kind is ErrorKind.INVALID
     assert "c2VjcmV0" not in str(e.value)
     target.execute(f"drop user {user}")
@@ -107,9 +107,9 @@ def test_read_only_target(database: Any, fresh_name: str) -> None:
     try:
         target.execute("set global super_read_only = 1")
         with pytest.raises(MysqlReadOnly):
-            MysqlDriver(settings_of(target)).verify([])
+            MysqlDriver(settings_of(target)).verify([], mariadb=True)
         with pytest.raises(MysqlReadOnly) as e:
-            MysqlDriver(settings_of(target)).recover(FEED, 1, 1)
+            MysqlDriver(settings_of(target)).recover(FEED, 1, 1, (), START)
         assert e.value.kind is ErrorKind.TRANSIENT
     finally:
         target.execute("set global super_read_only = 0", "set global read_only = 0")
@@ -122,13 +122,13 @@ def test_a_ledger_that_is_not_ours(database: Any) -> None:
     target.execute("drop database if exists tidegate", "create database tidegate")
     target.execute("create table tidegate.ledger (id int)")
     with pytest.raises(MysqlLedgerInvalid, match="rename it"):
-        MysqlDriver(settings_of(target)).recover(FEED, 1, 1)
+        MysqlDriver(settings_of(target)).recover(FEED, 1, 1, (), START)
     target.execute("drop database tidegate")
 
 
 def test_nobody_listens() -> None:
     with pytest.raises(MysqlUnavailable) as e:
-        MysqlDriver(MysqlSettings.parse("mysql://root@127.0.0.1:1/")).verify([])
+        MysqlDriver(MysqlSettings.parse("mysql://root@127.0.0.1:1/")).verify([], mariadb=True)
     assert e.value.kind is ErrorKind.TRANSIENT
 
 
@@ -142,7 +142,7 @@ def test_tls(database: Any, fresh_name: str) -> None:
     assert session.rows("show status like 'Ssl_cipher'")[0]["value"]
     session.close()
     target.execute("drop database if exists tidegate")
-    MysqlDriver(settings).recover(FEED, 1, 1)
+    MysqlDriver(settings).recover(FEED, 1, 1, (), START)
     deliverer = MysqlDeliverer(settings, FEED, 1)
     deliverer.begin()
     replay.send(deliverer)

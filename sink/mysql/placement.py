@@ -1,0 +1,160 @@
+"""Which bucket a row goes to: one that keeps every conflict of the target in commit order.
+
+A bucket is one connection with one ledger position. Rows of a table are spread over all buckets by
+their primary key only where two rows can never conflict otherwise: no other unique key on either
+side, no foreign key at the target, and a key whose values are equal only if their bytes are.
+Every other table lives whole in one bucket; tables that foreign keys tie together share it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cdc.schema.table import Column, Index, Table
+from sink.contract import Layout
+from sink.dispatch.rules import Route
+from sink.dispatch.settings import PartitionMode
+from sink.mysql.errors import TargetNotPlaced
+
+TARGET = "mysql"
+"""Name of the destinations: ``(TARGET, bucket)``."""
+
+SPREAD: Final = -1
+"""In place of a bucket: rows go by their primary key."""
+
+_EXACT: Final = frozenset(
+    {
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year"),
+        *("date", "time", "datetime", "timestamp", "binary", "varbinary"),
+        *("uuid", "inet4", "inet6"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``tables``: by ``schema.table`` the bucket, or SPREAD. Kept with the ledger."""
+
+    buckets: int = 1
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The form in the ledger."""
+        return json.dumps({"buckets": self.buckets, "tables": dict(self.tables)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Placement:
+        """Reads it back."""
+        value = json.loads(text)
+        return cls(int(value["buckets"]), {str(k): int(v) for k, v in value["tables"].items()})
+
+    def joined(self, wanted: Placement) -> Placement:
+        """This one, with the tables that it does not know: each whole, where its name falls."""
+        new = {n: _bucket(n.lower(), self.buckets) for n in wanted.tables if n not in self.tables}
+        return Placement(self.buckets, {**self.tables, **new})
+
+    @property
+    def layout(self) -> Layout:
+        """As the processor carries it to the workers."""
+        return Layout({TARGET: self.buckets}, self.tables)
+
+
+class BucketRoutes:
+    """Routes of tables (``sink.contract.Routes``) under a layout that a placement made."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._buckets = layout.counts[TARGET]
+        self._placed = layout.placed
+
+    def route(self, table: Table) -> Route:
+        """Raises :class:`TargetNotPlaced` for a table that came after the last recovery."""
+        bucket = self._placed.get(table.full_name)
+        if bucket is None:
+            raise TargetNotPlaced(
+                "it has no bucket yet",
+                object=table.full_name,
+                hint="delivery recovers by itself and gives it one",
+            )
+        if bucket != SPREAD:
+            return Route(TARGET, PartitionMode.TABLE, (), self._buckets, bucket)
+        columns = tuple(table.columns[i].name for i in table.handle_key)
+        return Route(TARGET, PartitionMode.INDEX_VALUE, columns, self._buckets, 0)
+
+
+def place(
+    tables: Sequence[Table],
+    targets: Mapping[str, Table],
+    references: Iterable[tuple[str, str]],
+    buckets: int,
+) -> Placement:
+    """A placement over ``buckets``.
+
+    ``targets`` are the target's tables by ``schema.table`` (one that is not there is placed
+    whole), ``references`` the (child, parent) pairs of foreign keys at the target.
+    """
+    groups = _components(references)
+    placed = {}
+    for table in tables:
+        name = table.full_name
+        target = targets.get(name)
+        free = name.lower() not in groups and target is not None and spreads(table, target)
+        placed[name] = (
+            SPREAD
+            if free and buckets > 1
+            else _bucket(groups.get(name.lower(), name.lower()), buckets)
+        )
+    return Placement(buckets, placed)
+
+
+def spreads(source: Table, target: Table) -> bool:
+    """Whether rows of different primary keys can never conflict, on what both sides say."""
+    keys = []
+    for table in (source, target):
+        unique = [i for i in table.indexes if i.unique or i.primary]
+        if len(unique) != 1 or not _is_exact(table, unique[0]):
+            return False
+        keys.append({name.lower() for name in unique[0].columns})
+    return keys[0] == keys[1]
+
+
+def _is_exact(table: Table, key: Index) -> bool:
+    if not key.primary or table.versioned or table.periods:
+        return False
+    if "" in key.columns or any(p is not None for p in key.prefixes):
+        return False
+    return all(_exact(table.columns[table.positions[name.lower()]]) for name in key.columns)
+
+
+def _exact(column: Column) -> bool:
+    """Whether two values are equal only if their bytes in a row image are."""
+    collation = column.collation or ""
+    if column.data_type == "char":
+        # Stored without the spaces at its end, whatever the collation makes of them.
+        return collation == "binary" or collation.endswith("_bin")
+    if column.data_type == "varchar":
+        return collation in ("binary", "utf8mb4_0900_bin") or collation.endswith("_nopad_bin")
+    return column.data_type in _EXACT
+
+
+def _bucket(name: str, buckets: int) -> int:
+    return zlib.crc32(name.encode()) % buckets
+
+
+def _components(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """By name of each table with a foreign key: the least name that it is tied to."""
+    root: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while root.setdefault(name, name) != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    for child, parent in pairs:
+        a, b = sorted((find(child.lower()), find(parent.lower())))
+        root[b] = a
+    return {name: find(name) for name in root}

@@ -1,0 +1,63 @@
+"""Tables of the target as they were when they were compared, and a look whether they still are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from cdc.binlog.table_map import TableMap
+from cdc.schema.table import Table
+from sink.mysql.compat import check
+from sink.mysql.connection import Session, mapped
+from sink.mysql.errors import TargetChanged
+from sink.mysql.target import definitions, read_table
+
+RECHECK_S = 10.0
+"""How often the target's tables are compared with what they were when they were checked."""
+
+Name = tuple[str, str]
+
+
+class Recheck:
+    """Remembers tables by ``(schema, name)`` at the target; empty it looks at nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[Name, int | None] = {}
+        self._at = time.monotonic()
+
+    def compare(
+        self,
+        session: Session,
+        entries: Sequence[tuple[Table, TableMap, Name]],
+        *,
+        upstream_mariadb: bool,
+    ) -> None:
+        """Compare each upstream table with the one at the target, and remember that.
+
+        Raises TargetTableMissing or TargetIncompatible with the reason.
+        """
+        names = {name for _, _, name in entries}
+        with mapped(session.settings.address):
+            # Before the tables are read: a change in between is then noticed later.
+            now = definitions(session, {schema for schema, _ in names})
+        for table, stored, (schema, name) in entries:
+            found = read_table(session, schema, name)
+            check(table, stored, found, same_family=upstream_mariadb == session.target.mariadb)
+        self._known |= {name: now.get(name) for name in names}
+
+    def look(self, session: Session) -> None:
+        """Raise TargetChanged if a table is not what it was; at most every RECHECK_S.
+
+        PyMySQL's errors pass.
+        """
+        if not self._known or time.monotonic() - self._at < RECHECK_S:
+            return
+        self._at = time.monotonic()
+        now = definitions(session, {schema for schema, _ in self._known})
+        for name, checked in self._known.items():
+            if now.get(name) != checked:
+                raise TargetChanged(
+                    "its definition changed at the target",
+                    object=".".join(name),
+                    hint="delivery recovers by itself and compares it anew",
+                )

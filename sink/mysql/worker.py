@@ -1,0 +1,98 @@
+"""The worker side of a MySQL sink (``sink.contract.Deliverer``): a lane for each bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from sink.codec.plan import Matrix, PlanSet
+from sink.codec.rows import Located, Order
+from sink.contract import Destination, Entry, Sent
+from sink.mysql.connection import Session
+from sink.mysql.deliverer import MysqlDeliverer
+from sink.mysql.errors import MysqlInternal
+from sink.mysql.events import ApplyPlan, apply_plan
+from sink.mysql.lane import Lane
+from sink.mysql.placement import TARGET
+from sink.mysql.recheck import Recheck
+from sink.mysql.settings import MysqlSettings
+
+
+class MysqlWorker:
+    """Buckets of one changefeed, each over a connection that is opened when it is first needed."""
+
+    def __init__(self, settings: MysqlSettings, feed: str, epoch: int) -> None:
+        self._settings = settings
+        self._feed = feed
+        self._epoch = epoch
+        self._recheck = Recheck()
+        self._compared = 0
+        self._plan: ApplyPlan | None = None
+        self._lanes: dict[int, Lane] = {}
+        self._open: list[int] = []
+
+    def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
+        """Compare new tables with the target's, and lay all of them out."""
+        named = [(table, stored, (table.schema, table.name)) for table, stored, _ in entries]
+        session = Session(self._settings)
+        try:
+            if fresh := named[self._compared :]:
+                self._recheck.compare(session, fresh, upstream_mariadb=mariadb)
+            self._compared = len(named)
+            self._plan = apply_plan(
+                [(t, m, route, (t.schema, t.name)) for t, m, route in entries],
+                session.target.server_id,
+            )
+        finally:
+            session.close()
+        for lane in self._lanes.values():
+            lane.use(self._plan)
+        return self._plan.plans
+
+    def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
+        """Lock the buckets' ledger rows; what each of them says."""
+        self._open = [bucket for _, bucket in destinations]
+        lanes = [self._lane(bucket) for bucket in self._open]
+        for lane in lanes:
+            lane.begin()
+        for lane in lanes:
+            lane.wait()
+        return {(TARGET, b): lane.position for b, lane in zip(self._open, lanes, strict=True)}
+
+    def deliver(
+        self, located: Located, runs: Matrix, order: Order, destination: Destination
+    ) -> None:
+        """Hand rows to their bucket's thread."""
+        self._lanes[destination[1]].deliver(located, runs, order)
+
+    def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
+        """The ledger says how far a database is complete."""
+        raise MysqlInternal("a watermark for a database", object=self._feed)
+
+    def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
+        """Commit each bucket with its new position; one that has none gets no rows either."""
+        lanes = {bucket: self._lanes[bucket] for bucket in self._open}
+        for bucket, lane in lanes.items():
+            at = (TARGET, bucket)
+            lane.commit({at: ledger[at]} if at in ledger else {})
+        for lane in lanes.values():
+            lane.wait()
+        sent = [(lane.rows, lane.bytes) for lane in lanes.values()]
+        return Sent(sum(rows for rows, _ in sent), sum(size for _, size in sent))
+
+    def abort(self) -> None:
+        """Give the window up in every bucket."""
+        for lane in self._lanes.values():
+            lane.abort()
+        self._lanes.clear()
+
+    def _lane(self, bucket: int) -> Lane:
+        if bucket not in self._lanes:
+            deliverer = MysqlDeliverer(
+                self._settings, self._feed, self._epoch, bucket, recheck=self._recheck
+            )
+            lane = self._lanes[bucket] = Lane(deliverer)
+            if self._plan is not None:
+                lane.use(self._plan)
+        return self._lanes[bucket]
