@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
-from cdc.api import changefeeds, errors, progress, upstreams
+from cdc.api import changefeeds, errors, progress, upstreams, verify
 from cdc.api.errors import ParameterInvalid
 from cdc.api.models import (
     CaptureOut,
@@ -47,6 +47,7 @@ def make(capture: Capture) -> FastAPI:
     routes = APIRouter(prefix="/api/v2")
     routes.include_router(changefeeds.router(capture))
     routes.include_router(upstreams.router(capture))
+    routes.include_router(verify.router(capture))
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])

@@ -13,6 +13,7 @@ from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.server.logging_setup import mask
 from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
+from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.state import TransitionRefused
 
@@ -24,6 +25,8 @@ _STATUS: dict[type[TidegateError], int] = {
     ChangefeedExists: 409,
     UpstreamExists: 409,
     UpstreamInUse: 409,
+    VerificationNotFound: 404,
+    VerificationRuns: 409,
     TransitionRefused: 400,
 }
 

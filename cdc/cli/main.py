@@ -12,6 +12,7 @@ from cdc.cli import changefeed, output, upstream
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, client
 from cdc.cli.server import server
+from cdc.cli.verify import verify
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +26,7 @@ tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
 app.command("server")(server)
 app.add_typer(cli, name="cli")
+changefeed.app.command("verify")(verify)
 cli.add_typer(changefeed.app, name="changefeed")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")

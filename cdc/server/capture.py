@@ -21,6 +21,7 @@ from cdc.server.owner_log import OwnerLogs
 from cdc.server.session import Session
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import Source, Upstreams
+from cdc.verify.job import Jobs
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.runner import ProcessorRunner
@@ -89,6 +90,7 @@ class Capture:
             self.metrics.observe_upstream,
         )
         self.owner_logs = OwnerLogs(self._dir.log, self.upstreams.info)
+        self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
         self._spark = SparkRunner(settings.processor)
         self._processor = ProcessorRunner(
@@ -150,6 +152,7 @@ class Capture:
     def stop(self) -> None:
         """Stop everything in reverse order; what is delivered is in the ledger, so no haste."""
         self.stopping = True
+        self.verifications.stop()
         self._starter.join(_SPARK_STOP_S)
         if self._owner is not None:
             self._owner.stop()

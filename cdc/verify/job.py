@@ -67,8 +67,8 @@ class Job:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to stop; it does after its present query."""
-        self._run.stop.set()
+        """Tell it to stop; it does within a second or so."""
+        self._run.interrupt()
 
     def join(self, timeout_s: float | None = None) -> None:
         """Wait for its end."""
@@ -99,7 +99,8 @@ class Job:
         except Stopped:
             state = JobState.STOPPED
         except TidegateError as error:
-            state, self.error = JobState.FAILED, error
+            state = JobState.FAILED
+            self.error = None if self._run.stop.is_set() else error
         except Exception as error:
             _log.exception("changefeed %s: verification failed", self.feed)
             state = JobState.FAILED

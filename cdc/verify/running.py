@@ -64,21 +64,30 @@ class Run:
         self.stop = threading.Event()
         self.results: list[TableResult] = []
         self.fold: Fold | None = None
+        self._guard = threading.Lock()
+        self._pairs: set[Pair] = set()
+
+    def interrupt(self) -> None:
+        """Stop, and let no query keep it."""
+        self.stop.set()
+        with self._guard:
+            for pair in self._pairs:
+                pair.upstream.interrupt()
+                pair.target.interrupt()
 
     def servers(self, open_target: Callable[[], Sql]) -> None:
         """Compare with another server. Raises what concerns all tables."""
         tables = self._tables()
         waiting = iter(list(zip(tables, self.results, strict=True)))
-        guard = threading.Lock()
 
         def work() -> None:
             with self._pair(open_target) as pair:
                 while True:
-                    with guard:
+                    with self._guard:
                         task = next(waiting, None)
                     if task is None:
                         return
-                    with _judged(task[1]):
+                    with self._judged(task[1]):
                         self._server_table(pair, *task)
 
         count = max(1, min(self.task.options.workers, len(tables)))
@@ -108,7 +117,7 @@ class Run:
         names = {topic_of(settings, t, case_sensitive=task.case_sensitive) for t, _, _ in chosen}
         with self._pair(lambda: Topics(settings, names, fold, self.stop)) as pair:
             for table, result, made in chosen:
-                with _judged(result):
+                with self._judged(result):
                     self._topic_table(pair, table, result, made)
 
     def _server_table(self, pair: Pair, ours: TableInfo, result: TableResult) -> None:
@@ -161,27 +170,32 @@ class Run:
             upstream.close()
             raise
         pair = Pair(upstream, target, self.task.delivery, self.stop)
+        with self._guard:
+            self._pairs.add(pair)
         try:
             yield pair
         finally:
+            with self._guard:
+                self._pairs.discard(pair)
             pair.close()
 
-
-@contextmanager
-def _judged(result: TableResult) -> Iterator[None]:
-    """An error of one table is that table's verdict."""
-    result.verdict = Verdict.RUNNING
-    began_s = time.monotonic()
-    try:
-        yield
-    except Stopped:
-        result.verdict = Verdict.STOPPED
-    except TidegateError as error:
-        result.verdict = Verdict.FAILED
-        result.notes.append(str(error))
-    except Exception as error:
-        _log.exception("table %s: verification failed", result.table)
-        result.verdict = Verdict.FAILED
-        result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
-    finally:
-        result.seconds = round(time.monotonic() - began_s, 3)
+    @contextmanager
+    def _judged(self, result: TableResult) -> Iterator[None]:
+        """An error of one table is that table's verdict."""
+        result.verdict = Verdict.RUNNING
+        began_s = time.monotonic()
+        try:
+            yield
+        except Stopped:
+            result.verdict = Verdict.STOPPED
+        except TidegateError as error:
+            result.verdict = Verdict.FAILED
+            result.notes.append(str(error))
+            if self.stop.is_set():
+                result.verdict, result.notes = Verdict.STOPPED, []
+        except Exception as error:
+            _log.exception("table %s: verification failed", result.table)
+            result.verdict = Verdict.FAILED
+            result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
+        finally:
+            result.seconds = round(time.monotonic() - began_s, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -41,8 +42,11 @@ class Sql(Protocol):
     def snapshot(self) -> None:
         """Everything that follows sees the present rows, until this is called again."""
 
+    def interrupt(self) -> None:
+        """Make what another thread waits for here fail at once."""
+
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End it."""
 
 
 class UpstreamSession:
@@ -78,8 +82,12 @@ class UpstreamSession:
         except pymysql.err.MySQLError as error:
             raise query_error(error, f"upstream {self._info.name}") from None
 
+    def interrupt(self) -> None:
+        """Make what another thread waits for here fail at once."""
+        _shut(self._connection._sock)
+
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End it."""
         with suppress(Exception):
             self._connection._force_close()
 
@@ -105,9 +113,19 @@ class TargetSession:
         """Everything that follows sees the present rows, until this is called again."""
         _snapshot(self)
 
+    def interrupt(self) -> None:
+        """Make what another thread waits for here fail at once."""
+        _shut(self._session.socket)
+
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End it."""
         self._session.close()
+
+
+def _shut(sock: Any) -> None:
+    # To close it would not wake the thread that reads from it.
+    with suppress(Exception):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def _snapshot(session: Sql) -> None:

@@ -79,6 +79,9 @@ class Topics:
                         hint="see whether the brokers are well",
                     )
 
+    def interrupt(self) -> None:
+        """It looks at the stop by itself."""
+
     def close(self) -> None:
         """End the consumer."""
         self._open.close()

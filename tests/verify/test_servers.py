@@ -109,7 +109,7 @@ def test_a_missing_duplicate_of_a_table_without_a_key_is_found(two: Two) -> None
     ]
 
 
-_VALUES = (
+VALUES = (
     ("VARCHAR(10)", "NULL", "''"),
     ("VARCHAR(10)", "'a'", "'a '"),
     ("VARCHAR(10)", "'a'", "'A'"),
@@ -143,13 +143,13 @@ _VALUES = (
     indirect=True,
 )
 def test_every_type_is_equal_to_itself_and_differs_by_the_least(two: Two) -> None:
-    columns = ", ".join(f"c{i} {kind} NULL" for i, (kind, _, _) in enumerate(_VALUES))
-    first = ", ".join(a for _, a, _ in _VALUES)
+    columns = ", ".join(f"c{i} {kind} NULL" for i, (kind, _, _) in enumerate(VALUES))
+    first = ", ".join(a for _, a, _ in VALUES)
     prepare = ("SET sql_mode = '', time_zone = '+02:00'",)
     two.both(
         *prepare,
         f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
-        *(f"INSERT INTO t VALUES ({i}, {first})" for i in range(-1, len(_VALUES))),
+        *(f"INSERT INTO t VALUES ({i}, {first})" for i in range(-1, len(VALUES))),
         "CREATE TABLE k (" + columns + ")",
         f"INSERT INTO k VALUES ({first}), ({first})",
     )
@@ -157,13 +157,13 @@ def test_every_type_is_equal_to_itself_and_differs_by_the_least(two: Two) -> Non
         assert (result.verdict, result.notes) == (Verdict.EQUAL, []), name
     two.theirs.execute(
         *prepare,
-        *(f"UPDATE t SET c{i} = {b} WHERE id = {i}" for i, (_, _, b) in enumerate(_VALUES)),
-        f"UPDATE k SET c0 = {_VALUES[0][2]} LIMIT 1",
+        *(f"UPDATE t SET c{i} = {b} WHERE id = {i}" for i, (_, _, b) in enumerate(VALUES)),
+        f"UPDATE k SET c0 = {VALUES[0][2]} LIMIT 1",
         database=two.schema,
     )
     found = two.compare(limit=100)
     assert {d.key["id"]: [v.column for v in d.values] for d in found["t"].differences} == {
-        str(i): [f"c{i}"] for i in range(len(_VALUES))
+        str(i): [f"c{i}"] for i in range(len(VALUES))
     }
     assert found["k"].different == 1
 

@@ -1,0 +1,122 @@
+"""``/api/v2/changefeeds/{id}/verifications``: not in TiCDC."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from cdc.api.models import Empty, FeedError
+from cdc.coord.messages import ErrorInfo, FeedState
+from cdc.server.capture import Capture
+from cdc.verify.delivery import Progress
+from cdc.verify.job import Job
+from cdc.verify.opening import Feed, open_job
+from cdc.verify.table import Options
+from owner import admin
+
+_RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING, FeedState.PENDING})
+
+
+class StartVerification(BaseModel):
+    """``POST /changefeeds/{id}/verifications``; ``tables``: patterns as in ``filter.rules``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tables: list[str] = Field(default_factory=list)
+    limit: int = Field(default=20, ge=0, le=10_000)
+    workers: int = Field(default=4, ge=1, le=64)
+    chunk_rows: int = Field(default=10_000, ge=100, le=1_000_000)
+    rechecks: int = Field(default=5, ge=0, le=100)
+    whole: bool = False
+    wait_s: float = Field(default=60.0, gt=0, le=86_400)
+
+    def options(self) -> Options:
+        """As the verification takes them."""
+        return Options(**self.model_dump(exclude={"tables"}))
+
+
+class VerifiedTable(BaseModel):
+    """One table; see ``cdc.verify.report``."""
+
+    table: str
+    verdict: str
+    exact: bool
+    rows: int
+    done: int
+    upstream_rows: int
+    target_rows: int
+    different: int
+    unsettled: int
+    unseen: int
+    more: bool
+    differences: list[dict[str, Any]]
+    structure: list[str]
+    notes: list[str]
+    seconds: float
+
+
+class Verification(BaseModel):
+    """How far a verification is. ``equal`` and ``exact`` are about finished ones.
+
+    ``messages``: of topics, read so far.
+    """
+
+    id: str
+    changefeed_id: str
+    state: str
+    equal: bool
+    exact: bool
+    seconds: float
+    messages: int
+    tables: list[VerifiedTable]
+    error: FeedError | None
+
+    @classmethod
+    def of(cls, job: Job) -> Verification:
+        """From a job."""
+        view = job.view()
+        error = ErrorInfo(**view.pop("error")) if view["error"] else view.pop("error")
+        return cls(**view, error=FeedError.of(error))
+
+
+def router(capture: Capture) -> APIRouter:
+    """The routes over one capture."""
+    routes = APIRouter(prefix="/changefeeds/{feed}/verifications", tags=["changefeed"])
+    jobs = capture.verifications
+
+    @routes.post("")
+    def start(feed: str, asked: StartVerification) -> Verification:
+        make = partial(open_job, _feed(capture, feed), asked.tables, asked.options())
+        return Verification.of(jobs.start(feed, make))
+
+    @routes.get("/{id}")
+    def query(feed: str, id: str) -> Verification:
+        return Verification.of(jobs.get(feed, id))
+
+    @routes.delete("/{id}")
+    def stop(feed: str, id: str) -> Empty:
+        jobs.get(feed, id).stop()
+        return Empty()
+
+    return routes
+
+
+def _feed(capture: Capture, name: str) -> Feed:
+    store, keys = capture.store, capture.keys
+    info = admin.get(store, keys, name)[1]
+
+    def progress() -> Progress:
+        now = admin.get(store, keys, name)[1]
+        return Progress(admin.status(store, keys, now).checkpoint_ts, now.state in _RUNNING)
+
+    return Feed(
+        info,
+        capture.upstreams.info(info.upstream),
+        capture.upstreams.log_folder(info.upstream),
+        progress,
+        capture.settings.source,
+        capture.clock,
+    )

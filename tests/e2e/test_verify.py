@@ -1,0 +1,178 @@
+"""``cdc cli changefeed verify`` against what a real changefeed has delivered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from cdc.source.settings import SourceSettings
+from cdc.verify.report import TableResult
+from cdc.verify.running import Run, Task
+from cdc.verify.sessions import UpstreamSession
+from cdc.verify.table import Options
+from sink.kafka.settings import KafkaSettings
+from tests.e2e import topics
+from tests.e2e.capture_process import CaptureProcess
+from tests.e2e.conftest import Way, make_way
+from tests.servers import Broker, Database
+from tests.verify.sides import Still, upstream
+from tests.verify.test_servers import VALUES
+
+pytestmark = pytest.mark.real
+
+
+def _verify(way: Way, *more: str) -> tuple[int, str]:
+    done = way.capture.cli("changefeed", "verify", "-c", way.name, *more)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def _without_binlog(way: Way, *statements: str) -> None:
+    """Change the upstream in a way that no changefeed can know of."""
+    way.execute("SET SESSION sql_log_bin = 0", *statements)
+
+
+@pytest.mark.parametrize("server", ["mariadb-11.4", "mysql-8.0"])
+def test_a_topic_of_every_type_is_equal_to_its_upstream_until_one_value_changes(
+    capture: CaptureProcess,
+    database: Callable[..., Database],
+    broker: Broker,
+    fresh_name: str,
+    server: str,
+) -> None:
+    way = make_way(capture, database(server), broker, fresh_name, f"v-{server.replace('.', '-')}")
+    columns = ", ".join(f"c{i} {kind} NULL" for i, (kind, _, _) in enumerate(VALUES))
+    way.execute("SET sql_mode = ''", f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
+    way.execute("CREATE TABLE k (a VARCHAR(5), b ENUM('x','y'), PRIMARY KEY (b, a))")
+    way.create(sink=way.sink(partition_num=2))
+    way.execute(
+        "SET sql_mode = ''",
+        *(
+            f"INSERT INTO t VALUES ({n}, {', '.join(v[at] for v in VALUES)})"
+            for n, at in ((1, 1), (2, 2))
+        ),
+        "INSERT INTO t (id) VALUES (3), (4)",
+        "INSERT INTO k VALUES ('é', 'x'), ('a', 'y'), ('b', 'y')",
+        "UPDATE k SET a = 'c' WHERE a = 'a'",
+        "DELETE FROM t WHERE id = 4",
+    )
+    code, text = _verify(way, "--whole")
+    assert code == 0, text
+    assert "equal; exact" in text
+
+    _without_binlog(way, "UPDATE t SET c0 = 'other' WHERE id = 2", "DELETE FROM k WHERE a = 'é'")
+    code, text = _verify(way)
+    assert code == 1
+    assert f"{way.schema}.t (id='2'): differs\n    c0: upstream 'other', target ''" in text
+    assert f"{way.schema}.k (b='1', a='é'): is at the target only" in text
+    capture.ask("DELETE", f"/changefeeds/{way.name}")
+
+
+def _fold(way: Way, topic: str, **options: bool) -> dict[str, TableResult]:
+    """The schema's tables against a topic, without a server between."""
+    task = Task(
+        lambda: UpstreamSession(upstream(way.database), SourceSettings()),
+        Still(),
+        lambda schema, _: schema == way.schema,
+        True,
+        Options(**options),  # type: ignore[arg-type]
+    )
+    run = Run(task)
+    run.topics(KafkaSettings.parse(way.sink(topic)))
+    return {r.table.partition(".")[2]: r for r in run.results}
+
+
+def test_a_topic_that_lacks_one_message_is_found_out(way: Way) -> None:
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE nokey (v INT)")
+    way.create(config={"force_replicate": True})
+    way.execute(
+        *(f"INSERT INTO t VALUES ({i}, 0)" for i in range(20)),
+        "UPDATE t SET v = 1 WHERE id = 5",
+        "DELETE FROM t WHERE id = 6",
+        "INSERT INTO nokey VALUES (1), (1), (2)",
+        "DELETE FROM nokey WHERE v = 2",
+    )
+    way.delivered()
+    messages = way.messages()
+    producer = Producer({"bootstrap.servers": way.broker.bootstrap, "log_level": 2})
+    kinds = [(m.body["table"], m.body["type"]) for m in messages]
+    dropped = {
+        "nothing": -1,
+        "update": kinds.index(("t", "UPDATE")),
+        "delete": kinds.index(("t", "DELETE")),
+        "insert": 3,
+        "duplicate": kinds.index(("nokey", "INSERT")),
+    }
+    for name, at in dropped.items():
+        topics.create(way.broker.bootstrap, f"{way.schema}_{name}")
+        for i, message in enumerate(messages):
+            if i != at:
+                producer.produce(f"{way.schema}_{name}", json.dumps(message.body).encode())
+    assert producer.flush(30) == 0
+
+    def found(name: str, **options: bool) -> list[tuple[str, str, int]]:
+        results = _fold(way, f"{way.schema}_{name}", **options)
+        return sorted((n, str(r.verdict), r.different) for n, r in results.items())
+
+    equal = [("nokey", "equal", 0), ("t", "equal", 0)]
+    assert found("nothing", whole=True) == equal
+    for name in ("update", "delete", "insert"):
+        assert found(name, whole=True) == [equal[0], ("t", "different", 1)], name
+    assert found("duplicate", whole=True) == [("nokey", "different", 1), equal[1]]
+    # Without --whole a row that no message is about may be older than the changefeed.
+    assert found("insert") == [("nokey", "skipped", 0), ("t", "equal", 0)]
+    assert _fold(way, f"{way.schema}_insert")["t"].unseen == 1
+    assert found("update") == [("nokey", "skipped", 0), ("t", "different", 1)]
+
+
+def test_under_load_what_is_equal_is_found_equal(way: Way) -> None:
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    way.execute("INSERT INTO t VALUES " + ", ".join(f"({i}, 0)" for i in range(2000)))
+    way.create()
+    stop = threading.Event()
+
+    def load() -> None:
+        with way.database.connect(database=way.schema) as connection:
+            step = 0
+            while not stop.wait(0.01):
+                step += 1
+                connection.cursor().execute(f"UPDATE t SET v = {step} WHERE id = {step % 2000}")
+
+    writer = threading.Thread(target=load)
+    writer.start()
+    try:
+        code, text = _verify(way)
+        assert code == 0, text
+        assert "equal; under load" in text
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_stopped_changefeed_is_behind_and_a_stopped_verification_proves_nothing(
+    way: Way,
+) -> None:
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    way.create()
+    way.execute("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
+    way.delivered()
+    way.capture.ask("POST", f"/changefeeds/{way.name}/pause")
+    assert _verify(way)[0] == 0
+    way.execute("INSERT INTO t VALUES (2)")
+    code, text = _verify(way, "--json")
+    assert code == 1
+    found = json.loads(text)
+    assert {t["table"].partition(".")[2]: t["verdict"] for t in found["tables"]} == {
+        "t": "behind",
+        "u": "equal",
+    }
+    assert (found["equal"], found["state"]) == (False, "finished")
+    code, text = _verify(way, "--table", f"{way.schema}.none")
+    assert code == 1
+    assert "TG:ErrVerifyNoTables" in text
+    missing = way.capture.api("GET", f"/changefeeds/{way.name}/verifications/none")
+    assert missing.status_code == 404
