@@ -1,0 +1,168 @@
+"""A feed into a real database, in this process: buckets, whole transactions, and every crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from processor.feed import Feed
+from sink.mysql.driver import MysqlDriver
+from sink.mysql.errors import TargetDuplicateKey
+from sink.mysql.worker import MysqlWorker
+from tests.processor.in_process import InProcessJobs, WorkerDied
+from tests.processor.to_mysql import PAIRS, Log, ledger
+from tests.servers import Database
+from tests.sink_mysql.replay import content
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda p: p[0])
+def way(
+    request: pytest.FixtureRequest,
+    database: Callable[..., Database],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Log, Database]:
+    one, other = request.param
+    folder = tmp_path_factory.mktemp("log") / "log"
+    return Log(folder, database(one), "to_" + one.replace("-", "_").replace(".", "_")), database(
+        other
+    )
+
+
+@pytest.fixture
+def start(way: tuple[Log, Database], fresh_name: str) -> Iterator[Start]:
+    """Return a function that runs this test's feed; the target is empty at first."""
+    log, target = way
+    feed = fresh_name.replace("_", "-")
+    log.empty(target, feed)
+    started = []
+
+    def give(
+        query: str = "", after: Callable[[int, int], None] = lambda j, t: None, **how: Any
+    ) -> Any:
+        running = log.run(target, feed, InProcessJobs(after), query, **how)
+        started.append(running)
+        return running
+
+    yield give
+    for running in started:
+        running.stop()
+
+
+def _feed(fresh_name: str) -> str:
+    return fresh_name.replace("_", "-")
+
+
+def test_every_conflict_stays_in_order(
+    way: tuple[Log, Database], start: Start, fresh_name: str
+) -> None:
+    log, target = way
+    running = start("worker-count=4")
+    running.done()
+    assert content(target, log.schema) == log.wanted
+    placed = running.jobs.jobs[0][0].plan.layout.placed
+    by_name = {name.rpartition(".")[2]: bucket for name, bucket in placed.items()}
+    assert by_name["spread"] == by_name["dated"] == -1
+    assert min(by_name[n] for n in ("ci", "swap", "nokey", "parent")) >= 0
+    assert by_name["parent"] == by_name["child"] == by_name["grandchild"]
+    assert len(ledger(target, _feed(fresh_name))) == 4
+    assert any(len(job) == 2 for job in running.jobs.jobs), "buckets in two tasks at once"
+    assert running.reports[-1].rows > 6000
+
+
+@pytest.mark.parametrize("task", [0, 1])
+def test_killed_between_commit_and_acknowledgement(
+    way: tuple[Log, Database], start: Start, fresh_name: str, task: int
+) -> None:
+    log, target = way
+    dead = []
+
+    def die(job: int, now: int) -> None:
+        if job in (1, 3) and now == min(task, len(running.jobs.jobs[job]) - 1):
+            dead.append(job)
+            raise WorkerDied("gone")
+
+    running = start("worker-count=2", die)
+    running.done()
+    assert dead == [1, 3]
+    assert content(target, log.schema) == log.wanted
+    epochs = {entry[0] for entry in ledger(target, _feed(fresh_name)).values()}
+    assert len(epochs) == 1, "recovery has brought every bucket to its epoch"
+
+
+def test_without_the_ledger_rows_come_twice(
+    way: tuple[Log, Database], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control of the test above."""
+
+    def die(job: int, now: int) -> None:
+        if job == 1:
+            raise WorkerDied("gone")
+
+    recover = MysqlDriver.recover
+
+    def forgetful(self: MysqlDriver, feed: str, epoch: int, *more: Any) -> Any:
+        found = recover(self, feed, epoch, *more)
+        return type(found)(found.layout, {})
+
+    begin = MysqlWorker.begin
+    monkeypatch.setattr(MysqlDriver, "recover", forgetful)
+    monkeypatch.setattr(MysqlWorker, "begin", lambda *a: begin(*a) and {})
+    report = start("worker-count=2", die).ended()
+    assert report.error is not None
+    assert report.error.code in (TargetDuplicateKey.code, "TG:ErrMysqlInternal")
+
+
+@pytest.mark.parametrize("atomicity", ["table", "global"])
+def test_transactions_stay_whole(
+    way: tuple[Log, Database], start: Start, atomicity: str, fresh_name: str
+) -> None:
+    log, target = way
+    running = start(f"worker-count=3&transaction-atomicity={atomicity}", window_bytes=1 << 20)
+    running.done()
+    assert content(target, log.schema) == log.wanted
+    assert all(job[0].hi.whole() for job in running.jobs.jobs)
+    ends = [job[0].hi.ts for job in running.jobs.jobs]
+    assert log.large() in ends, "the large one is a window of its own"
+    used = {d for job in running.jobs.jobs for task in job for d in task.destinations}
+    assert (len(used) == 1) == (atomicity == "global")
+
+
+def test_another_number_of_buckets_waits_for_those_that_are_ahead(
+    way: tuple[Log, Database], start: Start, fresh_name: str
+) -> None:
+    log, target = way
+
+    def die(job: int, now: int) -> None:
+        if job == 2:
+            raise SystemExit("the capture is killed")
+
+    start("worker-count=4", die).ended()
+    second = start("worker-count=2", epoch=2)
+    second.done()
+    counts = [job[0].plan.layout.counts["mysql"] for job in second.jobs.jobs]
+    assert counts[0] == 4
+    assert counts[-1] == 2
+    assert counts == sorted(counts, reverse=True)
+    assert content(target, log.schema) == log.wanted
+
+
+def test_the_store_is_older_than_the_ledger(
+    way: tuple[Log, Database], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is delivered, and the checkpoint was never written: nothing is sent again."""
+    log, target = way
+    start("worker-count=2").done()
+    sent: list[int] = []
+    deliver = MysqlWorker.deliver
+    monkeypatch.setattr(
+        MysqlWorker, "deliver", lambda self, *a: (sent.append(len(a[2])), deliver(self, *a))
+    )
+    again = start("worker-count=2", epoch=2)
+    again.done()
+    assert sent == []
+    assert isinstance(again.feed, Feed)
+    assert content(target, log.schema) == log.wanted
