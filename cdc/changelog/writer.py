@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
 from cdc.changelog import files, lock, names, notify, order, snapshots
+from cdc.changelog.behind import Behind, side_by_side
 from cdc.changelog.errors import DiskBudgetSpent, LogOrderBroken, LogWriteFailed
 from cdc.changelog.format_event import check_format, same_format
 from cdc.changelog.index import Runs
@@ -36,9 +36,6 @@ from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.startup import recover
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
-
-# Data, index and tables of one commit are made durable side by side; shared by all logs.
-_SYNCS = ThreadPoolExecutor(4, "log-sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +50,24 @@ class _Mark:
     order: OrderState
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A group commit as it was when it began; what is appended after that is not part of it."""
+
+    syncs: list[Callable[[], None]]
+    before: LogState
+    after: LogState
+    base: bool
+
+
 Data = bytes | bytearray | memoryview | NDArray[np.uint8]
 
 
 class LogWriter:
     """Writes a log. Not safe for use by several threads at once.
 
-    Invariant: ``state`` is what is durable; everything else may be ahead of it.
+    Invariant: ``state`` is what is durable; everything else may be ahead of it, ``_next`` by the
+    commit that is carried out behind the caller.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class LogWriter:
         self._clock = clock
         self._lock_fd = lock_fd
         self._format = b""
+        self._behind = Behind()
         self._start()
         self._channel = notify.announce(folder)
         self._channel.publish(self._state.resolved_ts)
@@ -79,6 +88,7 @@ class LogWriter:
         folder = self._folder
         found = recover(folder)
         self._state: LogState = found.state
+        self._next = found.state
         self._dictionaries: Dictionaries = found.dictionaries
         self._book: PreparedBook = found.book
         self._order = OrderState(found.state.last_ts)
@@ -156,7 +166,7 @@ class LogWriter:
         new segment begins here. Raises LogOrderBroken, LogWriteFailed.
         """
         view = memoryview(np.asarray(data).data if isinstance(data, np.ndarray) else data).cast("B")
-        after = order.advance(self._order, self._state.resolved_ts, runs)
+        after = order.advance(self._order, self._next.resolved_ts, runs)
         here = runs.segment < 0
         outside = here & ((runs.offset < 0) | (runs.offset + runs.length > len(view)))
         if outside.any():
@@ -191,6 +201,7 @@ class LogWriter:
         For a transaction that its server began to write and, crashed, has rolled back. Ids of
         the dictionaries stay. Raises LogWriteFailed.
         """
+        self.wait()
         mark = self._mark
         with self._writing():
             if self._segment is not None:
@@ -218,45 +229,41 @@ class LogWriter:
         ``position`` is where the upstream goes on behind what was appended. Raises
         LogOrderBroken if resolved would go back or a transaction is not complete.
         """
-        state = self._state
-        if resolved_ts < state.resolved_ts:
-            raise LogOrderBroken(f"resolved ts goes back behind {state.resolved_ts}")
-        if self._order.open_ts:
-            raise LogOrderBroken(f"the transaction at {self._order.open_ts} is not complete")
+        self.wait()
         with self._writing():
-            syncs = self._write_tables()
-            if self._segment is not None:
-                self._flush_runs(self._segment)
-                syncs += self._segment.syncs()
-            # The manifest counts on all of them, so it is written behind the slowest.
-            _side_by_side(syncs)
-            self._publish(
-                replace(
-                    state,
-                    resolved_ts=resolved_ts,
-                    last_ts=self._order.last_ts,
-                    position=position,
-                    tables_length=self._tables_length,
-                    prepared_from=self._book.oldest_segment(),
-                )
-            )
-        self.mark()
+            self._make_durable(self._prepare(resolved_ts, position))
         return self._state
+
+    def commit_behind(
+        self, resolved_ts: Ts, position: dict[str, Any], done: Callable[[], None]
+    ) -> None:
+        """The same commit, carried out by another thread while the caller appends more.
+
+        Waits for the one before. ``done`` is called there once it is durable or has failed; a
+        failure is raised by the next call that writes.
+        """
+        self.wait()
+        with self._writing():
+            commit = self._prepare(resolved_ts, position)
+            self._behind.begin(partial(self._make_durable, commit), done)
+
+    def wait(self) -> None:
+        """Wait for the commit that is carried out behind; raises its failure."""
+        with self._writing():
+            self._behind.wait()
 
     def begin(self, ts: Ts, position: dict[str, Any]) -> None:
         """Say where a new log begins: it will hold every transaction above ``ts``."""
         if self._state.segment or self._state.resolved_ts or self._segment is not None:
             raise LogOrderBroken("the log has begun already")
         self._order = OrderState(ts)
+        first = replace(self._state, first_ts=ts, resolved_ts=ts, last_ts=ts, position=position)
         with self._writing():
-            self._publish(
-                replace(self._state, first_ts=ts, resolved_ts=ts, last_ts=ts, position=position),
-                base=True,
-            )
-        self.mark()
+            self._make_durable(self._planned(first, [], base=True))
 
     def save_snapshot(self, ts: Ts, snapshot: dict[str, Any]) -> None:
         """Keep a schema snapshot (any JSON) as of ``ts``, durably."""
+        self.wait()
         with self._writing():
             snapshots.save(self._folder, ts, snapshot)
 
@@ -265,6 +272,7 @@ class LogWriter:
 
         ``starts``: where changefeeds began; the schema snapshots of these stay.
         """
+        self.wait()
         state = self._state
         gone = removable(
             state.segments(),
@@ -279,7 +287,7 @@ class LogWriter:
         first_ts = max(state.first_ts, state.closed[len(gone) - 1].last_ts)
         with self._writing():
             # The manifest forgets first: a reader must never be sent to a removed file.
-            self._state = replace(state, closed=kept, first_ts=first_ts)
+            self._state = self._next = replace(state, closed=kept, first_ts=first_ts)
             self._manifest.rewrite(self._state)
             for number in gone:
                 (self._folder / names.index_name(number)).unlink(missing_ok=True)
@@ -314,6 +322,7 @@ class LogWriter:
         """
         if self._lock_fd < 0:
             raise LogWriteFailed(self._broken, object=self._folder.name, hint="open the log anew")
+        self._behind.give_up()
         self._close_files()
         self._broken = "the log could not be recovered"
         self._start()
@@ -327,6 +336,7 @@ class LogWriter:
     def close(self) -> None:
         """Release files and lock; what was appended since the last commit is given up."""
         self._broken = "the writer is closed"
+        self._behind.close()
         notify.withdraw(self._folder, self._channel)
         self._close_files()
         if self._lock_fd >= 0:
@@ -365,8 +375,10 @@ class LogWriter:
         if not self._format:
             raise LogOrderBroken("no FORMAT_DESCRIPTION was set before the first append")
         if segment is not None:
+            # A commit on its way syncs the files that are closed here.
+            self._behind.wait()
             self._flush_runs(segment)
-            _side_by_side(segment.syncs())
+            side_by_side(segment.syncs())
             segment.close()
             self._closing.append(segment.info)
         number = segment.info.number + 1 if segment is not None else 1
@@ -390,40 +402,54 @@ class LogWriter:
         self._dictionaries.unwritten.clear()
         return [partial(os.fdatasync, self._tables_fd)]
 
-    def _publish(self, state: LogState, *, base: bool = False) -> None:
-        current = self._segment.info if self._segment is not None else state.current
-        base = base or current.number != state.current.number
-        if base:
-            files.sync_folder(self._folder)
+    def _prepare(self, resolved_ts: Ts, position: dict[str, Any]) -> _Commit:
+        """All that one commit needs; what was appended so far is written but not durable."""
+        if resolved_ts < self._next.resolved_ts:
+            raise LogOrderBroken(f"resolved ts goes back behind {self._next.resolved_ts}")
+        if self._order.open_ts:
+            raise LogOrderBroken(f"the transaction at {self._order.open_ts} is not complete")
+        syncs = self._write_tables()
+        if self._segment is not None:
+            self._flush_runs(self._segment)
+            syncs += self._segment.syncs()
         state = replace(
+            self._next,
+            resolved_ts=resolved_ts,
+            last_ts=self._order.last_ts,
+            position=position,
+            tables_length=self._tables_length,
+            prepared_from=self._book.oldest_segment(),
+        )
+        return self._planned(state, syncs)
+
+    def _planned(
+        self, state: LogState, syncs: list[Callable[[], None]], *, base: bool = False
+    ) -> _Commit:
+        before = self._next
+        current = self._segment.info if self._segment is not None else state.current
+        self._next = replace(
             state,
             commits=state.commits + 1,
             current=current,
             closed=(*state.closed, *self._closing),
         )
-        if base:
-            self._manifest.rewrite(state, self._state)
-        else:
-            self._manifest.append(state, self._state)
         self._closing = []
-        self._state = state
-        self._channel.publish(state.resolved_ts)
+        self.mark()
+        return _Commit(syncs, before, self._next, base or current.number != before.current.number)
+
+    def _make_durable(self, commit: _Commit) -> None:
+        side_by_side(commit.syncs)
+        # The manifest counts on all of them, so it is written behind the slowest.
+        if commit.base:
+            files.sync_folder(self._folder)
+            self._manifest.rewrite(commit.after, commit.before)
+        else:
+            self._manifest.append(commit.after, commit.before)
+        self._state = commit.after
+        self._channel.publish(commit.after.resolved_ts)
 
     def _end_xids(self, ended: Sequence[int]) -> None:
         still = self._book.xids() if ended else []
         for xid in ended:
             if xid not in still:
                 self._dictionaries.forget_xid(xid)
-
-
-def _side_by_side(syncs: Sequence[Callable[[], None]]) -> None:
-    """Run all to their end; raises the first error."""
-    if not syncs:
-        return
-    others = [_SYNCS.submit(sync) for sync in syncs[1:]]
-    try:
-        syncs[0]()
-    finally:
-        wait(others)
-    for other in others:
-        other.result()

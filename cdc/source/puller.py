@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from cdc.base.backoff import Backoff
@@ -87,7 +86,7 @@ class Puller:
         stream = self._connect(position)
         try:
             walker = Walker(self._writer, self._info.server_kind, position, self._due)
-            walker.around_commit = self._timed_commit
+            walker.carry_out = self._commit
             cold = ColdEvents(walker)
             intake = Intake(walker, cold, self._info, self._settings)
             self._intake = intake
@@ -136,11 +135,21 @@ class Puller:
             if self._clock.monotonic() - self._last_status > 1:
                 self._status("running")
 
-    @contextmanager
-    def _timed_commit(self) -> Iterator[None]:
-        began = self._clock.monotonic()
-        yield
-        self._pace.committed(began, self._clock.monotonic())
+    def _commit(self, resolved: Ts, position: dict[str, Any], behind: bool) -> None:
+        self._writer.wait()
+        self._pace.began(self._clock.monotonic())
+        if behind:
+            self._writer.commit_behind(resolved, position, self._committed)
+            return
+        try:
+            self._writer.commit(resolved, position)
+        finally:
+            self._committed()
+
+    def _committed(self) -> None:
+        self._pace.ended(self._clock.monotonic())
+        with self._passed:
+            self._passed.notify_all()
 
     def _due(self) -> bool:
         intake = self._intake
@@ -171,10 +180,11 @@ class Puller:
         if not walker.uncommitted and not beat:
             return
         rested = self._pace.rest_s(self._clock.monotonic()) == 0
-        if self._due() or (rested and not stream.readable()):
-            walker.commit()
-            with self._passed:
-                self._passed.notify_all()
+        due = self._due()
+        if due or rested:
+            more = stream.readable()
+            if due or not more:
+                walker.commit(behind=more)
 
     def _within_budget(self, stop: threading.Event) -> bool:
         now = self._clock.monotonic()

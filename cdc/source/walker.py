@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Walker:
         self.writer = writer
         self.server_kind = server_kind
         self.due = due
-        self.around_commit: Callable[[], AbstractContextManager[object]] = nullcontext
+        self.carry_out: Callable[[Ts, dict[str, Any], bool], object] = self._carry_out
         self.state = np.zeros(K.STATE_SIZE, np.int64)
         self.state[[K.SOURCE, K.RUN_TABLE, K.XID, K.BOUNDARY]] = -1
         self.state[K.LAST] = max(writer.state.last_ts, writer.state.resolved_ts)
@@ -116,11 +116,16 @@ class Walker:
         self._map_events.clear()
         self.clean = True
 
-    def commit(self) -> None:
-        """Make what was appended durable; only at a boundary with nothing behind it."""
-        with self.around_commit():
-            self.writer.commit(self.resolved, self.boundary.to_dict())
+    def commit(self, *, behind: bool = False) -> None:
+        """Make what was appended durable; only at a boundary with nothing behind it.
+
+        ``behind``: more is waiting to be walked meanwhile.
+        """
+        self.carry_out(self.resolved, self.boundary.to_dict(), behind)
         self.uncommitted = 0
+
+    def _carry_out(self, resolved: Ts, position: dict[str, Any], behind: bool) -> None:
+        self.writer.commit(resolved, position)
 
     # --- walking -------------------------------------------------------------------------------
 
@@ -202,7 +207,7 @@ class Walker:
         self.clean = True
         self.writer.mark()
         if boundary < end and self.due():
-            self.commit()
+            self.commit(behind=True)
         self._append(buf[boundary:end], self._runs[cut:runs], boundary, ())
 
     def _append(
@@ -278,7 +283,7 @@ class Walker:
         self.writer.mark()
         self.mark_boundary()
         if self.due():
-            self.commit()
+            self.commit(behind=True)
 
     # --- dictionaries --------------------------------------------------------------------------
 

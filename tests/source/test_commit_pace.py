@@ -19,7 +19,8 @@ def test_the_first_commit_waits_for_nothing() -> None:
 
 def test_cheap_commits_come_at_the_interval() -> None:
     pace = CommitPace(0.025)
-    pace.committed(100.0, 100.002)
+    pace.began(100.0)
+    pace.ended(100.002)
     assert not pace.due(100.026)
     assert pace.due(100.028)
     assert pace.rest_s(100.0) > 0
@@ -28,10 +29,22 @@ def test_cheap_commits_come_at_the_interval() -> None:
 
 def test_dear_commits_take_a_bounded_share_of_the_time() -> None:
     pace = CommitPace(0.025)
-    pace.committed(100.0, 100.2)
+    pace.began(100.0)
+    pace.ended(100.2)
     assert not pace.due(100.7)
     assert pace.due(100.81)
     assert 0 < pace.rest_s(100.3) < 0.11
+
+
+def test_while_a_commit_is_on_its_way_none_is_due_and_nobody_spins() -> None:
+    pace = CommitPace(0.025)
+    pace.began(100.0)
+    for now in (100.0, 100.001, 100.5, 103.0):
+        assert not pace.due(now)
+        assert 0.001 <= pace.rest_s(now) <= max(0.001, now - 100.0)
+    pace.ended(103.5)
+    assert pace.rest_s(103.5) > 3
+    assert pace.due(114.1)
 
 
 @pytest.mark.parametrize(
