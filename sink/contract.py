@@ -65,6 +65,15 @@ class Sent:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How a sink takes the rows of a table (``schema.table``), and why so."""
+
+    table: str
+    method: str
+    reason: str
+
+
 class Routes(Protocol):
     """Which destinations a table's rows go to."""
 
@@ -93,6 +102,15 @@ class SinkDriver(Protocol):
 
         All up to ``position`` is known to be delivered. A running changefeed takes a new, larger
         epoch for each recovery.
+        """
+
+    def applied(
+        self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
+    ) -> list[Applied]:
+        """How rows of each table are taken, for people; ``[]`` where there is but one way.
+
+        A table comes with its TABLE_MAP if its rows were seen. ``mariadb``: whether the upstream is
+        one.
         """
 
     def delivered(self, feed: str) -> Mapping[Destination, Position]:

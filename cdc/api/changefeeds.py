@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from cdc.api import create as creation
 from cdc.api import progress
+from cdc.api.applied import applied
 from cdc.api.errors import ParameterInvalid
 from cdc.api.models import (
     ChangefeedInfo,
@@ -84,6 +85,10 @@ def router(capture: Capture) -> APIRouter:
     @routes.get("/{feed}/synced")
     def synced(feed: str) -> Synced:
         return progress.synced(capture, feed)
+
+    @routes.get("/{feed}/apply")
+    def apply(feed: str) -> Page:
+        return Page.of(applied(capture, admin.get(store, keys, feed)[1]))
 
     @routes.get("/{feed}/status")
     def status(feed: str) -> ChangefeedStatus:

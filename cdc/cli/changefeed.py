@@ -151,8 +151,10 @@ def query(
     json: Json = False,
 ) -> None:
     """Show a changefeed."""
-    path = f"/changefeeds/{changefeed_id}" + ("/status" if simple else "")
-    info = client(server).get(path)
+    path = f"/changefeeds/{changefeed_id}"
+    info = client(server).get(path + ("/status" if simple else ""))
+    if not simple:
+        info |= _applied(server, path)
     (output.as_json if json else output.fields)(info)
 
 
@@ -238,3 +240,12 @@ def remove(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -
         output.as_json({})
     else:
         typer.echo(f"changefeed {changefeed_id} removed")
+
+
+def _applied(server: str, path: str) -> dict[str, Any]:
+    """How tables are applied; a sink that cannot be asked now does not keep the rest from view."""
+    try:
+        found = client(server).get(f"{path}/apply")["items"]
+    except ServerRefused as refused:
+        return {"apply": f"not known now: {refused}"}
+    return {"apply": found} if found else {}

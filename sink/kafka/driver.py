@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from cdc.base.position import Position
+from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
-from sink.contract import Layout, Recovered
+from sink.contract import Applied, Layout, Recovered
 from sink.dispatch.rules import Router
 from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import transactional_id
@@ -45,6 +46,12 @@ class KafkaDriver:
         found = self._topics.ensure(self._router().topics(tables))
         layout = Layout({name: topic.partitions for name, topic in found.items()})
         return Recovered(layout, recover(self._settings, feed, epoch, slots))
+
+    def applied(
+        self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
+    ) -> list[Applied]:
+        """Every row becomes a message."""
+        return []
 
     def delivered(self, feed: str) -> Mapping[tuple[str, int], Position]:
         """Positions in the ledger, committed ones only."""

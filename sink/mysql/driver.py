@@ -9,10 +9,11 @@ import pymysql
 
 from cdc.base.errors import DefiniteError
 from cdc.base.position import Position
+from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
-from sink.contract import Destination, Recovered
+from sink.contract import Applied, Destination, Recovered
 from sink.mysql import ledger
-from sink.mysql.compat import check_definition
+from sink.mysql.compat import check_definition, reasons
 from sink.mysql.connection import Session, mapped
 from sink.mysql.deliverer import announce
 from sink.mysql.errors import MysqlAccessDenied, MysqlReadOnly, map_error, number_of
@@ -73,6 +74,17 @@ class MysqlDriver:
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
         return Recovered(placement.layout, reached, kept=placement != wanted)
 
+    def applied(
+        self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
+    ) -> list[Applied]:
+        """``rows``, or ``none`` with what keeps the table's rows from being applied."""
+        session = Session(self._settings)
+        try:
+            same_family = mariadb == session.target.mariadb
+            return [_applied(session, table, stored, same_family) for table, stored in tables]
+        finally:
+            session.close()
+
     def delivered(self, feed: str) -> Mapping[Destination, Position]:
         """Positions in the ledger."""
         session = Session(self._settings)
@@ -125,3 +137,15 @@ class MysqlDriver:
             raise MysqlAccessDenied(
                 found.message, object=name, hint=f"GRANT {right} ON *.* TO the sink's user"
             ) from None
+
+
+def _applied(session: Session, table: Table, stored: TableMap | None, same_family: bool) -> Applied:
+    try:
+        target = read_table(session, table.schema, table.name)
+        found = reasons(table, stored, target, same_family=same_family)
+    except DefiniteError as error:
+        found = [error.message]
+    if found:
+        return Applied(table.full_name, "none", "; ".join(found))
+    why = "row images mean the same on both sides"
+    return Applied(table.full_name, "rows", why if stored else f"{why}, as far as definitions say")

@@ -28,7 +28,7 @@ TABLES = (
 )
 
 
-def _turn(i: int) -> list[str]:
+def turn(i: int) -> list[str]:
     """One round: most statements fail, or show, if a row is applied twice or out of order."""
     return [
         f"insert into spread values ({i}, repeat('x', 300)), ({1000 + i}, 'y')",
@@ -65,7 +65,7 @@ class Log:
         source.execute(*TABLES, database=schema)
         with Pulled(source, folder) as pulled:
             for i in range(rounds):
-                source.execute(*_turn(i), database=schema)
+                source.execute(*turn(i), database=schema)
                 if i == rounds // 2:
                     self._bulk()
             pulled.caught_up()

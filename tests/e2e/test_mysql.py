@@ -1,0 +1,207 @@
+"""From a server's binlog through Spark into another server, exactly once, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests import servers
+from tests.e2e import topics
+from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.conftest import CaptureMaker
+from tests.processor.to_mysql import PAIRS, TABLES, ledger, turn
+from tests.servers import Broker, Database
+from tests.sink_mysql.proxy import Proxy
+from tests.sink_mysql.replay import content, same_schema
+
+pytestmark = pytest.mark.real
+
+_SETTINGS = """
+[owner]
+error-backoff-first = 0.5
+error-backoff-max = 2.0
+[processor]
+window-bytes = 1048576
+single-task-bytes = 16384
+"""
+
+
+@pytest.fixture(scope="module")
+def own(captures: CaptureMaker) -> CaptureProcess:
+    """Return a capture whose windows are small."""
+    return captures(settings=_SETTINGS)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two servers with the same empty tables, and a changefeed between them."""
+
+    capture: CaptureProcess
+    source: Database
+    target: Database
+    schema: str
+
+    @property
+    def name(self) -> str:
+        """The changefeed."""
+        return self.schema.replace("_", "-")
+
+    def tables(self, *statements: str) -> None:
+        """Create tables on both sides."""
+        self.source.execute(f"create database {self.schema}")
+        self.source.execute(*statements, database=self.schema)
+        same_schema(self.source, self.target, self.schema)
+
+    def change(self, *statements: str) -> None:
+        """Run statements upstream."""
+        self.source.execute(*statements, database=self.schema)
+
+    def create(self, query: str = "worker-count=2", port: int = 0) -> None:
+        """Create the changefeed by the command line."""
+        upstream = self.source.name.replace(".", "-")
+        known = [u["name"] for u in self.capture.ask("GET", "/upstreams")["items"]]
+        if upstream not in known:
+            self.capture.register(upstream, self.source.uri())
+        uri = f"mysql://root@127.0.0.1:{port or self.target.port}/?{query}"
+        config = self.capture.folder / "feed.toml"
+        config.write_text(f'force-replicate = true\n[filter]\nrules = ["{self.schema}.*"]\n')
+        done = self.capture.cli(
+            *("changefeed", "create", "--upstream", upstream, "-c", self.name),
+            *("--sink-uri", uri, "--config", str(config)),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def same(self) -> None:
+        """Wait until all is delivered; both sides are equal in every byte."""
+        self.capture.wait_checkpoint(self.name, timeout_s=120)
+        assert content(self.target, self.schema) == content(self.source, self.schema)
+
+
+@pytest.fixture
+def pair(
+    request: pytest.FixtureRequest,
+    own: CaptureProcess,
+    database: Callable[..., Database],
+    fresh_name: str,
+) -> Iterator[Pair]:
+    """Return a pair; its changefeed is removed."""
+    one, other = getattr(request, "param", PAIRS[0])
+    made = Pair(own, database(one), database(other), fresh_name)
+    yield made
+    if own.running:
+        own.api("DELETE", f"/changefeeds/{made.name}")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_workers_and_capture_die_under_changes(pair: Pair) -> None:
+    pair.tables(*TABLES)
+    pair.create()
+    for i in range(40):
+        pair.change(*turn(i))
+        if i in (8, 24):
+            until(pair.capture.workers, "there are workers")[0].kill()
+        if i == 16:
+            pair.capture.kill()
+            pair.capture.start()
+    pair.same()
+    found = ledger(pair.target, pair.name)
+    assert len({entry[0] for entry in found.values()}) == 1, "one epoch in all buckets"
+    assert sum(entry[1] is not None for entry in found.values()) == 2
+
+
+def test_connections_are_lost_in_commit(pair: Pair) -> None:
+    pair.tables("create table t (id int primary key)", "create table nokey (v int)")
+    with Proxy(pair.target.port) as proxy:
+        pair.create("worker-count=1", proxy.port)
+        for i, forwarded in enumerate((True, False, True)):
+            proxy.cut_at_commit(forward=forwarded)
+            pair.change(f"insert into t values ({i})", f"insert into nokey values ({i})")
+            until(lambda: proxy.cuts == i + 1, "the connection is cut in COMMIT")  # noqa: B023
+        pair.same()
+        pair.capture.api("DELETE", f"/changefeeds/{pair.name}")
+
+
+def test_the_target_dies_and_comes_back(
+    own: CaptureProcess, database: Callable[..., Database], fresh_name: str
+) -> None:
+    with servers.database("mariadb-11.8") as target:
+        pair = Pair(own, database("mariadb-11.4"), target, fresh_name)
+        pair.tables(*TABLES)
+        pair.create("worker-count=2")
+        for i in range(20):
+            pair.change(*turn(i))
+            if i == 10:
+                target.kill()
+            if i == 15:
+                target.start()
+        pair.same()
+        own.api("DELETE", f"/changefeeds/{pair.name}")
+
+
+def test_one_log_feeds_a_topic_and_a_database(pair: Pair, broker: Broker) -> None:
+    pair.tables("create table t (id int primary key)")
+    pair.create()
+    sink = f"kafka://{broker.bootstrap}/{pair.schema}?protocol=canal-json"
+    upstream = pair.source.name.replace(".", "-")
+    other = f"{pair.name}-k"
+    pair.capture.create(other, upstream, sink, [f"{pair.schema}.*"])
+    pair.change(*(f"insert into t values ({i})" for i in range(20)))
+    pair.same()
+    pair.capture.wait_checkpoint(other)
+    assert topics.ids(topics.read(broker.bootstrap, [pair.schema])) == list(range(20))
+    pullers = [u for u in pair.capture.ask("GET", "/upstreams")["items"] if u["name"] == upstream]
+    assert len(pullers) == 1
+    pair.capture.ask("DELETE", f"/changefeeds/{other}")
+
+
+def test_query_says_how_each_table_is_applied(pair: Pair) -> None:
+    pair.tables("create table t (id int primary key)", "create table u (id int primary key)")
+    pair.create()
+    shown = pair.capture.cli("changefeed", "query", "-c", pair.name, "--json")
+    applied = {one["table"]: one for one in json.loads(shown.stdout)["apply"]}
+    assert applied[f"{pair.schema}.t"]["method"] == "rows"
+    assert applied[f"{pair.schema}.t"]["reason"]
+    assert set(applied) == {f"{pair.schema}.t", f"{pair.schema}.u"}
+
+
+@pytest.mark.parametrize(
+    ("change", "query", "code", "said"),
+    [
+        ("drop table t", "", "TG:ErrTargetTableMissing", "no such table"),
+        ("alter table t modify v bigint", "", "TG:ErrTargetIncompatible", "int upstream"),
+        ("alter table t engine=myisam", "", "TG:ErrTargetIncompatible", "no transactions"),
+        ("do 1", "protocol=canal-json", "TG:ErrSinkOptionNotSupported", "protocol"),
+        ("do 1", "worker-count=x", "TG:ErrSinkURIInvalid", "worker-count"),
+    ],
+)
+def test_refused_before_anything_is_written(
+    pair: Pair, change: str, query: str, code: str, said: str
+) -> None:
+    pair.tables("create table t (id int primary key, v int)")
+    pair.target.execute(change, database=pair.schema)
+    with pytest.raises(AssertionError) as e:
+        pair.create(query)
+    text = str(e.value)
+    assert code in text
+    assert said in text
+    assert re.search(r"hint", text)
+    assert pair.capture.api("GET", f"/changefeeds/{pair.name}").status_code == 404
+
+
+def test_a_row_that_the_target_refuses_stops_the_feed_with_its_key(pair: Pair) -> None:
+    pair.tables("create table t (id int primary key, v int)")
+    pair.target.execute("insert into t values (7, 7)", database=pair.schema)
+    pair.create()
+    pair.change("insert into t values (6, 6), (7, 70), (8, 8)")
+    failed = pair.capture.wait_state(pair.name, "failed")
+    assert failed["error"]["code"] == "TG:ErrTargetDuplicateKey"
+    assert f"{pair.schema}.t, row id=7" in failed["error"]["object"]
+    assert failed["error"]["hint"]
+    # The operator mends the target and goes on: nothing is lost or repeated.
+    pair.target.execute("delete from t where id = 7", database=pair.schema)
+    pair.capture.ask("POST", f"/changefeeds/{pair.name}/resume")
+    pair.same()
