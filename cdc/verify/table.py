@@ -20,13 +20,14 @@ _MOST_ROWS = 1000
 _PAUSE_S = 0.5
 
 Suspect = TypeVar("Suspect")
+TableName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``limit``: differing rows shown of a table. ``rechecks``: further looks at rows that differ
-    and still change. ``chunk_rows``: rows of a chunk. ``whole``: a topic is expected to hold every
-    row of its tables. ``wait_s``: how long to wait for the changefeed at a cut.
+    """``limit``: differing rows shown of a table. ``rechecks``: how often a row must differ again
+    in the same way, if its table is written to. ``chunk_rows``: rows of a chunk. ``whole``: a topic
+    is expected to hold every row of its tables. ``wait_s``: how long to wait for the changefeed.
     """
 
     limit: int = 20
@@ -65,7 +66,7 @@ def compare_table(
     pair.fresh()
     began = pair.marked
     if not _behind(delivery.behind(*name), result):
-        _compare(way, pair, options, result)
+        _compare(way, pair, name, options, result)
         result.exact = not delivery.moved(*name, began)
         result.judge()
         if result.verdict is not Verdict.EQUAL:
@@ -87,14 +88,16 @@ def _behind(rows: int, result: TableResult) -> bool:
     return rows > 0
 
 
-def _compare(way: Way[Suspect], pair: Pair, options: Options, result: TableResult) -> None:
+def _compare(
+    way: Way[Suspect], pair: Pair, name: TableName, options: Options, result: TableResult
+) -> None:
     suspects = way.sweep(result)
     portions = (found for suspect in suspects for found in way.narrow(suspect))
     for part in _parts(portions):
         if result.different >= _MOST_ROWS:
             result.more = True
             return
-        _settle(way, pair, part, options, result)
+        _settle(way, pair, name, part, options, result)
 
 
 def _parts(portions: Iterator[Found]) -> Iterator[Found]:
@@ -105,20 +108,34 @@ def _parts(portions: Iterator[Found]) -> Iterator[Found]:
 
 
 def _settle(
-    way: Way[Suspect], pair: Pair, found: Found, options: Options, result: TableResult
+    way: Way[Suspect],
+    pair: Pair,
+    name: TableName,
+    found: Found,
+    options: Options,
+    result: TableResult,
 ) -> None:
-    """Look again at a later cut: a row that differs is one that differs twice in the same way."""
+    """Look again at later cuts: a row that differs is one that differs again in the same way.
+
+    Once more is enough if nothing was written to the table meanwhile. Else the cuts of the two
+    sides are apart by what was, and a row that changes to and fro could look the same twice.
+    """
+    looks: dict[Key, int] = {}
     for attempt in range(1 + options.rechecks):
         if not found:
             return
         if attempt and pair.stop.wait(_PAUSE_S):
             pair.check()
+        since = pair.marked
         pair.renew()
         settled = settle(found, way.look(found))
-        if settled.real:
+        enough = options.rechecks if pair.delivery.moved(*name, since) else 1
+        looks = {key: looks.get(key, 0) + 1 for key in settled.real}
+        real = {key: v for key, v in settled.real.items() if looks[key] >= enough}
+        if real:
             room = options.limit - len(result.differences)
-            count, shown = way.describe(settled.real, max(0, room))
+            count, shown = way.describe(real, max(0, room))
             result.different += count
             result.differences += shown
-        found = settled.open
+        found = {k: v for k, v in {**settled.open, **settled.real}.items() if k not in real}
     result.unsettled += way.count(found)

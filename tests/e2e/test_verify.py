@@ -176,3 +176,58 @@ def test_a_stopped_changefeed_is_behind_and_a_stopped_verification_proves_nothin
     assert "TG:ErrVerifyNoTables" in text
     missing = way.capture.api("GET", f"/changefeeds/{way.name}/verifications/none")
     assert missing.status_code == 404
+
+
+def test_a_mysql_target_is_equal_under_load_and_each_kind_of_difference_is_printed(
+    way: Way, database: Callable[..., Database]
+) -> None:
+    target = database("mariadb-10.11")
+    tables = (
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), at TIMESTAMP(3) NULL)",
+        "CREATE TABLE nokey (v INT)",
+    )
+    target.execute(f"CREATE DATABASE {way.schema}")
+    target.execute(*tables, database=way.schema)
+    way.execute(*tables)
+    sink = target.uri() + "/"
+    way.create(sink=sink, config={"force_replicate": True})
+    way.execute(
+        "INSERT INTO t VALUES " + ", ".join(f"({i}, 'v {i}', NOW(3))" for i in range(3000)),
+        "INSERT INTO nokey VALUES (1), (1), (2)",
+    )
+    stop = threading.Event()
+
+    def load() -> None:
+        with way.database.connect(database=way.schema) as connection:
+            step = 0
+            while not stop.wait(0.01):
+                step += 1
+                connection.cursor().execute(f"UPDATE t SET v = {step} WHERE id = {step % 3000}")
+                connection.cursor().execute(f"INSERT INTO nokey VALUES ({step + 9})")
+
+    writer = threading.Thread(target=load)
+    writer.start()
+    try:
+        code, text = _verify(way, "--chunk-rows", "500")
+        assert code == 0, text
+        assert "equal; under load" in text
+    finally:
+        stop.set()
+        writer.join()
+    code, text = _verify(way)
+    assert code == 0, text
+    assert "equal; exact" in text
+    target.execute(
+        "UPDATE t SET v = 'V 2500' WHERE id = 2500",
+        "DELETE FROM t WHERE id = 2501",
+        "INSERT INTO t VALUES (-1, NULL, NULL)",
+        "DELETE FROM nokey WHERE v = 1 LIMIT 1",
+        database=way.schema,
+    )
+    code, text = _verify(way)
+    assert code == 1
+    assert f"{way.schema}.t (id='2500'): differs\n    v: upstream 'v 2500', target 'V 2500'" in text
+    assert f"{way.schema}.t (id='2501'): is missing at the target\n" in text
+    assert f"{way.schema}.t (id='-1'): is at the target only\n" in text
+    assert f"{way.schema}.nokey (v='1'): 2 times upstream, 1 times at the target" in text
+    assert "NOT equal; exact" in text

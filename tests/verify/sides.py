@@ -59,18 +59,26 @@ class Two:
         self.ours.execute(*statements, database=self.schema)
         self.theirs.execute(*statements, database=self.schema)
 
-    def run(self, delivery: Still | None = None, **options: int) -> Run:
-        """Compare all tables of the schema; the run with its results."""
-        task = Task(
-            open_upstream=lambda: UpstreamSession(upstream(self.ours), SourceSettings()),
-            delivery=delivery or Still(),
-            matches=lambda schema, _: schema == self.schema,
-            keyless=True,
-            options=Options(**{"workers": 2, **options}),  # type: ignore[arg-type]
+    def prepare(self, delivery: Still | None = None, **options: int) -> Run:
+        """Return a run over all tables of the schema that has not begun."""
+        return Run(
+            Task(
+                open_upstream=lambda: UpstreamSession(upstream(self.ours), SourceSettings()),
+                delivery=delivery or Still(),
+                matches=lambda schema, _: schema == self.schema,
+                keyless=True,
+                options=Options(**{"workers": 2, **options}),  # type: ignore[arg-type]
+            )
         )
-        run = Run(task)
+
+    def finish(self, run: Run) -> Run:
+        """Compare; return the run with its results."""
         run.servers(lambda: TargetSession(target(self.theirs)))
         return run
+
+    def run(self, delivery: Still | None = None, **options: int) -> Run:
+        """Compare all tables of the schema; return the run with its results."""
+        return self.finish(self.prepare(delivery, **options))
 
     def compare(self, **options: int) -> dict[str, TableResult]:
         """Compare all tables; results by the table's name."""

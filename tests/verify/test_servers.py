@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
+from cdc.base.errors import TransientError
 from cdc.verify.report import RowKind, TableResult, Verdict
+from cdc.verify.running import NothingToVerify
+from cdc.verify.sessions import TargetSession
+from sink.mysql.settings import MysqlSettings
+from tests.e2e.capture_process import until
 from tests.verify.sides import Still, Two
 
 pytestmark = pytest.mark.real
 
 _DIGITS = "(" + " UNION ALL ".join(f"SELECT {d} AS d" for d in range(10)) + ")"
-_NUMBERS = (
+NUMBERS = (
     "(SELECT a.d + 10*b.d + 100*c.d + 1000*d.d + 10000*e.d AS n"
     f" FROM {_DIGITS} a, {_DIGITS} b, {_DIGITS} c, {_DIGITS} d, {_DIGITS} e) AS numbers"
 )
@@ -34,7 +39,7 @@ def _found(result: TableResult) -> list[tuple[object, ...]]:
 def test_one_of_each_kind_is_found_among_100_000_rows(two: Two) -> None:
     two.both(
         "CREATE TABLE big (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(12,2))",
-        f"INSERT INTO big SELECT n, CONCAT('value ', n), n / 100 FROM {_NUMBERS}",
+        f"INSERT INTO big SELECT n, CONCAT('value ', n), n / 100 FROM {NUMBERS}",
     )
     began = time.monotonic()
     (result,) = two.run().results
@@ -73,7 +78,7 @@ def test_keys_of_many_kinds_are_cut_and_looked_up(two: Two, key: str) -> None:
     a = "'2026-01-01' + INTERVAL n % 9 SECOND" if times else "1 + n % 9"
     two.both(
         f"CREATE TABLE t ({key})",
-        f"INSERT INTO t SELECT {a}, 1 + n DIV 9, n FROM {_NUMBERS} WHERE n < 900",
+        f"INSERT INTO t SELECT {a}, 1 + n DIV 9, n FROM {NUMBERS} WHERE n < 900",
     )
     assert two.compare(chunk_rows=100)["t"].verdict is Verdict.EQUAL
     two.theirs.execute(
@@ -92,7 +97,7 @@ def test_keys_of_many_kinds_are_cut_and_looked_up(two: Two, key: str) -> None:
 def test_a_missing_duplicate_of_a_table_without_a_key_is_found(two: Two) -> None:
     two.both(
         "CREATE TABLE nokey (a INT, b VARCHAR(10))",
-        f"INSERT INTO nokey SELECT n % 1000, 'x' FROM {_NUMBERS} WHERE n < 2000",
+        f"INSERT INTO nokey SELECT n % 1000, 'x' FROM {NUMBERS} WHERE n < 2000",
     )
     assert two.compare()["nokey"].verdict is Verdict.EQUAL
     # As many rows as before, and each pair of equal rows would cancel in a XOR.
@@ -202,7 +207,7 @@ def test_an_empty_side_and_more_differences_than_are_shown(two: Two) -> None:
     two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     assert two.compare()["t"].verdict is Verdict.EQUAL
     two.theirs.execute(
-        f"INSERT INTO t SELECT n, n FROM {_NUMBERS} WHERE n < 5000", database=two.schema
+        f"INSERT INTO t SELECT n, n FROM {NUMBERS} WHERE n < 5000", database=two.schema
     )
     result = two.compare(chunk_rows=100, limit=7)["t"]
     # Enough is enough: the rest is only said.
@@ -211,60 +216,76 @@ def test_an_empty_side_and_more_differences_than_are_shown(two: Two) -> None:
     assert result.verdict is Verdict.DIFFERENT
 
 
-class _Catching(Still):
-    """Each wait for delivery brings the target one row nearer to the upstream."""
+class _Moving(Still):
+    """A table that is written to: ``steps`` says what happens at the target before which cut."""
 
-    def __init__(self, steps: Iterator[None]) -> None:
+    def __init__(self, two: Two, steps: dict[int, str], moved: bool) -> None:
+        self._two = two
         self._steps = steps
-        self.waits = 0
+        self._moved = moved
+        self.cuts = 0
 
     def reach(self, position: object, stop: object) -> None:
         """Make one step."""
-        self.waits += 1
-        next(self._steps, None)
+        self.cuts += 1
+        if statement := self._steps.get(self.cuts):
+            self._two.theirs.execute(statement, database=self._two.schema)
+
+    def moved(self, schema: str, table: str, since: int) -> bool:
+        """Return what the test says."""
+        return self._moved
 
 
-def test_rows_in_flight_are_looked_at_again_and_only_the_real_one_stays(two: Two) -> None:
+@pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""])
+def test_rows_in_flight_are_looked_at_until_only_the_real_ones_stay(two: Two, key: str) -> None:
     two.both(
-        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
-        f"INSERT INTO t SELECT n, 0 FROM {_NUMBERS} WHERE n < 1000",
+        f"CREATE TABLE t (id INT, v INT{key})",
+        f"INSERT INTO t SELECT n, 0 FROM {NUMBERS} WHERE n < 1000",
     )
-    two.ours.execute("UPDATE t SET v = 1 WHERE id < 9", database=two.schema)
-
-    def steps() -> Iterator[None]:
-        yield  # the first cut
-        for done in range(8):
-            two.theirs.execute(f"UPDATE t SET v = v + 1 WHERE id = {done}", database=two.schema)
-            yield
-
-    moving = _Catching(steps())
-    (result,) = two.run(moving).results
-    # Row 8 differs twice in the same way; the others had moved by the time of some look, or are
-    # different from one look to the next.
-    assert [d.key["id"] for d in result.differences if d.key["id"] == "8"] == ["8"]
-    assert moving.waits >= 2
+    two.ours.execute("UPDATE t SET v = 1 WHERE id IN (1, 8)", database=two.schema)
+    late = {4: "UPDATE t SET v = 1 WHERE id = 1"}
+    # The row that arrives late has looked the same twice, as one that changes to and fro does.
+    (result,) = two.run(_Moving(two, late, moved=True), limit=9).results
+    assert {(d.key["id"], d.upstream) for d in result.differences if d.upstream} == {("8", 1)}
+    assert (result.verdict, result.unsettled) == (Verdict.DIFFERENT, 0)
+    assert (result.exact, result.different) == (False, 1)
 
 
-def test_a_server_that_cannot_be_reached_or_refuses_is_an_error(two: Two) -> None:
-    from cdc.base.errors import TransientError
-    from cdc.source.settings import SourceSettings
-    from cdc.verify.running import NothingToVerify, Run, Task
-    from cdc.verify.sessions import TargetSession, UpstreamSession
-    from cdc.verify.table import Options
-    from sink.mysql.settings import MysqlSettings
-    from tests.verify.sides import upstream
+def test_a_row_that_changes_at_each_look_proves_nothing(two: Two) -> None:
+    two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0)")
+    two.ours.execute("UPDATE t SET v = -1", database=two.schema)
+    steps = {n: f"UPDATE t SET v = {n}" for n in range(20)}
+    (result,) = two.run(_Moving(two, steps, moved=True), rechecks=2).results
+    assert (result.verdict, result.different, result.unsettled) == (Verdict.UNSETTLED, 0, 1)
 
+
+def test_a_stop_does_not_wait_for_a_query(two: Two) -> None:
+    two.both("CREATE TABLE t (id INT PRIMARY KEY)")
+    run = two.prepare()
+    with two.theirs.connect(database=two.schema) as holder:
+        holder.cursor().execute("LOCK TABLES t WRITE")
+        worker = threading.Thread(target=two.finish, args=[run])
+        worker.start()
+        until(lambda: _waits(two), "the query waits for the lock")
+        assert [r.verdict for r in run.results] == [Verdict.RUNNING]
+        run.interrupt()
+        worker.join(30)
+        assert not worker.is_alive()
+    assert [r.verdict for r in run.results] == [Verdict.STOPPED]
+
+
+def _waits(two: Two) -> bool:
+    found = two.theirs.execute(
+        "SELECT 1 FROM information_schema.processlist WHERE state LIKE '%metadata lock%'"
+        f" AND info LIKE '%{two.schema}%' AND id <> CONNECTION_ID()"
+    )
+    return bool(found)
+
+
+def test_a_server_that_cannot_be_reached_and_a_schema_without_tables_are_errors(two: Two) -> None:
     with pytest.raises(NothingToVerify):
         two.run()
     two.both("CREATE TABLE t (id INT PRIMARY KEY)")
-    run = Run(
-        Task(
-            lambda: UpstreamSession(upstream(two.ours), SourceSettings()),
-            Still(),
-            lambda schema, _: schema == two.schema,
-            True,
-            Options(),
-        )
-    )
+    nobody = MysqlSettings.parse("mysql://root@127.0.0.1:9/", {})
     with pytest.raises(TransientError):
-        run.servers(lambda: TargetSession(MysqlSettings.parse("mysql://root@127.0.0.1:9/", {})))
+        two.prepare().servers(lambda: TargetSession(nobody))
