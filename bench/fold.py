@@ -13,14 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.workload import WORKER_SHIFT, Committed, Connect
+from bench.seen import Seen
+from bench.workload import Committed, Connect
 from bench.workload_tables import Table
 
 Row = dict[str, str | None]
 Key = tuple[str | None, ...]
 
-_MASK = (1 << WORKER_SHIFT) - 1
-_PUT, _DELETED = 1, 2
 # A judge needs a few examples of what is wrong, not all of them.
 _EXAMPLES = 5
 
@@ -37,7 +36,7 @@ class Fold:
         self.disordered: list[str] = []
         self.times = array("d")
         self.lags = array("d")
-        self._marks: dict[tuple[str, int], bytearray] = {}
+        self._seen = Seen()
 
     def add(self, message: bytes, received_s: float | None = None) -> None:
         """Take one message; ``received_s`` (Unix time) adds to ``times`` and ``lags``."""
@@ -49,7 +48,7 @@ class Fold:
         self.messages += 1
         name, (row,) = said["table"], said["data"]
         version = int(row["ver"])
-        if not self._first_time(name, version, _DELETED if kind == "DELETE" else _PUT):
+        if not self._seen.first_time(name, version, deleted=kind == "DELETE"):
             self.duplicated.append(f"{name} {kind} ver {version}")
             return
         if received_s is not None and kind != "DELETE":
@@ -77,32 +76,13 @@ class Fold:
         elif before != old and any(before.get(c, "") != v for c, v in old.items()):
             self.disordered.append(f"{name} {kind} of {key}: it was {before}, it says {old}")
 
-    def _first_time(self, name: str, version: int, bit: int) -> bool:
-        marks = self._marks.setdefault((name, version >> WORKER_SHIFT), bytearray())
-        at = version & _MASK
-        if at >= len(marks):
-            marks.extend(bytes(at + 1 - len(marks) + 65536))
-        seen = marks[at] & bit
-        marks[at] |= bit
-        return not seen
-
     def missing(self, committed: Committed) -> int:
         """How many committed inserts and updates have not been seen."""
-        count = 0
-        for place, ranges in committed.ranges.items():
-            marks = self._marks.get(place, bytearray())
-            for first, end in ranges:
-                seen = marks[first:end]
-                count += end - first - sum(seen.count(b) for b in (_PUT, _PUT | _DELETED))
-        return count
+        return self._seen.missing(committed)
 
     def uncommitted(self, committed: Committed) -> int:
         """How many inserts and updates were seen that were never committed."""
-        total = sum(
-            marks.count(b) for marks in self._marks.values() for b in (_PUT, _PUT | _DELETED)
-        )
-        wanted = sum(e - f for found in committed.ranges.values() for f, e in found)
-        return total - (wanted - self.missing(committed))
+        return self._seen.uncommitted(committed)
 
 
 @dataclass
@@ -164,7 +144,7 @@ def judge(
     """Compare the fold with what was committed and with what the upstream holds now."""
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00', NAMES utf8mb4")
-        results = [compare(t, _selected(cursor, schema, t), fold.rows[t.name]) for t in tables]
+        results = [compare(t, selected(cursor, schema, t), fold.rows[t.name]) for t in tables]
     return verdict(fold, committed, results)
 
 
@@ -180,7 +160,8 @@ def verdict(fold: Fold, committed: Committed, results: list[TableResult]) -> Ver
     )
 
 
-def _selected(cursor: Any, schema: str, table: Table) -> Iterable[Row]:
+def selected(cursor: Any, schema: str, table: Table) -> Iterable[Row]:
+    """A server's rows of a table, values as canal-json shows them."""
     cursor.execute(
         f"SELECT {', '.join(c.select for c in table.columns)} FROM {schema}.{table.name}"
     )

@@ -31,6 +31,11 @@ _MOVED = 500_000_000
 _ORDERS, _LINES, _CUSTOMERS, _KEPT = 100, 3, 1000, 3000
 
 
+def first_order(worker: int) -> int:
+    """The first order of a worker (they count from 1); all its orders lie below the next one's."""
+    return worker * _SPAN
+
+
 class Committed:
     """Numbers of committed changes: by table and worker, ranges ``[first, end)`` in order."""
 
@@ -89,7 +94,7 @@ class _Worker:
         self.load = load
         self.number = number
         self.taken: Counter[str] = Counter()
-        self.base = number * _SPAN
+        self.base = first_order(number)
         self.orders = [self.base, self.base]
         self.tags = self.base
         self.types = self.base
@@ -242,6 +247,7 @@ class Workload:
     ) -> None:
         self.connect = connect
         self.schema = schema
+        self.workers = workers
         self.tables: tuple[Table, ...] = tables(family)
         self.all_types = next(t for t in self.tables if t.name == "all_types")
         self.rate = rows_per_s / workers
@@ -268,6 +274,11 @@ class Workload:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {NUMBERS} (n INT PRIMARY KEY)")
             values = ",".join(f"({n})" for n in range(_CUSTOMERS))
             cursor.execute(f"REPLACE INTO {NUMBERS} VALUES {values}")
+        self.make_tables(self.connect)
+
+    def make_tables(self, connect: Connect) -> None:
+        """Make the tables, empty, on a server of the same family: here, or at a target."""
+        with connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {self.schema} CHARACTER SET utf8mb4")
             cursor.execute(f"USE {self.schema}")
             for table in self.tables:

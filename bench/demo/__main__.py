@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 # Kernels come out of the cache that set-up filled; the server inherits this.
@@ -21,81 +22,128 @@ from bench.demo.capture import Capture, CommandFailed
 from bench.demo.report import Report
 from bench.fold import Fold, judge
 from bench.follow import Follower
-from bench.workload import Workload
+from bench.target import Watcher, judge_target, wait_same
+from bench.workload import Committed, Workload
 from tests import servers
+from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 
-_CONFIG = """\
-[filter]
-rules = ["shop.*"]
-
-[sink]
-dispatchers = [{ matcher = ["shop.*"], partition = "index-value" }]
-"""
+_RULES = '[filter]\nrules = ["shop.*"]\n'
+_BY_KEY = '[sink]\ndispatchers = [{ matcher = ["shop.*"], partition = "index-value" }]\n'
 _PARTITIONS = 4
+_DATABASE = ["--innodb-buffer-pool-size=256M", "--innodb-log-file-size=128M"]
+_CATCH_UP_S = 60.0
 
 
-def _load(report: Report, load: Workload, capture: Capture, fold: Fold, seconds: float) -> None:
-    """Half of the load, kill -9, restart at once, the other half."""
-    began = time.monotonic()
-    load.start()
-    report.progress(load, fold, began + seconds / 2)
-    report.steady_end = time.time()
-    report.say(f"kill -9 {capture.kill()}    (the capture, under load)")
-    report.killed = time.time()
-    capture.start()
-    report.say(f"the capture is back after {time.time() - report.killed:.1f} s")
-    report.progress(load, fold, max(began + seconds, time.monotonic() + 5))
-    report.loaded_s = time.monotonic() - began
+@dataclass
+class _Stage:
+    """The servers, the capture between them, and who looks at both ends."""
+
+    upstream: Database
+    target: Database
+    broker: Broker
+    load: Workload
+    capture: Capture
+    fold: Fold
+    follower: Follower
+    watcher: Watcher
 
 
-def _run(stack: ExitStack, report: Report, seconds: float, rate: float, given: Path | None) -> bool:
-    say = report.say
+def _set_up(stack: ExitStack, report: Report, rate: float, given: Path | None) -> _Stage:
     folder, ours = data_folder(given, "demo")
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    say("starting MariaDB 11.4 and Kafka 4.1")
-    options = ["--innodb-buffer-pool-size=256M"]
-    database = stack.enter_context(servers.database("mariadb-11.4", options=options))
+    report.say("starting two MariaDB 11.4, upstream and target, and Kafka 4.1")
+    upstream = stack.enter_context(servers.database("mariadb-11.4", options=_DATABASE))
+    target = stack.enter_context(
+        servers.database("mariadb-11.4", options=[*_DATABASE, "--server-id=2"])
+    )
     broker = stack.enter_context(servers.broker())
-    load = Workload(database.connect, database.kind, rows_per_s=rate)
+    load = Workload(upstream.connect, upstream.kind, rows_per_s=rate)
     load.prepare()
-    capture = Capture(folder, say)
+    load.make_tables(target.connect)
+    capture = Capture(folder, report.say)
     stack.callback(capture.end)
     capture.start()
-    capture.cli("upstream", "create", "-u", "main", "--uri", database.uri())
-    config = folder / "changefeed.toml"
-    config.write_text(_CONFIG)
-    sink = f"kafka://{broker.bootstrap}/shop?protocol=canal-json&compression=lz4"
-    sink += f"&partition-num={_PARTITIONS}"
-    words = ("-c", "demo", "-u", "main", "--sink-uri", sink, "--config", str(config))
-    capture.cli("changefeed", "create", *words)
+    _create(capture, folder, upstream, target, broker)
     fold = Fold(load.tables)
     follower = Follower(broker.bootstrap, "shop", fold)
     stack.callback(follower.close)
+    watcher = Watcher(target.connect, load)
+    stack.callback(watcher.close)
     columns = len(load.all_types.columns)
-    say(f"{len(load.tables)} tables, one of them with {columns} columns of all types")
-    _load(report, load, capture, fold, seconds)
+    report.say(f"{len(load.tables)} tables, one of them with {columns} columns of all types")
+    return _Stage(upstream, target, broker, load, capture, fold, follower, watcher)
+
+
+def _create(
+    capture: Capture, folder: Path, upstream: Database, target: Database, broker: Broker
+) -> None:
+    """One upstream, so one puller and one change log; two changefeeds that read it."""
+    capture.cli("upstream", "create", "-u", "main", "--uri", upstream.uri())
+    topic = f"kafka://{broker.bootstrap}/shop?protocol=canal-json&compression=lz4"
+    topic += f"&partition-num={_PARTITIONS}"
+    for feed, sink, more in (
+        ("to-kafka", topic, _BY_KEY),
+        ("to-mysql", f"{target.uri()}/", ""),
+    ):
+        config = folder / f"{feed}.toml"
+        config.write_text(_RULES + more)
+        words = ("-c", feed, "-u", "main", "--sink-uri", sink, "--config", str(config))
+        capture.cli("changefeed", "create", *words)
+
+
+def _load(stage: _Stage, report: Report, seconds: float) -> Committed:
+    """Half of the load, kill -9, restart at once, the other half."""
+    load, began = stage.load, time.monotonic()
+    load.start()
+    report.progress(load, stage.fold, stage.watcher, began + seconds / 2)
+    report.steady_end = time.time()
+    report.say(f"kill -9 {stage.capture.kill()}    (the capture, under load)")
+    report.killed = time.time()
+    stage.capture.start()
+    report.say(f"the capture is back after {time.time() - report.killed:.1f} s")
+    report.progress(load, stage.fold, stage.watcher, max(began + seconds, time.monotonic() + 5))
     committed = load.stop()
-    say(f"load ended: {committed.rows:,} row changes in {committed.transactions:,} transactions")
-    complete = follower.wait(committed, timeout_s=60)
-    report.caught_up = follower.received_s
-    if not complete:
-        say("not everything arrived; the changefeed says:")
-        say(capture.cli("changefeed", "query", "-c", "demo", quiet=True))
-    say(capture.cli("changefeed", "list").rstrip())
-    report.messages(follower.samples)
-    verdict = judge(fold, committed, database.connect, load.schema, load.tables)
-    report.figures(committed, fold)
-    for line in verdict.lines():
-        say(line)
-    code = capture.stop()
-    say(f"Ctrl-C: the capture ended with {code}")
-    return verdict.proven and code == 0
+    report.load_ended, report.loaded_s = time.time(), time.monotonic() - began
+    report.say(
+        f"load ended: {committed.rows:,} row changes in {committed.transactions:,} transactions"
+    )
+    return committed
+
+
+def _wait(stage: _Stage, report: Report, committed: Committed) -> None:
+    """Until both ends have everything; what does not come is found by the judges."""
+    arrived = stage.follower.wait(committed, timeout_s=_CATCH_UP_S)
+    report.topic_done = stage.follower.received_s
+    same, report.target_done = wait_same(
+        stage.upstream.connect, stage.target.connect, stage.load, _CATCH_UP_S
+    )
+    for feed, complete in (("to-kafka", arrived), ("to-mysql", same)):
+        if not complete:
+            report.say(f"not everything arrived; changefeed {feed} says:")
+            report.say(stage.capture.cli("changefeed", "query", "-c", feed, quiet=True))
+
+
+def _run(stack: ExitStack, report: Report, seconds: float, rate: float, given: Path | None) -> bool:
+    stage = _set_up(stack, report, rate, given)
+    committed = _load(stage, report, seconds)
+    _wait(stage, report, committed)
+    report.say(stage.capture.cli("changefeed", "list").rstrip())
+    report.messages(stage.follower.samples)
+    report.ends(committed, stage.fold, stage.watcher)
+    connect, load = stage.upstream.connect, stage.load
+    topic = judge(stage.fold, committed, connect, load.schema, load.tables)
+    report.verdict("the topic, folded by a consumer", topic)
+    target = judge_target(connect, stage.target, committed, load)
+    report.verdict("the target, its rows and its own binlog", target)
+    code = stage.capture.stop()
+    report.say(f"Ctrl-C: the capture ended with {code}")
+    return topic.proven and target.proven and code == 0
 
 
 def main() -> int:
-    """Run the demo; 0 if the topic is proven to hold what the upstream holds."""
+    """Run the demo; 0 if topic and target are proven to hold what the upstream holds."""
     parser = argparse.ArgumentParser(prog="python -m bench.demo")
     parser.add_argument("--seconds", type=float, default=30, help="length of the load")
     parser.add_argument("--rate", type=float, default=20_000, help="row changes a second")

@@ -31,9 +31,11 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     tables = re.findall(r"(\w+) +upstream = downstream  (\d+) rows, (\d+) rows", done.stdout)
-    assert len(tables) == 5
+    assert len(tables) == 10, "five tables in the topic, five at the target"
     assert all(int(up) == int(down) > 0 for _, up, down in tables)
-    assert "lost 0, duplicated 0" in done.stdout
+    assert done.stdout.count("lost 0, duplicated 0") == 2
+    for feed in ("to-kafka", "to-mysql"):
+        assert f"changefeed create -c {feed} -u main" in done.stdout
     assert "kill -9" in done.stdout
     assert list(tmp_path.iterdir()) == []
     mine = str(tmp_path)
