@@ -63,6 +63,10 @@ class FeedDelivery:
         except TidegateError as e:
             self.discard()
             error = e.to_dict()
+        except BaseException:
+            # Whoever holds a lock at the sink must not keep it while others recover.
+            self.discard()
+            raise
         return Ack(
             destinations=descriptor.destinations,
             rows=sent.rows,
