@@ -17,6 +17,7 @@ from typing import Any
 import crc32c
 import kafka
 from kafka import KafkaProducer, TopicPartition
+from kafka import errors as ke
 from kafka.producer.producer_batch import ProducerBatch
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
@@ -31,8 +32,14 @@ _CRC_AT = 17
 _CRC_FROM = 21
 _TRANSACTIONAL = 0x10
 _INSIDES: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (RecordAccumulator, ("_tp_lock", "ready", "drain", "deallocate", "abort_batches")),
-    (Sender, ("_can_split", "wakeup", "force_close")),
+    (
+        RecordAccumulator,
+        ("_tp_lock", "ready", "drain", "reenqueue", "deallocate", "abort_batches"),
+    ),
+    (
+        Sender,
+        ("_can_split", "_can_retry", "_complete_batch_with_exception", "wakeup", "force_close"),
+    ),
     (
         TransactionManager,
         (
@@ -44,7 +51,7 @@ _INSIDES: tuple[tuple[type, tuple[str, ...]], ...] = (
             "classify_batch_error",
         ),
     ),
-    (ProducerBatch, ("complete", "complete_exceptionally", "record_count", "retry")),
+    (ProducerBatch, ("complete", "complete_exceptionally", "record_count", "retry", "in_retry")),
     (KafkaProducer, ("_wait_on_metadata", "init_transactions", "begin_transaction")),
 )
 
@@ -85,6 +92,7 @@ class ReadyRecords:
         "base_sequence",
         "producer_epoch",
         "producer_id",
+        "refused",
     )
 
     def __init__(
@@ -101,6 +109,8 @@ class ReadyRecords:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
+        # The broker's last answer to an attempt that may be repeated.
+        self.refused: type[ke.KafkaError] | None = None
 
     def next_offset(self) -> int:
         return self._count
@@ -158,18 +168,56 @@ class ReadyRecords:
 
 
 def tame(producer: KafkaProducer) -> None:
-    """Switch off two repairs of kafka-python that are wrong for us.
+    """Switch off two repairs of kafka-python that are wrong for us, and mend two others.
 
     A batch that is too large must fail, not be taken apart record by record. And a transactional
     producer must never mend a lost epoch by taking a new one: a fenced zombie would come back to
-    life, and the commit of the window that it interrupted would look like a success.
+    life, and the commit of the window that it interrupted would look like a success. Batches that
+    are tried again keep their order, and one whose time is over fails with what the broker said.
     """
     producer._sender._can_split = lambda _batch, _error: False
+    _retry_in_order(producer._accumulator)
+    _keep_causes(producer._sender)
     if (
         producer._transaction_manager is not None
         and producer._transaction_manager.is_transactional()
     ):
         producer._transaction_manager._supports_epoch_bump = lambda: False
+
+
+def _retry_in_order(accumulator: RecordAccumulator) -> None:
+    """Put a batch that is tried again behind older ones of its partition.
+
+    kafka-python puts each at the head, so several on their way to a leader that has gone would come
+    back in reverse, and the new leader refuse them for their sequence numbers.
+    """
+
+    def reenqueue(batch: ProducerBatch, now: float | None = None) -> None:
+        batch.retry(now=now)
+        with accumulator._tp_lock(batch.topic_partition):
+            line = accumulator._batches[batch.topic_partition]
+            older = (one.in_retry() and one.created < batch.created for one in line)
+            line.insert(sum(older), batch)
+
+    accumulator.reenqueue = reenqueue
+
+
+def _keep_causes(sender: Sender) -> None:
+    """Let a batch whose time is over fail with the broker's last answer, not with the time."""
+    can_retry, complete = sender._can_retry, sender._complete_batch_with_exception
+
+    def noted(batch: ProducerBatch, error: type[ke.KafkaError]) -> bool:
+        if issubclass(error, ke.BrokerResponseError):
+            batch.records.refused = error
+        return bool(can_retry(batch, error))
+
+    def explained(batch: ProducerBatch, error: Any) -> None:
+        if isinstance(error, ke.KafkaTimeoutError) and batch.records.refused is not None:
+            error = batch.records.refused(str(error.args[0]))
+        complete(batch, error)
+
+    sender._can_retry = noted
+    sender._complete_batch_with_exception = explained
 
 
 def enqueue(producer: KafkaProducer, at: TopicPartition, records: ReadyRecords) -> Any:

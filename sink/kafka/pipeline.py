@@ -63,6 +63,11 @@ class Pipeline:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kafka-compress")
         self._order = threading.Lock()
         self._lines: defaultdict[TopicPartition, deque[_Entry]] = defaultdict(deque)
+        # A partition that has taken nothing of this producer yet gets one batch first: it has no
+        # sequence to compare with, so it might refuse that one, as a leader of a moment ago does,
+        # and take the next.
+        self._asked: set[TopicPartition] = set()
+        self._answered: set[TopicPartition] = set()
         # Guards the three counters below; never held while calling the producer.
         self._changed = threading.Condition()
         self._batches = 0
@@ -161,6 +166,9 @@ class Pipeline:
                 line = self._lines[at]
                 if not line or line[0].ready is None or self._error is not None:
                     return
+                if at in self._asked and at not in self._answered:
+                    return
+                self._asked.add(at)
                 entry = line.popleft()
                 assert entry.ready is not None
                 future = self._enqueue(at, entry.ready)
@@ -175,6 +183,12 @@ class Pipeline:
             self._batches -= 1
             self._bytes -= entry.size
             self._changed.notify_all()
+        if failure is None and entry.at not in self._answered:
+            self._answered.add(entry.at)
+            try:
+                self._advance(entry.at)
+            except Exception as e:
+                self._failed(map_error(e, object=f"{entry.at.topic}/{entry.at.partition}"))
 
     def _failed(self, error: TidegateError) -> None:
         with self._changed:

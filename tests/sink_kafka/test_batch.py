@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import kafka
@@ -56,6 +57,26 @@ def test_codecs_read_back_by_kafka_python(codec: Codec, size: int) -> None:
     assert read.is_transactional
     assert (read.producer_id, read.base_sequence) == (7, 5)
     assert [(r.key, r.value, r.timestamp) for r in read] == [(b"k", v, 1_000) for v in values]
+
+
+def _accumulator() -> tuple[RecordAccumulator, list[ProducerBatch]]:
+    """A tamed producer's queue, and three batches that were on their way."""
+    queue = RecordAccumulator()
+    batch._retry_in_order(queue)
+    at = kafka.TopicPartition("t", 0)
+    ready = [batch.ReadyRecords(b"", 1, 0, 0, 0) for _ in range(4)]
+    sent = [ProducerBatch(at, records, now=float(n)) for n, records in enumerate(ready)]
+    queue._batches[at].append(sent.pop())
+    return queue, sent
+
+
+@pytest.mark.parametrize("failed", list(itertools.permutations(range(3))))
+def test_batches_that_are_tried_again_keep_their_order(failed: tuple[int, ...]) -> None:
+    queue, sent = _accumulator()
+    for n in failed:
+        queue.reenqueue(sent[n])
+    (line,) = queue._batches.values()
+    assert [one.created for one in line] == [0, 1, 2, 3]
 
 
 def test_varint_edges() -> None:

@@ -36,6 +36,14 @@ class Held:
         future.success((0, -1, None if error is None else lambda _: error))
 
 
+def known(held: Held, **how: int) -> Pipeline:
+    """A pipeline whose partition has taken a batch."""
+    pipeline = Pipeline(held, **how)
+    submit(pipeline, b"first")
+    held.release()
+    return pipeline
+
+
 def submit(pipeline: Pipeline, data: bytes, timeout_s: float = 5, limit: int = 1 << 24) -> None:
     pipeline.submit(AT, data, 1, 0, 0, codec=Codec.ZSTD, limit=limit, timeout_s=timeout_s)
 
@@ -49,7 +57,7 @@ def eventually(condition: object) -> None:
 
 def test_order_holds_whatever_compresses_faster() -> None:
     held = Held()
-    pipeline = Pipeline(held, max_batches=100, threads=4)
+    pipeline = known(held, max_batches=100, threads=4)
     counts = []
     for i in range(40):
         data = bytes(1_000_000 if i % 2 else 20_000)
@@ -63,7 +71,7 @@ def test_order_holds_whatever_compresses_faster() -> None:
 @pytest.mark.parametrize(("size", "fits"), [(1_000, 8), (12 << 20, 2)])
 def test_backpressure_by_batches_and_by_bytes(size: int, fits: int) -> None:
     held = Held()
-    pipeline = Pipeline(held, max_batches=8, max_bytes=32 << 20)
+    pipeline = known(held, max_batches=8, max_bytes=32 << 20)
     done = []
     feeder = threading.Thread(
         target=lambda: [(submit(pipeline, bytes(size)), done.append(1)) for _ in range(fits + 1)]
@@ -85,6 +93,23 @@ def test_a_batch_above_the_bound_passes_alone() -> None:
     submit(pipeline, bytes(50_000))
     eventually(lambda: held.queued)
     held.release()
+    pipeline.drain(5)
+    pipeline.close()
+
+
+def test_a_partition_takes_one_batch_before_the_others() -> None:
+    """A leader without a sequence to compare with might refuse the first and take the second."""
+    held = Held()
+    pipeline = Pipeline(held)
+    for count in (1, 2, 3):
+        pipeline.submit(AT, b"x", count, 0, 0, codec=Codec.NONE, limit=1 << 20, timeout_s=5)
+    other = TopicPartition("t", 1)
+    pipeline.submit(other, b"x", 9, 0, 0, codec=Codec.NONE, limit=1 << 20, timeout_s=5)
+    assert [records.next_offset() for records, _ in held.queued] == [1, 9]
+    held.release()
+    assert [records.next_offset() for records, _ in held.queued] == [9, 2, 3]
+    for _ in range(3):
+        held.release()
     pipeline.drain(5)
     pipeline.close()
 
