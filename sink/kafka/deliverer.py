@@ -19,6 +19,7 @@ from sink.kafka.errors import (
     FencedEpoch,
     KafkaInternal,
     KafkaProducerFenced,
+    KafkaStorage,
     KafkaTopicMissing,
     KafkaTransactionLost,
     KafkaUnavailable,
@@ -280,9 +281,21 @@ class KafkaDeliverer:
                     return fenced
         if isinstance(error, KafkaUnavailable):
             with suppress(KafkaError):
-                for topic in {at.topic for at in self._touched}:
-                    if self._producer._metadata.partitions_for_topic(topic) is None:
-                        return KafkaTopicMissing(
-                            error.message, object=topic, hint="create the topic again"
-                        )
+                return self._explain_metadata(error)
+        return error
+
+    def _explain_metadata(self, error: TidegateError) -> TidegateError:
+        """The broker may have said nothing of batches, but that a partition is not there."""
+        cluster = self._producer._metadata
+        for at in sorted(self._touched):
+            if cluster.partitions_for_topic(at.topic) is None:
+                return KafkaTopicMissing(
+                    error.message, object=at.topic, hint="create the topic again"
+                )
+            if cluster.leader_for_partition(at) in (None, -1) and cluster.brokers():
+                return KafkaStorage(
+                    f"the partition has no leader: {error.message}",
+                    object=f"{at.topic}/{at.partition}",
+                    hint="look at the disks of the brokers that hold it",
+                )
         return error

@@ -67,7 +67,7 @@ class KafkaNotAuthorized(TransientError):
 
 
 class KafkaStorage(TransientError):
-    """The broker cannot write (disk full or failed, or too few replicas in sync)."""
+    """Brokers cannot write: a disk is full or failed, or too few replicas are left."""
 
     code = "TG:ErrKafkaStorage"
 
@@ -90,9 +90,6 @@ class KafkaLedgerBlocked(TransientError):
     code = "TG:ErrKafkaLedgerBlocked"
 
 
-_AUTHORIZE = (
-    "grant the user Write, Describe and (for exactly-once) the transactional ids tidegate-*"
-)
 _RULES: tuple[tuple[tuple[type[BaseException], ...], type[TidegateError], str], ...] = (
     (
         (ke.ProducerFencedError, ke.InvalidProducerEpochError),
@@ -105,9 +102,24 @@ _RULES: tuple[tuple[tuple[type[BaseException], ...], type[TidegateError], str], 
         "raise the topic's max.message.bytes and the sink's max-message-bytes",
     ),
     (
-        (ke.TransactionalIdAuthorizationFailedError, ke.AuthorizationError),
+        (ke.TransactionalIdAuthorizationFailedError,),
         KafkaNotAuthorized,
-        _AUTHORIZE,
+        "grant the user Write on the transactional ids that begin with tidegate-",
+    ),
+    (
+        (ke.TopicAuthorizationFailedError,),
+        KafkaNotAuthorized,
+        "grant the user Write on the topic; on tidegate-ledger, Read and Write",
+    ),
+    (
+        (ke.ClusterAuthorizationFailedError,),
+        KafkaNotAuthorized,
+        "grant the user IdempotentWrite on the cluster",
+    ),
+    (
+        (ke.AuthorizationError,),
+        KafkaNotAuthorized,
+        "grant the user Write on the topics and on the transactional ids tidegate-*",
     ),
     (
         (ke.SaslAuthenticationFailedError, ke.UnsupportedSaslMechanismError),
@@ -160,12 +172,21 @@ def map_error(error: BaseException, *, object: str = "kafka") -> TidegateError:
     inner = next((a for a in error.args if isinstance(a, ke.KafkaError)), None)
     if inner is not None:
         return map_error(inner, object=object)
+    if isinstance(error, ke.TopicAuthorizationFailedError):
+        object = _refused_topics(error) or object
     for classes, ours, hint in _RULES:
         if isinstance(error, classes):
             return ours(_text(error), object=object, hint=hint)
     return KafkaUnavailable(
         _text(error), object=object, hint="check that the brokers run and can be reached"
     )
+
+
+def _refused_topics(error: BaseException) -> str:
+    """The topics of a refusal, which may be about another one than what was being done."""
+    named = error.args[0] if error.args else None
+    names = [named] if isinstance(named, str) else sorted(named or ())
+    return f"topic {', '.join(names)}" if names else ""
 
 
 def _text(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from cdc.base.errors import InvalidError, TidegateError
 from sink.kafka.clients import mapped, open_admin
 from sink.kafka.errors import KafkaNotAuthorized, map_error
-from sink.kafka.ledger import ensure_topic
+from sink.kafka.ledger import LEDGER_TOPIC, ensure_topic
 from sink.kafka.settings import KafkaSettings
 
 DEFAULT_PARTITIONS = 3
@@ -73,6 +73,7 @@ class Topics:
         if found is None:
             self._create(admin, name, validate_only=True)
         else:
+            _allowed(name, found, ("WRITE",))
             self._check(admin, name, found)
 
     def _create(self, admin: Any, name: str, *, validate_only: bool) -> None:
@@ -104,7 +105,9 @@ class Topics:
             ) from None
         except _NO_AUTHORIZATION:
             raise KafkaNotAuthorized(
-                "the user may not create it", object=f"topic {name}", hint="grant Create"
+                "the user may not create it",
+                object=f"topic {name}",
+                hint=f"grant the user Create on the topic {name}, or create it",
             ) from None
 
     def _check(self, admin: Any, name: str, found: Mapping[str, Any]) -> Topic:
@@ -136,7 +139,8 @@ def verify(settings: KafkaSettings, topics: Iterable[str] = ()) -> None:
     """Check a sink at creation: brokers, user, topics, and for exactly-once the ledger.
 
     ``topics`` are those that will be used; without any, the URI's. Raises one error with one hint.
-    Whether transactional ids are allowed is found by the first ``recover``.
+    Whether transactional ids are allowed is found by the first ``recover``, and whether a topic
+    that is still to be created may be written to, by its first message.
     """
     known = Topics(settings)
     with open_admin(settings) as admin:
@@ -144,6 +148,20 @@ def verify(settings: KafkaSettings, topics: Iterable[str] = ()) -> None:
             known.check(admin, name)
         if settings.exactly_once:
             ensure_topic(admin, settings)
+            found = _describe(admin, [LEDGER_TOPIC])[LEDGER_TOPIC]
+            _allowed(LEDGER_TOPIC, found or {}, ("READ", "WRITE"))
+
+
+def _allowed(name: str, found: Mapping[str, Any], needed: Iterable[str]) -> None:
+    """The broker says that the user may do what we must; older ones (< 2.3) do not say."""
+    granted = found.get("authorized_operations") or ()
+    missing = [right.title() for right in needed if right not in granted]
+    if granted and missing:
+        raise KafkaNotAuthorized(
+            f"the user may not {' or '.join(missing).lower()}",
+            object=f"topic {name}",
+            hint=f"grant the user {' and '.join(missing)} on the topic {name}",
+        )
 
 
 def _describe(admin: Any, names: list[str]) -> dict[str, Mapping[str, Any] | None]:
