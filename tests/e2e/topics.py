@@ -7,13 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
 )
 
 
@@ -33,44 +40,66 @@ class Message:
         return f"{self.body['database']}.{self.body['table']}"
 
 
+Place = tuple[str, int]
+
+
 def read(
     bootstrap: str, topics: Iterable[str], *, isolation: str = "read_committed"
 ) -> list[Message]:
     """Return all messages of topics up to their present ends, each partition in order."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "e2e",
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "check.crcs": True,
-            "log_level": 2,
-        }
-    )
+    found = records(bootstrap, topics, isolation=isolation)
+    return [
+        Message(*place, key or b"", json.loads(value or b"null")) for *place, key, value in found
+    ]
+
+
+def records(
+    bootstrap: str,
+    topics: Iterable[str],
+    *,
+    isolation: str = "read_committed",
+    unfinished: bool = False,
+) -> list[tuple[str, int, int, bytes | None, bytes | None]]:
+    """Return topic, partition, offset, key and value of what topics hold up to their ends.
+
+    The broker confirms a commit before its partitions show it: a consumer of committed messages
+    may meet an end below what was committed. So it reads up to the end for everybody, which no
+    transaction may hide for good; with ``unfinished`` one does, and it stops where it begins.
+    """
+    settings = {"bootstrap.servers": bootstrap, "group.id": "e2e", "log_level": 2}
+    settings |= {"enable.auto.commit": False, "enable.partition.eof": True, "check.crcs": True}
+    consumer = Consumer({**settings, "isolation.level": isolation})
     try:
         known = consumer.list_topics(timeout=20).topics
-        places = [
-            TopicPartition(name, p, OFFSET_BEGINNING)
-            for name in topics
-            for p in (known[name].partitions if name in known else ())
-        ]
-        consumer.assign(places)
-        out: list[Message] = []
-        ended: set[tuple[str, int]] = set()
+        places = [(n, p) for n in topics if n in known for p in known[n].partitions]
+        ends = {} if unfinished else _ends(bootstrap, places)
+        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        out = []
+        ended: set[Place] = set()
         while len(ended) < len(places):
             one = consumer.poll(20)
-            assert one is not None, "the consumer got neither a message nor the end"
+            assert one is not None, f"neither a message nor the end, but for {ended} of {ends}"
             error = one.error()
             if error is None:
-                place = (one.topic(), one.partition(), one.offset(), one.key() or b"")
-                out.append(Message(*place, json.loads(one.value() or b"null")))
+                out.append((one.topic(), one.partition(), one.offset(), one.key(), one.value()))
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                ended.add((one.topic(), one.partition()))
+                place = (one.topic(), one.partition())
+                if one.offset() >= ends.get(place, 0):
+                    ended.add(place)
         return out
     finally:
         consumer.close()
+
+
+def _ends(bootstrap: str, places: Iterable[Place]) -> dict[Place, int]:
+    """Return the ends of partitions, open transactions included."""
+    asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+    if not asked:
+        return {}
+    admin = _admin(bootstrap)
+    found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    return {(at.topic, at.partition): one.result(20).offset for at, one in found.items()}
 
 
 def ids(messages: Iterable[Message], column: str = "id") -> list[int]:

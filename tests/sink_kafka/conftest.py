@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from sink.kafka.clients import open_admin
 from sink.kafka.records import SmallRecord, frame
 from sink.kafka.settings import KafkaSettings
+from tests.e2e import topics
 from tests.servers import Broker
 
 Message = tuple[bytes | None, bytes | None]
@@ -29,41 +29,28 @@ class Lab:
         return self.topic
 
     def settings(self, **options: object) -> KafkaSettings:
-        pairs = {"protocol": "canal-json", "write-timeout": "2s"} | {
+        pairs = {"protocol": "canal-json", "write-timeout": "10s"} | {
             k.replace("_", "-"): str(v).lower() for k, v in options.items()
         }
         query = "&".join(f"{k}={v}" for k, v in pairs.items())
         return KafkaSettings.parse(f"kafka://{self.bootstrap}/{self.topic}?{query}")
 
-    def consume(self, isolation: str = "read_committed") -> list[list[Message]]:
-        """All messages by partition, read by librdkafka."""
-        return consume(self.bootstrap, self.topic, self.partitions, isolation)
+    def consume(
+        self, isolation: str = "read_committed", *, unfinished: bool = False
+    ) -> list[list[Message]]:
+        """All messages by partition, read by librdkafka; ``unfinished``: see `topics.records`."""
+        return consume(
+            self.bootstrap, self.topic, self.partitions, isolation, unfinished=unfinished
+        )
 
 
-def consume(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[list[Message]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "tests",
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "check.crcs": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+def consume(
+    bootstrap: str, topic: str, partitions: int, isolation: str, *, unfinished: bool = False
+) -> list[list[Message]]:
     out: list[list[Message]] = [[] for _ in range(partitions)]
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        message = consumer.poll(20)
-        assert message is not None, "the consumer got neither a message nor the end"
-        error = message.error()
-        if error is None:
-            out[message.partition()].append((message.key(), message.value()))
-        else:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            ended.add(message.partition())
-    consumer.close()
+    found = topics.records(bootstrap, [topic], isolation=isolation, unfinished=unfinished)
+    for _, partition, _, key, value in found:
+        out[partition].append((key, value))
     return out
 
 
