@@ -8,6 +8,7 @@ from cdc.schema.columns import column_name, read_column
 from cdc.schema.draft import FIRST, Body, ColumnDraft, KeyDraft, Options
 from cdc.schema.elements import read_constraint
 from cdc.schema.expressions import Default, read_default
+from cdc.schema.indexes import inline_keys
 from cdc.schema.options import read_charset_or_collation, read_option
 from cdc.schema.partitions import (
     PartitionChange,
@@ -41,6 +42,7 @@ class Plan:
     rename_keys: dict[str, str] = field(default_factory=dict)
     visible_keys: dict[str, bool] = field(default_factory=dict)
     periods: dict[str, tuple[str, str]] = field(default_factory=dict)
+    conditional_periods: set[str] = field(default_factory=set)
     drop_periods: set[str] = field(default_factory=set)
     options: Options = field(default_factory=Options)
     convert: Options | None = None
@@ -99,6 +101,7 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
     if read_constraint(c, body, session):
         plan.keys += body.keys
         plan.periods.update(body.periods)
+        plan.conditional_periods |= body.conditional_periods
         return True
     c.word("COLUMN")
     conditional = c.word("IF", "NOT", "EXISTS")
@@ -107,7 +110,9 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
         c.next()
         while True:
             if not read_constraint(c, body, session):
-                body.columns.append(read_column(c, session))
+                draft = read_column(c, session)
+                body.columns.append(draft)
+                body.keys += inline_keys(draft, session)
             if c.punct(")"):
                 break
             if not c.punct(","):
@@ -121,6 +126,7 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
     draft = _place(c, read_column(c, session))
     draft.conditional = conditional
     plan.changes.append(draft)
+    plan.keys += inline_keys(draft, session)
     return True
 
 
@@ -152,7 +158,7 @@ def _drop(c: Cursor, plan: Plan, session: Session) -> bool:
     elif c.word("INDEX") or c.word("KEY"):
         c.word("IF", "EXISTS")
         plan.drop_keys.add(c.name().lower())
-    elif c.word("PERIOD", "FOR"):
+    elif c.word("PERIOD", "FOR") or c.word("PERIOD", "IF", "EXISTS", "FOR"):
         c.word("IF", "EXISTS")
         plan.drop_periods.add(c.name().lower())
     elif _drops_partition(c):
@@ -181,6 +187,7 @@ def _change(c: Cursor, plan: Plan, session: Session) -> bool:
     draft = _place(c, read_column(c, session))
     draft.old_name, draft.conditional = old.lower(), conditional
     plan.changes.append(draft)
+    plan.keys += inline_keys(draft, session)
     return True
 
 
@@ -194,6 +201,7 @@ def _modify(c: Cursor, plan: Plan, session: Session) -> bool:
     draft = _place(c, read_column(c, session))
     draft.old_name, draft.conditional = draft.column.name.lower(), conditional
     plan.changes.append(draft)
+    plan.keys += inline_keys(draft, session)
     return True
 
 

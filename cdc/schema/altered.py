@@ -15,8 +15,8 @@ from cdc.schema.columns import default_text
 from cdc.schema.create import by_name, never_null, not_null
 from cdc.schema.draft import FIRST, ColumnDraft, KeyDraft, Options
 from cdc.schema.expressions import Default, with_renamed
-from cdc.schema.indexes import STRINGS, draft_of, finish, inline_keys, rename_parts
-from cdc.schema.partitions import changed
+from cdc.schema.indexes import STRINGS, draft_of, finish, rename_parts
+from cdc.schema.partitions import changed, follow_renames, with_history
 from cdc.schema.resolve import (
     as_wide_as,
     charset_pair,
@@ -92,11 +92,13 @@ def alter(
 
 def _partitioning(table: Table, plan: Plan) -> Partitioning | None:
     if plan.partitioning is not None:
-        return plan.partitioning
+        return with_history(table.partitioning, plan.partitioning)
     if plan.unpartitioned:
         return None
-    if plan.partition_change is None or table.partitioning is None:
-        return table.partitioning
+    if table.partitioning is None:
+        return None
+    if plan.partition_change is None:
+        return follow_renames(table.partitioning, _renames(plan))
     return changed(table.partitioning, plan.partition_change)
 
 
@@ -126,6 +128,8 @@ def _without_conditional(table: Table, plan: Plan) -> None:
             continue
         kept.append(draft)
     plan.changes = kept
+    present = {name for name, _ in table.periods} & plan.conditional_periods
+    plan.periods = {n: p for n, p in plan.periods.items() if n not in present}
     there = {index.name.lower() for index in table.indexes}
     plan.keys = [k for k in plan.keys if not (k.conditional and k.name.lower() in there)]
 
@@ -136,6 +140,7 @@ def _arranged(table: Table, plan: Plan, session: Session) -> list[_Slot]:
     }
     if session.mariadb:
         redefined = _without_twice(table, plan, redefined)
+        _default_of_added(plan)
     slots: list[_Slot] = []
     for column in table.columns:
         name = column.name.lower()
@@ -181,6 +186,18 @@ def _without_twice(
             draft.old_name = None
             del redefined[name]
     return redefined
+
+
+def _default_of_added(plan: Plan) -> None:
+    """MariaDB: ALTER COLUMN … SET DEFAULT may name a column that the same statement adds."""
+    for draft in plan.changes:
+        name = draft.column.name.lower()
+        if draft.old_name is None and plan.defaults.get(name) is not None:
+            default = plan.defaults[name] or Default(None)
+            text = default_text(default, draft.column)
+            draft.column = replace(
+                draft.column, default=text, default_expression=default.expression
+            )
 
 
 def _is_made_key(table: Table) -> bool:
@@ -231,10 +248,14 @@ def _keeps_now(session: Session) -> bool:
     return session.mariadb and session.version < (11, 8)
 
 
+def _renames(plan: Plan) -> dict[str, str]:
+    changes = {d.old_name: d.column.name for d in plan.changes if d.old_name is not None}
+    return {old: new for old, new in {**plan.renames, **changes}.items() if old != new.lower()}
+
+
 def _following(columns: list[Column], slots: Sequence[_Slot], plan: Plan) -> list[Column]:
     """Columns whose expressions name others by their new names: MariaDB writes them anew."""
-    names = dict(plan.renames)
-    names.update({d.old_name: d.column.name for d in plan.changes if d.old_name is not None})
+    names = _renames(plan)
     if not names:
         return columns
     return [
@@ -281,8 +302,6 @@ def _keys(table: Table, slots: Sequence[_Slot], plan: Plan, session: Session) ->
         if name in plan.visible_keys:
             key.visible = plan.visible_keys[name]
         keys.append(key)
-    for draft in plan.changes:
-        keys += inline_keys(draft, session)
     return keys + plan.keys
 
 

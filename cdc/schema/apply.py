@@ -14,7 +14,7 @@ from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.charsets import charset_default, default_collation
 from cdc.schema.create import read_table
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import skip_set_statement, touched
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
 from cdc.schema.options import read_charset_or_collation
@@ -37,9 +37,19 @@ def apply(catalog: Catalog, statement: str, session: Session) -> Catalog:
         raise DDLNotUnderstood(
             f"{e.message}; statement: {statement[:500]}", object=e.object, hint=e.hint
         ) from e
+    except (LookupError, ValueError) as e:
+        # What we hold does not fit the statement, in a way that nothing has foreseen.
+        raise DDLNotUnderstood(
+            f"the statement does not fit the tables that we know ({e!r}); statement: "
+            f"{statement[:500]}",
+            hint="report the statement with its server version",
+        ) from e
 
 
 def _apply(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
+    skip_set_statement(c)
+    if session.failed and c.items and not c.items[0].is_word("DROP"):
+        return _failed(catalog, c, session)
     if c.word("CREATE"):
         return _create(catalog, c, statement, session)
     if c.word("ALTER"):
@@ -51,6 +61,14 @@ def _apply(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
             return _rename(catalog, c, session)
         return _known(catalog, statement, session)
     return _known(catalog, statement, session)
+
+
+def _failed(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
+    """MariaDB logs a CREATE OR REPLACE that failed when the old table was already gone."""
+    if c.word("CREATE", "OR", "REPLACE", "TABLE"):
+        c.word("IF", "NOT", "EXISTS")
+        return catalog.without_table(*_name(c, session))
+    return catalog
 
 
 def _known(catalog: Catalog, statement: str, session: Session) -> Catalog:

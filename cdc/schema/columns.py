@@ -17,6 +17,7 @@ from cdc.schema.types import DEFAULT_LENGTH, INTEGERS, NUMBERS, PLAIN, SYNONYMS,
 # Enough digits for every DECIMAL.
 _WIDE = Context(prec=100)
 _LONGEST_SYNONYM = max(len(k) for k in SYNONYMS)
+_SCHEMAS = ("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA")
 _ORACLE = {"date": "datetime", "clob": "longtext", "blob": "longblob"}
 
 
@@ -54,8 +55,11 @@ def _type(c: Cursor, name: str, session: Session) -> ColumnDraft:
         data_type = "double"
     if words == ("REAL",) and session.real_as_float:
         data_type = "float"
-    if words in (("BOOL",), ("BOOLEAN",)):
+    if words in (("BOOL",), ("BOOLEAN",)) or (data_type == "bit" and length == 0):
         length = 1
+    if data_type == "year":
+        # Nothing but the old YEAR(2) is not YEAR(4).
+        length = 2 if length == 2 and (session.mariadb or session.version < (5, 7)) else None
     unsigned = zerofill = False
     while True:
         if c.word("UNSIGNED"):
@@ -98,6 +102,21 @@ def _json_of_mariadb(draft: ColumnDraft) -> None:
 
 
 def _type_words(c: Cursor, session: Session) -> tuple[str, tuple[str, ...]]:
+    first, second = c.peek(), c.peek(1)
+    if (
+        first is not None
+        and first.is_word(*_SCHEMAS)
+        and second is not None
+        and second.is_punct(".")
+    ):
+        # MariaDB: the type as that mode has it
+        c.at += 2
+        chosen = first.text.upper()
+        session = replace(session, oracle=chosen == "ORACLE_SCHEMA", maxdb=chosen == "MAXDB_SCHEMA")
+    return _mode_type_words(c, session)
+
+
+def _mode_type_words(c: Cursor, session: Session) -> tuple[str, tuple[str, ...]]:
     ahead: list[str] = []
     for i in range(_LONGEST_SYNONYM):
         item = c.peek(i)
@@ -366,6 +385,9 @@ def _constraint(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     item = c.peek()
     if item is not None and not item.is_word("CHECK", "PRIMARY", "UNIQUE", "REFERENCES"):
         c.next()
+        following = c.peek()
+        if following is not None and following.is_word("REFERENCES"):
+            d.constraint = item.text
     return True
 
 

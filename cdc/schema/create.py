@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdc.schema.charsets import charset_default
 from cdc.schema.draft import Body, KeyDraft, Options
 from cdc.schema.elements import read_body
-from cdc.schema.indexes import finish, inline_keys
+from cdc.schema.indexes import finish
 from cdc.schema.options import read_option
 from cdc.schema.partitions import read_partitioning
 from cdc.schema.resolve import charset_pair, promote_first_timestamp, resolve
@@ -56,12 +56,11 @@ def make_table(
     charset, collation = charset_pair(options.charset, options.collation, database, session)
     promote_first_timestamp(body.columns, session)
     columns = [resolve(draft, (charset, collation), session) for draft in body.columns]
-    keys = []
-    for draft in body.columns:
-        keys += inline_keys(draft, session)
-    keys += body.keys
+    keys = body.keys
     done = tuple(not_null(column, never_null(keys, body.periods)) for column in columns)
     engine = options.engine or "innodb"
+    if options.engine is None and partitioning is not None and partitioning.partitions:
+        engine = partitioning.partitions[0].engine or engine
     indexes = finish(keys, by_name(done), body.periods, session, engine)
     return Table(
         schema,

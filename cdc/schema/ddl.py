@@ -92,6 +92,7 @@ def touched(sql: str, session: Session) -> Touched:
     if not items:
         return Touched("empty")
     c = Cursor(text, items)
+    skip_set_statement(c)
     head = c.next()
     word = head.text.upper()
     if word in _HARMLESS_HEADS:
@@ -106,6 +107,18 @@ def touched(sql: str, session: Session) -> Touched:
     raise DDLNotUnderstood(
         f"the statement is not known: {sql[:200]}", hint="report the statement and server version"
     )
+
+
+def skip_set_statement(c: Cursor) -> None:
+    """MariaDB: ``SET STATEMENT variable = value, … FOR`` before the statement itself."""
+    if not c.word("SET", "STATEMENT"):
+        return
+    while not c.word("FOR"):
+        item = c.peek()
+        if item is not None and item.is_punct("("):
+            c.skip_group()
+        else:
+            c.next()
 
 
 def _table(c: Cursor, session: Session) -> tuple[str, str]:

@@ -26,6 +26,7 @@ class ColumnDraft:
     primary: bool = False
     unique: bool = False
     references: bool = False
+    constraint: str = ""
     versioned: bool = False
     place: str | None = None
     old_name: str | None = None
@@ -75,4 +76,4 @@ class Body:
     columns: list[ColumnDraft] = field(default_factory=list)
     keys: list[KeyDraft] = field(default_factory=list)
     periods: dict[str, tuple[str, str]] = field(default_factory=dict)
-    like: tuple[str, str] | None = None
+    conditional_periods: set[str] = field(default_factory=set)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cdc.schema.columns import read_column, skip_references
 from cdc.schema.draft import Body, KeyDraft, KeyPart
 from cdc.schema.expressions import balanced
+from cdc.schema.indexes import inline_keys
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, Item, Kind
 
@@ -27,7 +28,9 @@ def read_body(c: Cursor, session: Session) -> Body:
 def read_element(c: Cursor, body: Body, session: Session) -> None:
     """One column, key, constraint or period."""
     if not read_constraint(c, body, session):
-        body.columns.append(read_column(c, session))
+        draft = read_column(c, session)
+        body.columns.append(draft)
+        body.keys += inline_keys(draft, session)
 
 
 def read_constraint(c: Cursor, body: Body, session: Session) -> bool:
@@ -36,7 +39,7 @@ def read_constraint(c: Cursor, body: Body, session: Session) -> bool:
     if first is None or first.kind is not Kind.WORD:
         return False
     word = first.text.upper()
-    if word == "PERIOD" and c.word("PERIOD", "FOR"):
+    if word == "PERIOD" and _is_period(c):
         _period(c, body)
         return True
     if word == "CHECK" and _next_is_punct(c, "("):
@@ -82,15 +85,27 @@ def _check(c: Cursor, *, taken: bool = False) -> None:
         c.word("ENFORCED")
 
 
+def _is_period(c: Cursor) -> bool:
+    # PERIOD [IF NOT EXISTS] FOR, and not a column of this name.
+    return _following(c, "FOR") or _following(c, "IF")
+
+
 def _period(c: Cursor, body: Body) -> None:
-    c.word("IF", "NOT", "EXISTS")
+    c.next()
+    conditional = c.word("IF", "NOT", "EXISTS")
+    c.word("FOR")
+    conditional = c.word("IF", "NOT", "EXISTS") or conditional
     name = c.name()
     if not c.punct("("):
         raise c.error("columns of the period were expected")
     start = c.name()
     if not c.punct(","):
         raise c.error("',' was expected in a period")
-    body.periods[name.lower()] = (start, c.name())
+    end = c.name()
+    if not (conditional and name.lower() in body.periods):
+        body.periods[name.lower()] = (start, end)
+    if conditional:
+        body.conditional_periods.add(name.lower())
     if not c.punct(")"):
         raise c.error("')' was expected in a period")
 

@@ -33,8 +33,12 @@ class Status(Protocol):
     def charset_collations(self) -> tuple[tuple[int, int], ...]: ...
 
 
-def session_of_event(base: Session, schema: str, status: Status) -> Session:
-    """``base`` (server kind, version, lower_case_table_names) with what the event carries."""
+def session_of_event(base: Session, schema: str, status: Status, error_code: int = 0) -> Session:
+    """``base`` (server kind, version, lower_case_table_names) with what the event carries.
+
+    ``base`` is what ``cdc.schema.snapshot.session_of`` makes of a snapshot; ``schema`` and
+    ``error_code`` are the event's own.
+    """
     mode = status.sql_mode or 0
     flags = status.flags2 or 0
     explicit = base.explicit_defaults_for_timestamp
@@ -64,6 +68,7 @@ def session_of_event(base: Session, schema: str, status: Status) -> Session:
         charset_collations=tuple((a, b) for a, b in pairs if a and b),
         explicit_defaults_for_timestamp=explicit,
         foreign_key_checks=not flags & _NO_FOREIGN_KEY_CHECKS,
+        failed=error_code != 0,
     )
 
 

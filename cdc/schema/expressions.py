@@ -113,6 +113,10 @@ def _operand(c: Cursor) -> None:
     following = c.peek()
     if item.kind is Kind.WORD and following is not None and following.kind is Kind.STRING:
         c.next()
+    if item.text.startswith("@"):
+        # @@session.sql_mode, in one item or several
+        while item.text.endswith("@"):
+            item = c.next()
     while c.punct("."):
         c.name()
     following = c.peek()

@@ -13,6 +13,7 @@ from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.types import BLOBS, GEOMETRIES, TEXTS, blob_bytes
 
 STRINGS = frozenset({"char", "varchar", "binary", "varbinary"})
+_SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
 _LONG = TEXTS | BLOBS
 # The longest key part in bytes, by engine (InnoDB: row format DYNAMIC).
 _LONGEST_PART = {"myisam": 1000, "aria": 2000, "memory": 3072}
@@ -30,7 +31,7 @@ def inline_keys(draft: ColumnDraft, session: Session) -> list[KeyDraft]:
     # MySQL before 9.0 and MariaDB before 10.5 read REFERENCES of a column and forget it.
     obeyed = session.version >= ((10, 5, 0) if session.mariadb else (9, 0, 0))
     if draft.references and obeyed:
-        keys.append(KeyDraft("KEY", "", part, generated=True))
+        keys.append(KeyDraft("KEY", draft.constraint, part, generated=True))
     return keys
 
 
@@ -61,7 +62,7 @@ def finish(
     made: list[Index] = []
     for key in _without_covered(drafts):
         parts = _parts(key, columns, periods)
-        name = key.name or _made_name(parts, taken)
+        name = key.name or _made_name(parts, columns, taken)
         taken.add(name.lower())
         prefixes = tuple(_prefix(p, key, columns, session, engine) for p in parts)
         made.append(
@@ -71,8 +72,10 @@ def finish(
                 unique=key.kind in ("PRIMARY", "UNIQUE"),
                 primary=key.kind == "PRIMARY",
                 prefixes=prefixes if any(p is not None for p in prefixes) else (),
-                descending=tuple(p.descending for p in parts) if _descends(parts, session) else (),
-                kind=key.kind if key.kind in ("FULLTEXT", "SPATIAL", "VECTOR") else "",
+                descending=tuple(p.descending for p in parts)
+                if key.kind not in _SPECIAL and _descends(parts, session)
+                else (),
+                kind=key.kind if key.kind in _SPECIAL else "",
                 visible=key.visible,
                 generated=key.generated,
                 expressions=tuple(p.expression for p in parts if not p.name),
@@ -119,8 +122,8 @@ def _parts(
     return parts
 
 
-def _made_name(parts: Sequence[KeyPart], taken: set[str]) -> str:
-    base = parts[0].name or "functional_index"
+def _made_name(parts: Sequence[KeyPart], columns: Mapping[str, Column], taken: set[str]) -> str:
+    base = columns[parts[0].name.lower()].name if parts[0].name else "functional_index"
     if base.lower() not in taken and base.lower() != "primary":
         return base
     number = 2
@@ -130,24 +133,36 @@ def _made_name(parts: Sequence[KeyPart], taken: set[str]) -> str:
 
 
 def _without_covered(drafts: Sequence[KeyDraft]) -> list[KeyDraft]:
-    """Keys without those of foreign keys that another key's leftmost columns replace."""
-    left: list[KeyDraft] = []
+    """Keys without those of foreign keys that another key makes needless.
+
+    Each key is held against those before it, and the first that fits decides, as in the servers:
+    of two keys of foreign keys over the same columns the later one stays.
+    """
+    dropped: set[int] = set()
     for i, key in enumerate(drafts):
-        if not key.generated or not any(
-            _covers(other, key, earlier=j < i) for j, other in enumerate(drafts) if j != i
-        ):
-            left.append(key)
-    return left
+        for j in range(i):
+            other = drafts[j]
+            if j in dropped or not _is_prefix(key, other):
+                continue
+            shorter = key.generated and len(key.parts) < len(other.parts)
+            dropped.add(i if not other.generated or shorter else j)
+            break
+    return [key for i, key in enumerate(drafts) if i not in dropped]
 
 
-def _covers(other: KeyDraft, key: KeyDraft, *, earlier: bool) -> bool:
-    if other.kind in ("FULLTEXT", "SPATIAL", "VECTOR") or len(other.parts) < len(key.parts):
+def _is_prefix(a: KeyDraft, b: KeyDraft) -> bool:
+    """Whether one is a key of a foreign key, and the other begins with the same columns."""
+    if a.generated and b.generated and len(a.parts) > len(b.parts):
+        a, b = b, a
+    elif not a.generated:
+        if not b.generated:
+            return False
+        a, b = b, a
+    if len(a.parts) > len(b.parts):
         return False
-    if other.generated and len(other.parts) == len(key.parts) and not earlier:
-        return False
-    pairs = zip(other.parts, key.parts, strict=False)
+    pairs = zip(a.parts, b.parts, strict=False)
     return all(
-        a.name.lower() == b.name.lower() and a.name and a.prefix == b.prefix for a, b in pairs
+        x.name.lower() == y.name.lower() and x.name and x.prefix == y.prefix for x, y in pairs
     )
 
 
@@ -164,11 +179,11 @@ def _prefix(
     session: Session,
     engine: str,
 ) -> int | None:
-    if not part.name or key.kind in ("FULLTEXT", "SPATIAL", "VECTOR"):
+    if not part.name or key.kind in _SPECIAL:
         return None
     column = columns[part.name.lower()]
     if column.data_type in GEOMETRIES and session.mariadb:
-        return _geometry_prefix(column, key, session)
+        return part.prefix or _geometry_prefix(column, key, session)
     if column.data_type not in STRINGS | _LONG:
         return None
     width = bytes_per_character(column.charset, session)

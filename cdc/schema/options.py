@@ -6,9 +6,22 @@ from cdc.schema.charsets import normal_charset, normal_collation
 from cdc.schema.draft import Options
 from cdc.schema.tokens import Cursor, Item, Kind
 
-_ENGINES = {"heap": "memory", "merge": "mrg_myisam", "innobase": "innodb"}
+_ENGINES = {"heap": "memory", "merge": "mrg_myisam", "innobase": "innodb", "ndb": "ndbcluster"}
+_KNOWN = frozenset(
+    "innodb myisam memory mrg_myisam aria csv archive blackhole federated ndbcluster rocksdb "
+    "spider connect mroonga sphinx s3 columnstore oqgraph tokudb sequence example partition".split()
+)
 # What ends a list of table options.
 _AFTER = ("PARTITION", "AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
+
+
+def engine_name(text: str) -> str | None:
+    """The lower-case name of an engine that goes by several; None if there is no such engine.
+
+    A server that takes an unknown one takes another for it (NO_ENGINE_SUBSTITUTION is not set).
+    """
+    name = _ENGINES.get(text.lower(), text.lower())
+    return name if name in _KNOWN else None
 
 
 def read_charset_or_collation(c: Cursor, options: Options) -> bool:
@@ -60,6 +73,11 @@ def read_option(c: Cursor, options: Options) -> bool:
     return _named(c, item, options)
 
 
+def _clamped(text: str) -> str:
+    # The server keeps four bytes.
+    return str(min(int(text), 0xFFFFFFFF)) if text.isdigit() else text
+
+
 def _named(c: Cursor, item: Item, options: Options) -> bool:
     c.next()
     c.punct("=")
@@ -72,9 +90,9 @@ def _named(c: Cursor, item: Item, options: Options) -> bool:
         c.next()
     text = c.next().text
     if name in ("ENGINE", "TYPE"):
-        options.engine = _ENGINES.get(text.lower(), text.lower())
+        options.engine = engine_name(text)
     elif name == "COMMENT":
         options.comment = text
     else:
-        options.others[name] = text
+        options.others[name] = _clamped(text) if name in ("MAX_ROWS", "MIN_ROWS") else text
     return True

@@ -5,9 +5,11 @@ Names that the server makes itself (``p0``, ``p0sp1``) are made the same way her
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cdc.schema.expressions import balanced
+from cdc.schema.expressions import balanced, with_renamed
+from cdc.schema.options import engine_name
 from cdc.schema.table import Partition, Partitioning
 from cdc.schema.tokens import Cursor, DDLNotUnderstood, Kind
 
@@ -66,9 +68,12 @@ def _system_time(c: Cursor) -> str:
     # [INTERVAL n unit [STARTS x]] [LIMIT n] [AUTO]
     first = c.peek()
     while (item := c.peek()) is not None and not item.is_punct(","):
-        if item.is_word("PARTITIONS", "SUBPARTITION") or _opens_definitions(c):
+        second = c.peek(1)
+        if item.is_word("PARTITIONS", "SUBPARTITION"):
             break
         if item.is_punct("("):
+            if second is not None and second.is_word("PARTITION"):
+                break
             c.skip_group()
         else:
             c.next()
@@ -85,13 +90,8 @@ def _number(c: Cursor) -> int:
 
 
 def _opens_definitions(c: Cursor) -> bool:
-    item, second = c.peek(), c.peek(1)
-    return (
-        item is not None
-        and item.is_punct("(")
-        and second is not None
-        and second.is_word("PARTITION")
-    )
+    item = c.peek()
+    return item is not None and item.is_punct("(")
 
 
 def _default_partitions(method: str, count: int) -> tuple[Partition, ...]:
@@ -107,8 +107,10 @@ def read_definitions(c: Cursor) -> tuple[Partition, ...]:
         raise c.error("definitions of partitions were expected")
     made: list[Partition] = []
     while True:
-        if not c.word("PARTITION"):
-            raise c.error("PARTITION was expected")
+        # MariaDB lets the word be left out.
+        following = c.peek(1)
+        if following is not None and not following.is_word("VALUES"):
+            c.word("PARTITION")
         made.append(read_definition(c))
         if c.punct(","):
             continue
@@ -120,7 +122,7 @@ def read_definitions(c: Cursor) -> tuple[Partition, ...]:
 def read_definition(c: Cursor) -> Partition:
     """What stands behind the word PARTITION: name, values, options, subpartitions."""
     name = c.name()
-    values = comment = ""
+    values = comment = engine = ""
     subs: tuple[str, ...] = ()
     while (item := c.peek()) is not None and not (item.is_punct(",") or item.is_punct(")")):
         if c.word("VALUES") or item.is_word("HISTORY", "CURRENT", "DEFAULT"):
@@ -128,6 +130,9 @@ def read_definition(c: Cursor) -> Partition:
         elif c.word("COMMENT"):
             c.punct("=")
             comment = c.next().text
+        elif c.word("ENGINE"):
+            c.punct("=")
+            engine = engine_name(c.next().text) or ""
         elif item.is_punct("("):
             subs = _subpartitions(c)
         elif item.is_word("WITH", "WITHOUT"):
@@ -135,7 +140,7 @@ def read_definition(c: Cursor) -> Partition:
             break
         else:
             c.next()
-    return Partition(name, values, comment, subs)
+    return Partition(name, values, comment, subs, engine)
 
 
 def _values(c: Cursor) -> str:
@@ -232,6 +237,23 @@ def changed(parts: Partitioning, change: PartitionChange) -> Partitioning:
     return replace(parts, partitions=left)
 
 
+def follow_renames(parts: Partitioning, names: Mapping[str, str]) -> Partitioning:
+    """The partitioning after columns were renamed; ``names`` is by lower-case old name."""
+    return replace(
+        parts,
+        expression=with_renamed(parts.expression, names),
+        sub_expression=with_renamed(parts.sub_expression, names),
+    )
+
+
+def with_history(before: Partitioning | None, after: Partitioning) -> Partitioning:
+    """MariaDB: a table stays with its history partitions where the new clause names none."""
+    by_time = before is not None and before.method == after.method == "SYSTEM_TIME"
+    if before is None or not by_time or after.partitions != _default_partitions("SYSTEM_TIME", 0):
+        return after
+    return replace(after, partitions=before.partitions)
+
+
 def _reorganized(parts: Partitioning, change: PartitionChange) -> tuple[Partition, ...]:
     made = _with_subs(parts, change.made, 0)
     at = [i for i, p in enumerate(parts.partitions) if p.name.lower() in change.names]
@@ -241,12 +263,21 @@ def _reorganized(parts: Partitioning, change: PartitionChange) -> tuple[Partitio
     return (*kept[: at[0]], *made, *kept[at[0] :])
 
 
+def _free_number(present: tuple[Partition, ...], count: int) -> int:
+    """The number of the first of ``count`` partitions whose names are all free."""
+    there = {p.name.lower() for p in present}
+    start = len(present) - 1
+    while taken := [i for i in range(start, start + count) if f"p{i}" in there]:
+        start = taken[-1] + 1
+    return start
+
+
 def _added(parts: Partitioning, change: PartitionChange) -> tuple[Partition, ...]:
     present = parts.partitions
     made = change.made
     if parts.method == "SYSTEM_TIME":
         # The current partition stays the last, so its number is free.
-        start = len(present) - 1
+        start = _free_number(present, change.count)
         made = made or tuple(Partition(f"p{start + i}", "HISTORY") for i in range(change.count))
         made = _with_subs(parts, made, 0)
         return (*present[:-1], *made, present[-1])

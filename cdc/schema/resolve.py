@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,6 +34,7 @@ from cdc.schema.types import (
 
 _LONG = TEXTS | BLOBS
 _MOST_BYTES = 65535
+_NOW = re.compile(r"current_timestamp\((\d*)\)")
 _ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
@@ -68,7 +70,18 @@ def resolve(
         if column.default is None:
             column = replace(column, default=_ZERO_TIMESTAMP + _fraction(column))
     column = replace(column, nullable=nullable, default=stored_default(column))
+    if session.mariadb and column.data_type in ("timestamp", "datetime"):
+        column = _now_of_its_digits(column)
     return retyped(column, session)
+
+
+def _now_of_its_digits(column: Column) -> Column:
+    # MariaDB takes the current time with the digits that the column has, unless fewer were said.
+    now = f"current_timestamp({column.scale or ''})"
+    said = _NOW.fullmatch(column.default or "") if column.default_expression else None
+    if said is not None and not 0 < int(said[1] or 0) < (column.scale or 0):
+        column = replace(column, default=now)
+    return replace(column, on_update=now) if column.on_update is not None else column
 
 
 def stored_default(column: Column) -> str | None:
@@ -189,7 +202,7 @@ def _size(column: Column, session: Session) -> Column:
         return replace(column, data_type=sized_blob(kind, size), length=None)
     if column.data_type in _LONG:
         return column if column.length is None else replace(column, length=None)
-    too_long = (column.length or 0) * width > _MOST_BYTES
+    too_long = (column.length or 0) * width > (_MOST_BYTES - 3 * session.mariadb)
     if column.data_type in ("varchar", "varbinary") and too_long:
         # Only possible without strict mode: the server takes the BLOB type that is long enough.
         kind = "text" if column.data_type == "varchar" else "blob"

@@ -27,7 +27,8 @@ class Session:
 
     Collations are names. ``collation_database`` is that of the default database, where the event
     says so; ``charset_collations`` are MariaDB's ``character_set_collations`` as (charset,
-    collation) pairs.
+    collation) pairs. ``failed`` says that the statement ended with an error, and is in the binlog
+    because it had done something before.
     """
 
     mariadb: bool = False
@@ -48,6 +49,7 @@ class Session:
     foreign_key_checks: bool = True
     lower_case_table_names: int = 0
     innodb_prefix: int = 3072
+    failed: bool = False
 
     @property
     def comment_version(self) -> int:

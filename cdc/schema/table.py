@@ -86,6 +86,7 @@ class Partition:
     values: str = ""
     comment: str = ""
     subpartitions: tuple[str, ...] = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

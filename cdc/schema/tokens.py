@@ -69,6 +69,7 @@ class Item(NamedTuple):
         return self.kind is Kind.PUNCT and self.text == text
 
 
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?|0x[0-9a-fA-F]+|0b[01]+|\d+[kKmMgG]")
 _QUOTES = "'\"`"
 _EXECUTABLE = re.compile(r"/\*(M?)!(\d{5,6})?")
 
@@ -180,7 +181,7 @@ def tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
             name = raw[0] == "`" or (raw[0] == '"' and session.ansi_quotes)
             value = unquote(raw, not session.no_backslash_escapes)
             items.append(Item(Kind.NAME if name else Kind.STRING, value, start, end))
-        elif raw[0].isdigit() and not (raw[-1].isalpha() or "_" in raw):
+        elif raw[0].isdigit() and _NUMBER.fullmatch(raw):
             items.append(Item(Kind.NUMBER, raw, start, end))
         elif raw[0].isalnum() or raw[0] in "_$@" or ord(raw[0]) > 127:
             # sqlglot joins some keywords ("PRIMARY KEY"): take them apart again
@@ -238,7 +239,7 @@ class Cursor:
     def name(self) -> str:
         """The next identifier, quoted or not."""
         item = self.next()
-        if item.kind not in (Kind.NAME, Kind.WORD):
+        if item.kind not in (Kind.NAME, Kind.WORD) and not item.text.isalnum():
             raise self.error(f"a name was expected, not {item.text!r}")
         return item.text
 

@@ -96,7 +96,7 @@ def _plain(values: str) -> str | None:
     bare = values.upper().removeprefix("LESS THAN ").removeprefix("IN ").strip()
     if bare.startswith("(") and bare.endswith(")"):
         bare = bare[1:-1].strip()
-    return re.sub(r"\s", "", bare) if re.fullmatch(r"-?\d+|MAXVALUE", bare) else None
+    return re.sub(r"\s", "", bare) if re.fullmatch(r"-?\d{1,18}|MAXVALUE", bare) else None
 
 
 def our_facts(table: Table) -> Values:

@@ -111,7 +111,7 @@ class Run:
         names: set[tuple[str, str]] = set()
         refusal: str | None = None
         for query in self._tail.queries():
-            session = session_of_event(self._base, query.schema, query.status())
+            session = session_of_event(self._base, query.schema, query.status(), query.error_code)
             try:
                 text = statement_text(query.raw_sql, session)
                 seen = touched(text, session)
