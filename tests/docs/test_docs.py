@@ -10,6 +10,7 @@ import typer.main
 
 from cdc.cli.main import app
 from sink.kafka.settings import KafkaSettings
+from sink.mysql.settings import MysqlSettings
 from tests.docs.error_table import BEGIN, END, PAGE, classes, table
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,12 @@ def test_every_option_of_the_sink_is_described() -> None:
     text = (ROOT / "docs/messages.md").read_text()
     options = {str(f.alias) for f in KafkaSettings.model_fields.values()} - {"servers", "topic"}
     assert {o for o in options if f"`{o}`" not in text and f"{o}=" not in text} <= {"dispatchers"}
+
+
+def test_every_option_of_the_database_sink_is_described() -> None:
+    text = (ROOT / "docs/mysql.md").read_text()
+    options = {str(f.alias) for f in MysqlSettings.model_fields.values()}
+    assert {o for o in options if f"`{o}`" not in text} <= {"host", "port", "user", "password"}
 
 
 def test_every_command_is_described() -> None:
