@@ -37,6 +37,9 @@ from cdc.changelog.startup import recover
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
 
+# So many are left to the next commit; so the page cache never holds more of a log unwritten.
+_FULL_SEGMENTS = 2
+
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
@@ -58,6 +61,7 @@ class _Commit:
     before: LogState
     after: LogState
     base: bool
+    full: list[SegmentFile]
 
 
 Data = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -95,6 +99,8 @@ class LogWriter:
         self._format = self._format or found.format
         self._written_format: bytes = found.format
         self._segment = SegmentFile(folder, found.state.current) if found.state.segment else None
+        # Segments that are full but not yet durable; the next commit syncs and closes them.
+        self._full: list[SegmentFile] = []
         self._pending: list[Runs] = []
         self._closing: list[SegmentInfo] = []
         self._tables_length = found.state.tables_length
@@ -209,6 +215,10 @@ class LogWriter:
                 self._segment.close()
                 self._segment = None
                 kept = mark.info.number if mark.info is not None else self._state.segment
+                for segment in self._full:
+                    if segment.info.number >= kept:
+                        segment.close()
+                self._full = [s for s in self._full if s.info.number < kept]
                 for number in range(kept + 1, last + 1):
                     (self._folder / names.index_name(number)).unlink(missing_ok=True)
                     (self._folder / names.data_name(number)).unlink(missing_ok=True)
@@ -345,9 +355,10 @@ class LogWriter:
 
     def _close_files(self) -> None:
         self._manifest.close()
-        if self._segment is not None:
-            self._segment.close()
-            self._segment = None
+        for segment in (*self._full, self._segment):
+            if segment is not None:
+                segment.close()
+        self._full, self._segment = [], None
         if self._tables_fd >= 0:
             os.close(self._tables_fd)
             self._tables_fd = -1
@@ -375,11 +386,13 @@ class LogWriter:
         if not self._format:
             raise LogOrderBroken("no FORMAT_DESCRIPTION was set before the first append")
         if segment is not None:
-            # A commit on its way syncs the files that are closed here.
-            self._behind.wait()
             self._flush_runs(segment)
-            side_by_side(segment.syncs())
-            segment.close()
+            if len(self._full) == _FULL_SEGMENTS:
+                # A transaction of many segments has no commit before its end.
+                oldest = self._full.pop(0)
+                side_by_side(oldest.syncs())
+                oldest.close()
+            self._full.append(segment)
             self._closing.append(segment.info)
         number = segment.info.number + 1 if segment is not None else 1
         self._segment = None
@@ -409,6 +422,8 @@ class LogWriter:
         if self._order.open_ts:
             raise LogOrderBroken(f"the transaction at {self._order.open_ts} is not complete")
         syncs = self._write_tables()
+        for segment in self._full:
+            syncs += segment.syncs()
         if self._segment is not None:
             self._flush_runs(self._segment)
             syncs += self._segment.syncs()
@@ -433,12 +448,18 @@ class LogWriter:
             current=current,
             closed=(*state.closed, *self._closing),
         )
-        self._closing = []
+        base = base or current.number != before.current.number
+        commit = _Commit(syncs, before, self._next, base, self._full)
+        self._closing, self._full = [], []
         self.mark()
-        return _Commit(syncs, before, self._next, base or current.number != before.current.number)
+        return commit
 
     def _make_durable(self, commit: _Commit) -> None:
-        side_by_side(commit.syncs)
+        try:
+            side_by_side(commit.syncs)
+        finally:
+            for segment in commit.full:
+                segment.close()
         # The manifest counts on all of them, so it is written behind the slowest.
         if commit.base:
             files.sync_folder(self._folder)

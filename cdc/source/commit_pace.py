@@ -4,21 +4,25 @@ from __future__ import annotations
 
 # Of the time under load, a commit may take one part in this many and one.
 _SHARE = 3
-
-
-# How often a commit on its way is looked at, at first.
-_LOOK_S = 0.001
+# How often a commit on its way is looked at: a part of the time that it has taken.
+_LOOK_S, _LOOK_SHARE = 0.001, 4
+# So many groups may be appended behind a commit on its way before they wait for it.
+_GROUPS_BEHIND = 4
+# From here on no rest is taken: a commit of so much is not small.
+_LARGE = 1 << 20
 
 
 class CommitPace:
     """Remembers when the last group commit ended and what it cost, in seconds.
 
     Counting from a commit's end keeps a slow disk from being synced without a pause. A commit may
-    be carried out by another thread, which calls :meth:`ended`; until then no other one is due.
+    be carried out by another thread, which calls :meth:`ended`. ``waiting`` is always the bytes
+    that wait for a commit.
     """
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, group_bytes: int) -> None:
         self._interval_s = interval_s
+        self._group_bytes = group_bytes
         # End and cost of the last one, as one object: both change at once for the other thread.
         self._last = (0.0, 0.0)
         self._began: float | None = None
@@ -34,17 +38,19 @@ class CommitPace:
             self._last = (now, now - began)
         self._began = None
 
-    def due(self, now: float) -> bool:
+    def due(self, now: float, waiting: int) -> bool:
         """Whether to commit although more is coming."""
         if self._began is not None:
-            return False
+            return waiting >= _GROUPS_BEHIND * self._group_bytes
         ended, cost_s = self._last
-        return now - ended >= max(self._interval_s, _SHARE * cost_s)
+        return waiting >= self._group_bytes or now - ended >= max(self._interval_s, _SHARE * cost_s)
 
-    def rest_s(self, now: float) -> float:
+    def rest_s(self, now: float, waiting: int) -> float:
         """Seconds until a commit is right although no more is coming: as long as the last took."""
         began = self._began
         if began is not None:
-            return max(_LOOK_S, now - began)
+            return max(_LOOK_S, (now - began) / _LOOK_SHARE)
+        if waiting >= _LARGE:
+            return 0.0
         ended, cost_s = self._last
         return max(0.0, ended + cost_s - now)

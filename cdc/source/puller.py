@@ -49,7 +49,7 @@ class Puller:
         self._on_status = on_status
         self._id_attempt = 0
         self._offset_us = 0
-        self._pace = CommitPace(settings.group_commit_ms / 1000)
+        self._pace = CommitPace(settings.group_commit_ms / 1000, settings.group_commit_bytes)
         self._last_status = 0.0
         self._last_budget = -1.0
         self._budget_ok = True
@@ -155,9 +155,7 @@ class Puller:
         intake = self._intake
         if intake is None:
             return False
-        if intake.walker.uncommitted >= self._settings.group_commit_bytes:
-            return True
-        return self._pace.due(self._clock.monotonic())
+        return self._pace.due(self._clock.monotonic(), intake.walker.uncommitted)
 
     def _patience(self, intake: Intake) -> float:
         """How long to wait for more before what has arrived is committed."""
@@ -165,7 +163,7 @@ class Puller:
         if walker.in_group or not walker.clean or not walker.uncommitted:
             # Nothing can be committed before more has come.
             return _TICK_S
-        return min(_TICK_S, self._pace.rest_s(self._clock.monotonic()))
+        return min(_TICK_S, self._pace.rest_s(self._clock.monotonic(), walker.uncommitted))
 
     def _settle(self, stream: ReadAhead, intake: Intake) -> None:
         # At the end of what has arrived: commit, and let a heartbeat resolve up to now.
@@ -179,7 +177,7 @@ class Puller:
             walker.resolve(now)
         if not walker.uncommitted and not beat:
             return
-        rested = self._pace.rest_s(self._clock.monotonic()) == 0
+        rested = self._pace.rest_s(self._clock.monotonic(), walker.uncommitted) == 0
         due = self._due()
         if due or rested:
             more = stream.readable()

@@ -161,3 +161,39 @@ def test_segments_change_and_commits_follow_each_other_meanwhile(tmp_path: Path)
     assert [row[0] for row in content_without_tables(tmp_path)] == list(range(1, 199))
     open_log(tmp_path, segment_bytes=4096).close()
     assert verify(tmp_path) == []
+
+
+def test_a_commit_syncs_the_segments_that_filled_up_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = _log(tmp_path, 1, segment_bytes=4096)
+    disk = Disk(monkeypatch)
+    before = len(os.listdir("/proc/self/fd"))
+    for ts in range(2, 60):
+        dml(writer, ts, [(0, 1)], tag=b"x" * 200)
+    writer.commit(59, {"at": 59})
+    written = {p.name for p in tmp_path.iterdir() if names.segment_of(p.name) is not None}
+    assert len(written) > 8
+    assert written <= set(disk.synced)
+    assert disk.synced.index("000002.binlog") < disk.synced.index("000004.binlog")
+    assert len(os.listdir("/proc/self/fd")) == before
+    writer.close()
+
+
+def test_rollback_over_segments_that_are_not_durable_yet(tmp_path: Path) -> None:
+    writer = _log(tmp_path, 1, segment_bytes=4096)
+    for ts in range(2, 40):
+        dml(writer, ts, [(0, 1)], tag=b"x" * 200)
+    writer.mark()
+    for ts in range(40, 80):
+        dml(writer, ts, [(0, 1)], tag=b"y" * 200)
+    writer.rollback()
+    for ts in range(40, 60):
+        dml(writer, ts, [(0, 1)], tag=b"z" * 200)
+    writer.commit(60, {"at": 60})
+    writer.close()
+    found = content_without_tables(tmp_path)
+    assert [row[0] for row in found] == list(range(1, 60))
+    assert not any(b"y" * 200 in row[1] for row in found)
+    open_log(tmp_path, segment_bytes=4096).close()
+    assert verify(tmp_path) == []
