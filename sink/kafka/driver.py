@@ -66,7 +66,9 @@ class KafkaDriver:
         if not self._settings.exactly_once:
             return
         with open_admin(self._settings) as admin:
-            fence(admin, self._settings, [transactional_id(feed, slot) for slot in range(slots)])
+            # At least one: a new changefeed without the right to transactions is refused here.
+            ids = [transactional_id(feed, slot) for slot in range(max(1, slots))]
+            fence(admin, self._settings, ids)
         forget(self._settings, feed)
 
     def _router(self, partitions: Mapping[str, int] | None = None) -> Router:
