@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 
 import httpx
@@ -14,6 +13,7 @@ from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker, Way, make_way
+from tests.e2e.counting import exactly
 from tests.servers import Broker, Database
 
 pytestmark = pytest.mark.real
@@ -51,19 +51,6 @@ def way(
     fragile.api("DELETE", f"/changefeeds/{made.name}")
 
 
-def _exactly(way: Way, wanted: int, topic: str = "") -> None:
-    """Each id in [0, wanted) has arrived once, in rising order within its partition."""
-    found = way.messages(topic)
-    counts = Counter(topics.ids(found))
-    lost = [i for i in range(wanted) if not counts[i]]
-    assert not lost, f"{len(lost)} lost, the first {lost[:5]}"
-    assert sum(counts.values()) == wanted, f"{sum(counts.values()) - wanted} duplicated"
-    by: dict[int, list[int]] = {}
-    for m in found:
-        by.setdefault(m.partition, []).extend(topics.ids([m]))
-    assert all(ids == sorted(ids) for ids in by.values()), "order within a partition"
-
-
 def _by_key(way: Way, **more: object) -> str:
     rule = {"matcher": [f"{way.schema}.*"], "partition": "index-value"}
     sink = more.pop("sink", None) or way.sink(partition_num=3)
@@ -89,7 +76,7 @@ def test_a_large_transaction_is_cut_and_killed_in_its_middle(way: Way) -> None:
     for worker in way.capture.workers():
         worker.kill()
     way.delivered(180)
-    _exactly(way, rows)
+    exactly(way, rows)
 
 
 def _count(way: Way) -> int:
@@ -126,7 +113,7 @@ def test_workers_and_capture_are_killed_between_changes(way: Way) -> None:
             way.capture.kill()
             way.capture.start()
     way.delivered()
-    _exactly(way, done)
+    exactly(way, done)
 
 
 def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
@@ -138,7 +125,7 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     jvm.kill()
     way.execute("INSERT INTO t VALUES (1), (2)")
     way.delivered(120)
-    _exactly(way, 3)
+    exactly(way, 3)
 
 
 def test_a_broker_that_is_killed_is_seen_and_survived(way: Way) -> None:
@@ -155,7 +142,26 @@ def test_a_broker_that_is_killed_is_seen_and_survived(way: Way) -> None:
     way.execute("INSERT INTO t VALUES (2)")
     way.delivered(90)
     way.capture.wait_state(feed, "normal")
-    _exactly(way, 3)
+    exactly(way, 3)
+
+
+def test_a_broker_whose_disk_is_full_is_seen_and_survived(way: Way) -> None:
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(1000))")
+    feed = _by_key(way)
+    way.execute("INSERT INTO t SELECT seq, REPEAT('x', 1000) FROM seq_0_to_299")
+    way.delivered()
+    way.broker.fill_disk(300_000, way.schema)
+    way.execute("INSERT INTO t SELECT seq, REPEAT('y', 1000) FROM seq_300_to_4999")
+    shown = way.capture.wait_state(feed, "warning", timeout_s=90)
+    assert shown["error"]["code"] in ("TG:ErrKafkaUnavailable", "TG:ErrKafkaStorage")
+    assert shown["error"]["hint"]
+    assert shown["checkpoint_ts"] < way.capture.tso()
+    until(lambda: not way.broker.running, "the broker has ended for want of space")
+    way.broker.start()
+    way.execute("INSERT INTO t SELECT seq, REPEAT('z', 1000) FROM seq_5000_to_5099")
+    way.delivered(90)
+    way.capture.wait_state(feed, "normal")
+    exactly(way, 5100)
 
 
 def test_a_deleted_topic_is_shown_and_what_comes_after_is_not_skipped(way: Way) -> None:
@@ -200,7 +206,7 @@ def test_a_message_above_the_limit_stops_with_its_name_and_is_not_lost(way: Way)
     topics.configure(way.broker.bootstrap, way.schema, max_message_bytes="1000000")
     way.capture.ask("POST", f"/changefeeds/{feed}/resume")
     way.delivered()
-    _exactly(way, 3)
+    exactly(way, 3)
 
 
 def test_watermarks_tell_what_precedes_them(way: Way) -> None:

@@ -1,8 +1,19 @@
 """Real servers for tests, bench and demo: fetched once, started as throw-away processes."""
 
 from tests.servers.broker import Broker, broker
+from tests.servers.cluster import Cluster, cluster
 from tests.servers.database import Database, database
 from tests.servers.errors import StartFailed, Unavailable
 from tests.servers.install import fetch
 
-__all__ = ["Broker", "Database", "StartFailed", "Unavailable", "broker", "database", "fetch"]
+__all__ = [
+    "Broker",
+    "Cluster",
+    "Database",
+    "StartFailed",
+    "Unavailable",
+    "broker",
+    "cluster",
+    "database",
+    "fetch",
+]

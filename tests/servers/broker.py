@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import resource
 import shutil
 import signal
 import socket
@@ -63,6 +64,7 @@ class Broker:
         log_folder: Path | str | None,
         sasl: bool,
         with_tls: bool,
+        cluster_id: str | None = None,
     ) -> None:
         self.installed = install.fetch(NAME)
         java = shutil.which("java")
@@ -72,6 +74,7 @@ class Broker:
         self.options = dict(options)
         self.heap = heap
         self.sasl = sasl
+        self.cluster_id = cluster_id or new_id()
         self.folder, self._ours = process.data_folder(folder, "kafka")
         self.log_folder = Path(log_folder).resolve() if log_folder else self.folder / "data"
         self._log_is_ours = log_folder is not None and self._ours
@@ -90,6 +93,16 @@ class Broker:
     def bootstrap(self) -> str:
         """Return ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def internal(self) -> str:
+        """Return the address of the listener that asks for no login, whatever clients need."""
+        return f"127.0.0.1:{self._ports[1]}"
+
+    @property
+    def controller(self) -> str:
+        """Return the address of the controllers' listener."""
+        return f"127.0.0.1:{self._ports[2]}"
 
     @property
     def pid(self) -> int:
@@ -167,7 +180,9 @@ class Broker:
                 self._start()
                 return
             except StartFailed as error:
-                if "already in use" not in str(error):
+                # The other nodes of a cluster know this one by its port.
+                shared = "controller.quorum.voters" in self.options
+                if shared or "already in use" not in str(error):
                     raise
                 self._ports = [process.free_port() for _ in range(3)]
         raise StartFailed("kafka: five ports in a row were taken")
@@ -188,11 +203,9 @@ class Broker:
         """Write what ``StorageTool format`` writes, without a second JVM."""
         self.log_folder.mkdir(parents=True, exist_ok=True)
 
-        def identity() -> str:
-            return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-
+        node = self._properties()["node.id"]
         (self.log_folder / "meta.properties").write_text(
-            f"version=1\ncluster.id={identity()}\nnode.id=1\ndirectory.id={identity()}\n"
+            f"version=1\ncluster.id={self.cluster_id}\nnode.id={node}\ndirectory.id={new_id()}\n"
         )
 
     def _answers(self) -> bool:
@@ -223,6 +236,18 @@ class Broker:
         assert self._process is not None, "the broker is not running"
         self._process.send_signal(number)
 
+    def fill_disk(self, room: int, *topics: str) -> None:
+        """Let no file of Kafka's own or of these topics grow by more than about ``room`` bytes.
+
+        What the running process writes beyond fails, as on a full disk, and needs no root. It
+        shuts down when that happens to its only log folder; a broker started again has room.
+        """
+        names = ("__", "tidegate-ledger", *topics)
+        files = [f for f in self.log_folder.glob("*/*.log") if f.parent.name.startswith(names)]
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        most = max(f.stat().st_size for f in files) + room
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (most, hard))
+
     def kill(self) -> None:
         """End the broker as a crash does, and wait until it is gone."""
         if self._process is not None:
@@ -251,6 +276,11 @@ class Broker:
                 shutil.rmtree(self.log_folder, ignore_errors=True)
         else:
             self.stop()
+
+
+def new_id() -> str:
+    """Return a random identity as Kafka writes it."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 @contextmanager
