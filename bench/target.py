@@ -18,6 +18,13 @@ from bench.workload import Committed, Connect, Workload, first_order
 from bench.workload_tables import Table
 from tests.servers.database import Database
 
+# A server that is away, or went away in the middle of an answer.
+AWAY = (
+    pymysql.err.OperationalError,
+    pymysql.err.InterfaceError,
+    pymysql.err.InternalError,
+    OSError,
+)
 # Orders that do not come although later ones did: they were inserted and deleted between two looks.
 _GIVE_UP_S = 2.0
 _SAME_POLL_S = 0.5
@@ -69,7 +76,7 @@ class Watcher:
             while not self._stopping.is_set():
                 try:
                     self._look_on()
-                except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError):
+                except AWAY:
                     self._stopping.wait(0.1)
         except BaseException as error:
             self._failed.append(error)
@@ -135,7 +142,7 @@ def _outline(connect: Connect, load: Workload) -> list[tuple[int, ...]]:
                     f" FROM {load.schema}.{table.name}"
                 )
                 found.append(tuple(int(v or 0) for v in cursor.fetchone()))
-    except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError):
+    except AWAY:
         return []
     return found
 

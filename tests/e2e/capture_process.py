@@ -53,6 +53,7 @@ class CaptureProcess:
         settings: str = "",
         module: str = "cdc.cli.main",
         spark: Mapping[str, str] | None = None,
+        daemon: str = _DAEMON,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -62,6 +63,7 @@ class CaptureProcess:
         self.ui_port = process.free_port()
         self.master = master
         self.module = module
+        self.daemon = daemon
         self._config = folder / "server.toml"
         chosen = {"spark.ui.port": str(self.ui_port), **(spark or {})}
         lines = "".join(f'"{k}" = "{v}"\n' for k, v in chosen.items())
@@ -159,7 +161,7 @@ class CaptureProcess:
         for one in self.family():
             try:
                 parent = one.parent()
-                if parent and _DAEMON in one.cmdline() and _DAEMON in parent.cmdline():
+                if parent and self.daemon in one.cmdline() and self.daemon in parent.cmdline():
                     found.append(one)
             except psutil.NoSuchProcess:
                 continue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.run import Plan, soak
+from tests.soak.plan import Plan
+from tests.soak.run import soak
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 

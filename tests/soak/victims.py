@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import psutil
 
 from tests.e2e.capture_process import CaptureProcess, until
-from tests.servers import Broker
+from tests.servers import Broker, Database
 
-WORKER, CAPTURE, BROKER = "Spark Python worker", "capture", "broker"
-_CHOICE = {WORKER: 5, CAPTURE: 3, BROKER: 2}
+WORKER, CAPTURE = "Spark Python worker", "capture"
+BROKER, TARGET = "broker", "target server"
+_WEIGHTS = (5, 3, 2)
 # One kill in so many does not wait until delivery goes on: it hits the recovery of the last one.
 _HASTY = 4
 _LONGEST_DELAY_S = 2.5
@@ -40,17 +41,23 @@ class Tally:
 
 
 class Killer:
-    """Kills by the seed's choice.
+    """Kills by the seed's choice: workers, the capture, and the ``sink`` behind them.
 
-    ``newest`` is the Unix time at which the newest row was written that a consumer has seen.
+    ``sink_name`` is BROKER or TARGET. ``newest`` is the Unix time at which the newest row was
+    written that a consumer has seen.
     """
 
     def __init__(
-        self, capture: CaptureProcess, broker: Broker, newest: Callable[[], float], seed: int
+        self,
+        capture: CaptureProcess,
+        sink_name: str,
+        sink: Broker | Database,
+        newest: Callable[[], float],
+        seed: int,
     ) -> None:
-        self.tallies = {name: Tally() for name in _CHOICE}
+        self.tallies = {name: Tally() for name in (WORKER, CAPTURE, sink_name)}
         self._capture = capture
-        self._broker = broker
+        self._sink = sink
         self._newest = newest
         self._random = random.Random(seed)
         self._returning: threading.Thread | None = None
@@ -64,7 +71,7 @@ class Killer:
     def strike(self) -> str:
         """Kill one process at a random moment; what it was."""
         chosen = self._random
-        kind = chosen.choices(list(_CHOICE), list(_CHOICE.values()))[0]
+        kind = chosen.choices(list(self.tallies), _WEIGHTS)[0]
         hasty = chosen.randrange(_HASTY) == 0
         delay, pick = chosen.uniform(0.0, _LONGEST_DELAY_S), chosen.random()
         if not hasty:
@@ -77,9 +84,9 @@ class Killer:
             worker.kill()
         else:
             self._join()
-            victim = self._capture if kind == CAPTURE else self._broker
+            victim = self._capture if kind == CAPTURE else self._sink
             victim.kill()
-            again = self._start_capture if kind == CAPTURE else self._broker.start
+            again = self._start_capture if kind == CAPTURE else self._sink.start
             self._returning = threading.Thread(target=self._guarded, args=(again,), daemon=True)
             self._returning.start()
         tally = self.tallies[kind]
