@@ -16,12 +16,16 @@ from cdc.changelog.state import SegmentInfo
 
 MAGIC = b"\xfebin"
 
+# Appended bytes are written out from so many on, and not only by the next commit's sync.
+_WRITE_OUT = 4 << 20
+
 
 class SegmentFile:
     """Appends to one segment. ``info`` says what is written; only ``syncs`` make it durable."""
 
     def __init__(self, folder: Path, info: SegmentInfo) -> None:
         self.info = info
+        self._started = info.data
         self._dirty_data = self._dirty_index = False
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._data_fd = os.open(folder / names.data_name(info.number), flags, 0o644)
@@ -45,6 +49,9 @@ class SegmentFile:
         files.write_at(self._data_fd, data, at)
         self.info = replace(self.info, data=at + len(data))
         self._dirty_data = True
+        if self.info.data - self._started >= _WRITE_OUT:
+            files.start_writing(self._data_fd, self._started, self.info.data - self._started)
+            self._started = self.info.data
         return at
 
     def append_runs(self, runs: Runs) -> None:
