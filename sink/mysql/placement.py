@@ -117,7 +117,9 @@ def spreads(source: Table, target: Table) -> bool:
         unique = [i for i in table.indexes if i.unique or i.primary]
         if len(unique) != 1 or not _is_exact(table, unique[0]):
             return False
-        keys.append({name.lower() for name in unique[0].columns})
+        columns = [table.columns[table.positions[name.lower()]] for name in unique[0].columns]
+        # A key that the target rounds could make one of two.
+        keys.append({(c.name.lower(), c.data_type, c.scale or 0) for c in columns})
     return keys[0] == keys[1]
 
 
