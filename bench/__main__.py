@@ -18,7 +18,7 @@ os.environ.setdefault(
 
 from rich.console import Console
 
-from bench import figures, kafka, lag, pull, quiet
+from bench import figures, kafka, lag, mysql, mysql_lag, pull, quiet
 from bench.figures import Figure
 from bench.settings import Settings
 
@@ -29,6 +29,10 @@ ITEMS: dict[str, Item] = {
     "kafka_single": kafka.single,
     "pull": pull.pull,
     "lag": lag.lag,
+    "mysql_bulk": mysql.bulk,
+    "mysql_single": mysql.single,
+    "mysql_sql": mysql.sql,
+    "mysql_lag": mysql_lag.mysql_lag,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
 }

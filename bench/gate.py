@@ -45,8 +45,12 @@ class Gate:
 
     def open(self, timeout_s: float = 30.0) -> float:
         """Let the user in; returns ``time.monotonic()`` when the server began to send to it."""
+        self.database.execute(f"ALTER USER '{self.user}'@'%' ACCOUNT UNLOCK")
+        return self.streaming(timeout_s)
+
+    def streaming(self, timeout_s: float = 30.0) -> float:
+        """Wait until the server sends to the user; ``time.monotonic()`` of that moment."""
         with self.database.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(f"ALTER USER '{self.user}'@'%' ACCOUNT UNLOCK")
             end = time.monotonic() + timeout_s
             while time.monotonic() < end:
                 cursor.execute(_PROCESSES, (self.user,))

@@ -14,19 +14,22 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench import load, ours
-from bench.figures import OUT, Figure
+from bench.figures import Figure
 from bench.ground import ground
 from bench.settings import Settings
 from bench.topic import End
 from tests.servers import Broker, Database
 
+Seconds = NDArray[np.float64]
+
 ROWS_PER_S = 20_000
 _PER_TRANSACTION = 50
-_SKIP_S = 5.0
+SKIP_S = 5.0
+FIRST_ID = 10_000_000
 _STAMP = b'"name":"t'
-_FIRST_ID = 10_000_000
 
 
 def lag(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
@@ -60,13 +63,13 @@ def _run(
     )
     place = {"unix_socket": str(database.socket), "user": "root"}
     mine, its = context.Pipe(False)
-    writer = context.Process(target=_write, args=(place, rows, its), daemon=True)
+    writer = context.Process(target=write, args=(place, rows, ROWS_PER_S, its), daemon=True)
     reader.start()
     time.sleep(2)
     writer.start()
     limit = seconds + 60
-    written = _receive(mine, limit)
-    result = _receive(here, 60)
+    written = receive(mine, limit)
+    result = receive(here, 60)
     writer.join()
     reader.join()
     if result["messages"] != rows:
@@ -75,14 +78,19 @@ def _run(
     return result | written
 
 
-def _receive(connection: Connection, timeout_s: float) -> dict[str, float]:
+def receive(connection: Connection, timeout_s: float) -> dict[str, float]:
+    """What a process of the measurement found."""
     if not connection.poll(timeout_s):
         raise TimeoutError("no result of the lag measurement in time")
     found: dict[str, float] = connection.recv()
     return found
 
 
-def _write(place: dict[str, str], rows: int, result: Connection) -> None:
+def write(place: dict[str, str], rows: int, rows_per_s: float, result: Connection) -> None:
+    """Insert rows from FIRST_ID on at a steady rate, 50 a transaction; a process of its own.
+
+    Column ``name`` is ``t`` and the Unix time in microseconds before the statement was sent.
+    """
     import pymysql
 
     text = load.row(12345).split(",")
@@ -92,12 +100,12 @@ def _write(place: dict[str, str], rows: int, result: Connection) -> None:
         began = time.time()
         sent = 0
         while sent < rows:
-            due = began + sent / ROWS_PER_S
+            due = began + sent / rows_per_s
             pause = due - time.time()
             if pause > 0:
                 time.sleep(pause)
             stamp = int(time.time() * 1e6)
-            ids = range(_FIRST_ID + sent, _FIRST_ID + sent + _PER_TRANSACTION)
+            ids = range(FIRST_ID + sent, FIRST_ID + sent + _PER_TRANSACTION)
             values = ",".join(f"({i},{before},'t{stamp}',{after}" for i in ids)
             cursor.execute(load.INSERT + values)
             sent += _PER_TRANSACTION
@@ -134,8 +142,14 @@ def _read(bootstrap: str, topic: str, offsets: list[int], rows: int, result: Con
             count += 1
             last = now
     consumer.close()
-    steady = lags[:count][sent[:count] > sent[0] + _SKIP_S] if count else lags
-    OUT.mkdir(exist_ok=True)
+    result.send(percentiles(lags[:count], sent[:count]) | {"messages": count})
+
+
+def percentiles(lags: Seconds, sent: Seconds) -> dict[str, float]:
+    """Percentiles of the lags of rows sent after the first seconds; ``{}`` without such rows."""
+    if not len(sent) or sent.max() <= sent.min() + SKIP_S:
+        return {}
+    steady = lags[sent > sent.min() + SKIP_S]
     parts = {f"p{q:g}".replace(".", "_"): q for q in (50, 90, 99, 99.9)}
     found = {name: float(np.percentile(steady, q)) for name, q in parts.items()}
-    result.send(found | {"max": float(steady.max()), "messages": count})
+    return found | {"max": float(steady.max())}

@@ -31,7 +31,7 @@ WARM_ROWS = 200_000
 
 
 class Ours:
-    """Server, gate of its upstream, and topic of its changefeed."""
+    """Server, gate of its upstream, and name of its changefeed: the topic, if it has one."""
 
     def __init__(self, server: CdcServer, gate: Gate, topic: str) -> None:
         self.server, self.gate, self.topic = server, gate, topic
@@ -73,25 +73,38 @@ def streaming(
     statements: Callable[[int], Iterator[str]] = load.bulk,
 ) -> Iterator[Ours]:
     """A changefeed of ``tables`` to ``topic`` that has delivered ``warm_rows`` rows."""
-    gate = Gate(database, f"ours_{topic}"[:32])
-    gate.create()
-    with server() as one:
-        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
-        one.cli_json("upstream", "create", "-u", topic, "--uri", uri)
-        config = one.data_dir.parent / "feed.toml"
-        rules = f"[filter]\nrules = {json.dumps(tables)}\n"
-        config.write_text(rules + (_BY_KEY if partitions > 1 else ""))
-        sink = (
-            f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&compression={codec}"
-            f"&partition-num={partitions}"
-        )
-        words = ["changefeed", "create", "-c", topic, "--upstream", topic, "--sink-uri", sink]
-        one.cli_json(*words, "--config", str(config))
-        ours = Ours(one, gate, topic)
+    sink = (
+        f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&compression={codec}"
+        f"&partition-num={partitions}"
+    )
+    more = _BY_KEY if partitions > 1 else ""
+    with feeding(database, topic, sink, tables=tables, config=more) as ours:
         _wait_topic(broker, topic)
         if warm_rows:
             _warm(database, broker, ours, statements(warm_rows), warm_rows)
         yield ours
+
+
+@contextmanager
+def feeding(
+    database: Database,
+    name: str,
+    sink: str,
+    *,
+    tables: tuple[str, ...] = ("bench.t",),
+    config: str = "",
+) -> Iterator[Ours]:
+    """A changefeed of ``tables`` to the sink URI; ``config`` is added to its file."""
+    gate = Gate(database, f"ours_{name}"[:32])
+    gate.create()
+    with server() as one:
+        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
+        one.cli_json("upstream", "create", "-u", name, "--uri", uri)
+        file = one.data_dir.parent / "feed.toml"
+        file.write_text(f"[filter]\nrules = {json.dumps(tables)}\n{config}")
+        words = ["changefeed", "create", "-c", name, "--upstream", name, "--sink-uri", sink]
+        one.cli_json(*words, "--config", str(file))
+        yield Ours(one, gate, name)
 
 
 def _warm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.soak import to_mysql
 from tests.soak.plan import Plan
 from tests.soak.run import soak
 
@@ -21,3 +22,16 @@ def test_without_the_ledger_messages_are_repeated() -> None:
     plan = Plan(kills=12, minutes=2.0, seed=7, rows_per_s=1500, without_ledger=True)
     result = soak(plan, print)
     assert result.passed(plan), result.verdict.lines()
+
+
+def test_ten_kills_leave_the_target_equal() -> None:
+    plan = Plan(kills=10, minutes=2.0, seed=7, rows_per_s=1000)
+    result = to_mysql.soak(plan, print)
+    assert result.passed(plan), (result.verdict.lines(), result.faults)
+    assert result.kills >= 5, "too few kills in the time to show anything"
+
+
+def test_a_ledger_outside_of_the_transaction_is_noticed() -> None:
+    plan = Plan(kills=6, minutes=1.0, seed=7, rows_per_s=1000, without_ledger=True)
+    result = to_mysql.soak(plan, print)
+    assert result.passed(plan), (result.verdict.lines(), result.faults)
