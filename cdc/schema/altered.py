@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from cdc.schema.alter import Plan
 from cdc.schema.charsets import charset_default
-from cdc.schema.columns import default_text
 from cdc.schema.create import by_name, never_null, not_null
+from cdc.schema.defaults import default_text
 from cdc.schema.draft import FIRST, ColumnDraft, KeyDraft, Options
 from cdc.schema.expressions import Default, with_renamed
 from cdc.schema.indexes import STRINGS, draft_of, finish, rename_parts

@@ -93,6 +93,7 @@ def _named(c: Cursor, item: Item, options: Options) -> bool:
         options.engine = engine_name(text)
     elif name == "COMMENT":
         options.comment = text
-    else:
+    elif name != "AUTO_INCREMENT":
+        # That one is a counter of rows, which no statement has to follow.
         options.others[name] = _clamped(text) if name in ("MAX_ROWS", "MIN_ROWS") else text
     return True

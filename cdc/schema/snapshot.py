@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 from cdc.schema.catalog import Catalog, Database, Tables, Unread
@@ -13,12 +16,24 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 
+_HEAD = re.compile(r"CREATE TABLE `(?:[^`]|``)+` \(")
+_COUNTER = re.compile(r"(?<= )AUTO_INCREMENT=\d+ ")
+
 
 def session_of(server: Mapping[str, Any]) -> Session:
-    """How SQL text of this server is read; ``server`` is the snapshot's own description."""
+    """How SQL text of this server is read; ``server`` is the snapshot's own description.
+
+    It is the ``base`` of ``cdc.schema.events.session_of_event`` for statements behind the snapshot.
+    """
     version = tuple(int(p) for p in str(server["version"]).split("-")[0].split(".")[:3])
     major, minor, patch = (*version, 0, 0, 0)[:3]
-    return Session(mariadb=server["kind"] == "mariadb", version=(major, minor, patch))
+    return Session(
+        mariadb=server["kind"] == "mariadb",
+        version=(major, minor, patch),
+        # Old servers do not say it with each statement.
+        explicit_defaults_for_timestamp=bool(int(server.get("explicit_defaults_for_timestamp", 1))),
+        lower_case_table_names=int(server.get("lower_case_table_names", 0)),
+    )
 
 
 class Schema(Mapping[tuple[str, str], Table]):
@@ -33,9 +48,19 @@ class Schema(Mapping[tuple[str, str], Table]):
         self._databases: Mapping[str, Mapping[str, str]] = snapshot["databases"]
         self._texts: dict[tuple[str, str], str] = {}
         for full_name, text in snapshot["tables"].items():
-            schema, _, name = full_name.partition(".")
-            self._texts[schema, name] = text
+            self._texts[self._split(full_name)] = text
         self._tables: dict[tuple[str, str], Table] = {}
+        self._shapes: dict[bytes, Table] = {}
+
+    def _split(self, full_name: str) -> tuple[str, str]:
+        schema, _, name = full_name.partition(".")
+        while schema not in self._databases and "." in name:
+            more, _, name = name.partition(".")
+            schema = f"{schema}.{more}"
+        if schema in self._databases:
+            return schema, name
+        schema, _, name = full_name.partition(".")
+        return schema, name
 
     def __getitem__(self, key: tuple[str, str]) -> Table:
         table = self._tables.get(key)
@@ -52,16 +77,28 @@ class Schema(Mapping[tuple[str, str], Table]):
     def parse(self, key: tuple[str, str]) -> Table:
         """The table, read anew; raises ``DDLNotUnderstood`` with its name."""
         database = self._databases.get(key[0], {})
+        charset = database.get("charset", "utf8mb4")
+        collation = database.get("collation")
+        text = self._texts[key]
+        shape = _shape(text, charset, collation)
+        known = self._shapes.get(shape)
+        if known is not None:
+            return replace(known, schema=key[0], name=key[1])
         try:
-            return parse_create_table(
-                self._texts[key],
-                self.session,
-                schema=key[0],
-                charset=database.get("charset", "utf8mb4"),
-                collation=database.get("collation"),
+            table = parse_create_table(
+                text, self.session, schema=key[0], charset=charset, collation=collation
             )
         except DDLNotUnderstood as e:
             raise DDLNotUnderstood(e.message, object=f"{key[0]}.{key[1]}", hint=e.hint) from e
+        self._shapes[shape] = table
+        return replace(table, schema=key[0], name=key[1])
+
+
+def _shape(text: str, charset: str, collation: str | None) -> bytes:
+    """What two tables share that differ in nothing but their names: shards are such tables."""
+    head = _HEAD.match(text)
+    body = _COUNTER.sub("", text[head.end() :] if head else text)
+    return blake2b(f"{charset} {collation} {body}".encode("utf-8", "surrogatepass")).digest()
 
 
 def catalog(snapshot: Mapping[str, Any]) -> Catalog:

@@ -23,6 +23,12 @@ class _Plain(MySQL):  # type: ignore[misc]
 
     class Tokenizer(MySQL.Tokenizer):  # type: ignore[misc]
         COMMANDS: ClassVar[set[Any]] = set()
+        # Words are told apart here; without them in its tables it is a third faster.
+        KEYWORDS: ClassVar[dict[str, Any]] = {
+            text: kind
+            for text, kind in MySQL.Tokenizer.KEYWORDS.items()
+            if not any(ch.isalpha() or ch in "{%" for ch in text)
+        }
 
 
 class _PlainBackslash(_Plain):

@@ -5,7 +5,7 @@ Source: MySQL 8.0 and 9 manual, "Data Types"; MariaDB knowledge base, "Data Type
 
 from __future__ import annotations
 
-from cdc.schema.charsets import codec_of, encode, is_no_text
+from cdc.schema.charsets import encode, is_no_text
 from cdc.schema.session import Session
 from cdc.schema.table import Column
 
@@ -166,7 +166,7 @@ def column_type(column: Column, session: Session) -> str:
     elif name == "year":
         text += "" if _plain_widths(session) else f"({column.length or 4})"
     elif name in ("enum", "set"):
-        text += "(" + ",".join(_member(m, column, session) for m in column.members) + ")"
+        text += "(" + ",".join(_member(m, column) for m in column.members) + ")"
     elif name == "geometrycollection" and not session.mariadb and session.version >= (8, 0):
         text = "geomcollection"
     if name in NUMBERS and column.unsigned:
@@ -194,16 +194,10 @@ def _integer_width(column: Column, session: Session) -> str:
     return f"({width})"
 
 
-def _member(member: str, column: Column, session: Session) -> str:
-    if not is_no_text(member) or column.charset is None:
+def _member(member: str, column: Column) -> str:
+    if not is_no_text(member):
         return _quoted(member)
-    raw = encode(member, column.charset)
-    if not session.mariadb and column.charset in ("utf8mb3", "utf8mb4"):
-        return f"x'{raw.hex()}'"
-    try:
-        return _quoted(raw.decode(codec_of(column.charset), "replace").replace("\ufffd", "?"))
-    except LookupError:
-        return _quoted("?" * len(raw))
+    return f"x'{encode(member, column.charset or 'binary').hex()}'"
 
 
 _ESCAPED = {"\\": "\\\\", "\0": "\\0", "'": "''", "\n": "\\n", "\r": "\\r"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -145,7 +146,10 @@ class Server:
         if "on update" in extra:
             on_update = _now(extra.split("on update ")[1].split()[0].strip(","))
         value = default
-        if "default_generated" in extra:
+        if data_type in ("enum", "set") and charset is None and (default or "").startswith("0x"):
+            # MySQL shows defaults of the character set binary so.
+            value = bytes.fromhex(default[2:]).decode()
+        elif "default_generated" in extra:
             value = default and (_now(default) or _EXPRESSION)
         elif self._mariadb:
             value = _sql_default(default)
@@ -186,6 +190,8 @@ def _sql_default(text: str | None) -> str | None:
         return unquote(text, True)
     if _now(text):
         return _now(text)
+    if re.fullmatch(r"X'[0-9A-Fa-f]*'", text):
+        return bytes.fromhex(text[2:-1]).decode("latin-1")
     try:
         Decimal(text)
     except InvalidOperation:
@@ -251,6 +257,9 @@ def _our_column(c: Column, names: list[str]) -> Values:
 
 def _same(key: str, a: Values, b: Values) -> bool:
     """What is one thing in two words: ``a`` is ours, ``b`` the server's."""
+    if key == "column_type" and a["data_type"] in ("enum", "set"):
+        # CONVERT TO leaves members whose bytes are no text, and each server prints these its way.
+        return re.search(r"[(,]x'", a[key]) is not None
     if key in ("charset", "collation"):
         # MySQL shows none for enum and set of the character set binary.
         return a[key] == "binary" and b[key] is None and a["data_type"] in ("enum", "set")

@@ -28,3 +28,10 @@ ALTER TABLE dm ALTER d SET DEFAULT 'b,a', ALTER i SET DEFAULT 'C', ALTER a SET D
 CREATE TABLE dn (a varchar(5) DEFAULT 5.0, b varchar(9) DEFAULT -1e3, c char(5) DEFAULT 007, d int DEFAULT '007', e int DEFAULT 1e2, f int DEFAULT '1e2', g double DEFAULT '1.50', h decimal(6,3) DEFAULT '1.5', i float DEFAULT 1.23456789012, j bigint DEFAULT '9.6', k int DEFAULT 2.5, l int DEFAULT -2.5, m varchar(10) DEFAULT 0x61, n year DEFAULT 70, o year DEFAULT '7', p year DEFAULT 0, q float(7,3) DEFAULT 1.23456, r double(8,2) DEFAULT 1.239);
 CREATE TABLE pe (a int) PARTITION BY HASH (a) PARTITIONS 2 (PARTITION p0 ENGINE = InnoDB, PARTITION p1 ENGINE = InnoDB);
 CREATE TABLE mr (a int) ENGINE=MyISAM MAX_ROWS=100000000000;
+CREATE TABLE eb (a int, e enum('a','b') NOT NULL DEFAULT 'b', s set('x','y') DEFAULT 'y') DEFAULT CHARSET=binary;
+ALTER TABLE eb MODIFY a bigint, MODIFY e enum('a','b','c') DEFAULT 'c';
+CREATE TABLE eu (e enum('x','ü') CHARSET latin1, g enum('x','ü') CHARSET gbk, a ascii int);
+CREATE TABLE eu (e enum('x','ü') CHARSET latin1, g enum('x','ü') CHARSET gbk);
+ALTER TABLE eu ADD z int, CONVERT TO CHARACTER SET utf8mb4;
+ALTER TABLE eu CONVERT TO CHARACTER SET utf8;
+ALTER TABLE eu CONVERT TO CHARACTER SET latin1;

@@ -26,7 +26,6 @@ ALTER TABLE tn8 MODIFY ts timestamp NOT NULL;
 CREATE TABLE tn10 LIKE tn1;
 CREATE TABLE tn11 (id serial, ts timestamp PRIMARY KEY);
 CREATE TABLE tn12 (ts timestamp UNIQUE, t2 timestamp NULL UNIQUE);
-ALTER TABLE tn12 ALTER ts DROP DEFAULT;
 ALTER TABLE tn12 ALTER ts SET DEFAULT '2020-01-01 00:00:00';
 ALTER TABLE tn12 ADD a timestamp, ADD b timestamp, ADD c timestamp AFTER ts;
 SET explicit_defaults_for_timestamp = 1;
