@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cdc.changelog.writer import LogWriter
+from cdc.source.read_ahead import ReadAhead
 from tests.servers.database import Database
 from tests.source.pulling import Pulled, file_events, ordered
 
@@ -116,6 +118,42 @@ def test_resume_where_the_log_ends(db: Database, tmp_path: Path) -> None:
             p.resume()
         p.caught_up()
         assert p.rows() == 8
+
+
+def test_stopped_and_started_in_a_backlog(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small blocks: the thread reads ahead, and commits are carried out behind."""
+    ahead: list[int] = []
+    fill = ReadAhead._fill
+    monkeypatch.setattr(ReadAhead, "_fill", lambda s, v: ahead.append(1) or fill(s, v))
+    behind: list[int] = []
+    commit = LogWriter.commit_behind
+    monkeypatch.setattr(LogWriter, "commit_behind", lambda s, *a: behind.append(1) or commit(s, *a))
+    db.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v TEXT)")
+    # One of the two over TLS, where a read may end in the middle of a record.
+    uri = db.uri() + ("?ssl-mode=required" if db.kind == "mysql" else "")
+    small = {"block_bytes": 1 << 14, "blocks": 3, "buffer_bytes": 1 << 15, "group_commit_ms": 1}
+    with Pulled(db, tmp_path / "log", uri=uri, **small) as p:
+        p.caught_up()
+        p.pause()
+        for i in range(60):
+            values = ",".join(f"({i * 20 + k},REPEAT('{k % 10}',5000))" for k in range(20))
+            db.execute(f"INSERT INTO d.t VALUES {values}")
+        for _ in range(3):
+            before = p.writer.state.commits
+            p.resume()
+            p.until(lambda before=before: p.writer.state.commits > before + 1)  # type: ignore[misc]
+            p.pause()
+        p.resume()
+        p.caught_up()
+        assert p.rows() == 1200
+        files = [f for f in db.binlogs() if f.name >= p.info.start["file"]]
+        assert p.events() == [
+            e for f in files for e in file_events(f, p.info.start["pos"] * (f == files[0]))
+        ]
+        assert ahead
+        assert behind
 
 
 def test_history_replaced_or_purged_is_never_a_silent_gap(tmp_path: Path) -> None:
