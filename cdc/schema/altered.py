@@ -219,13 +219,15 @@ def _name(slot: _Slot) -> str:
 def _kept(column: Column, plan: Plan, session: Session) -> Column:
     """A column that is not redefined: its name, default or visibility may change."""
     name = column.name.lower()
-    if name in plan.defaults and not _stays(column, plan.defaults[name], session):
+    if name in plan.defaults and not _stays(column, session):
         default = plan.defaults[name] or Default(None)
+        was_now = _is_now(column)
         text = default_text(default, column)
         column = replace(column, default=text, default_expression=default.expression)
+        if session.mariadb and was_now:
+            # MariaDB: the update goes with the default that it came with.
+            column = replace(column, on_update=None)
         column = replace(column, default=stored_default(column))
-        if default.text is None and session.mariadb and name in plan.defaults:
-            column = replace(column, on_update=column.on_update if plan.defaults[name] else None)
     if name in plan.visible:
         column = replace(column, invisible=not plan.visible[name])
     if name in plan.renames:
@@ -233,11 +235,14 @@ def _kept(column: Column, plan: Plan, session: Session) -> Column:
     return column
 
 
-def _stays(column: Column, default: Default | None, session: Session) -> bool:
+def _stays(column: Column, session: Session) -> bool:
     # MariaDB used to keep a default of CURRENT_TIMESTAMP whatever DROP or SET DEFAULT asked for;
     # an AUTO_INCREMENT column never gets a default.
-    now = column.default_expression and (column.default or "").startswith("current_timestamp(")
-    return column.auto_increment or (now and _keeps_now(session))
+    return column.auto_increment or (_is_now(column) and _keeps_now(session))
+
+
+def _is_now(column: Column) -> bool:
+    return column.default_expression and (column.default or "").startswith("current_timestamp(")
 
 
 def _keeps_now(session: Session) -> bool:

@@ -190,7 +190,7 @@ def _sql_default(text: str | None) -> str | None:
         return unquote(text, True)
     if _now(text):
         return _now(text)
-    if re.fullmatch(r"X'[0-9A-Fa-f]*'", text):
+    if re.fullmatch(r"[xX]'[0-9A-Fa-f]*'", text):
         return bytes.fromhex(text[2:-1]).decode("latin-1")
     try:
         Decimal(text)
