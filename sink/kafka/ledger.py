@@ -205,11 +205,18 @@ def _scan(settings: KafkaSettings, feed: str, isolation: str, admin: Any) -> Led
         consumer.assign([at])
         consumer.seek_to_beginning(at)
         deadline = time.monotonic() + _READ_TIMEOUT_S
-        while (stands := consumer.position(at)) < end:
+        # Without a leader the client does not know where it stands.
+        while (stands := consumer.position(at, timeout_ms=_POLL_MS)) is None or stands < end:
             found = consumer.poll(timeout_ms=_POLL_MS)
             records += [(r.key, r.value) for r in found.get(at, ())]
             if found:
                 deadline = time.monotonic() + _READ_TIMEOUT_S
+            elif time.monotonic() > deadline and stands is None:
+                raise KafkaUnavailable(
+                    "it cannot be read: nobody leads it",
+                    object=f"topic {LEDGER_TOPIC}/{at.partition}",
+                    hint="check that the brokers run and can be reached",
+                )
             elif time.monotonic() > deadline:
                 raise KafkaLedgerBlocked(
                     f"it can be read to offset {stands} of {end} only",

@@ -18,7 +18,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from cdc.base.position import Position
 from sink.kafka.clients import TRANSACTION_TIMEOUT_MS, open_admin
 from sink.kafka.deliverer import transactional_id
-from sink.kafka.errors import FencedEpoch, KafkaUnavailable, map_error
+from sink.kafka.errors import FencedEpoch, KafkaStorage, KafkaUnavailable, map_error
 from sink.kafka.ledger import ensure_topic, read, read_epochs, write_epoch
 from sink.kafka.settings import KafkaSettings
 
@@ -74,6 +74,12 @@ async def _fence_all(admin: Any, ids: tuple[str, ...], deadline: float) -> None:
         for own, error in errors.items():
             if not issubclass(error, ke.RetriableError):
                 raise map_error(error(), object=f"transactional id {own}")
+            if time.monotonic() > deadline and error is ke.ConcurrentTransactionsError:
+                raise KafkaStorage(
+                    "its last transaction does not end: a partition takes no marker of it",
+                    object=f"transactional id {own}",
+                    hint="look at the replicas and disks of the topics and of tidegate-ledger",
+                )
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
                     f"fencing did not end: {error.__name__}",
