@@ -13,6 +13,8 @@ from cdc.verify.side import Digest, Side
 
 # A range with more rows than this is cut again before its rows are listed.
 _LISTED_CHUNKS = 4
+# Enough for any table; a range that does not get smaller is one that the sides sort differently.
+_MOST_HALVED = 24
 
 
 class ByKey:
@@ -36,22 +38,25 @@ class ByKey:
                 suspects.append(chunk)
         return suspects
 
-    def narrow(self, suspect: Range) -> Iterator[Found]:
-        """The rows of a chunk that differ now, in parts."""
+    def narrow(self, suspect: Range, halved: int = 0) -> Iterator[Found]:
+        """The rows of a chunk that differ now, in parts.
+
+        A row may come in two parts, where the sides do not sort alike.
+        """
         mine, theirs = self._digests(suspect)
         if mine == theirs:
             return
         most = max(mine.count, theirs.count)
         middle = None
-        if most > self._chunk_rows * _LISTED_CHUNKS:
+        if most > self._chunk_rows * _LISTED_CHUNKS and halved < _MOST_HALVED:
             ours, other = self._pair.sides(self._layout)
             side = ours if mine.count >= theirs.count else other
             middle = side.bound(suspect, most // 2)
         if middle is None or middle in (suspect.after, suspect.upto):
             yield by_rows(*self._pair.both(self._layout, lambda s: s.rows_in(suspect)))
             return
-        yield from self.narrow(Range(suspect.after, middle))
-        yield from self.narrow(Range(middle, suspect.upto))
+        yield from self.narrow(Range(suspect.after, middle), halved + 1)
+        yield from self.narrow(Range(middle, suspect.upto), halved + 1)
 
     def look(self, wanted: Collection[Key]) -> Found:
         """Single rows on both sides, whether they differ or not."""

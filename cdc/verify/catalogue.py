@@ -29,7 +29,8 @@ def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
     where = f"table_schema = {_string(schema)} AND table_name = {_string(name)}"
     columns = session.rows(
         "SELECT column_name AS a, data_type AS b, column_type AS c, character_set_name AS d,"
-        " character_maximum_length AS e, COALESCE(numeric_scale, datetime_precision) AS f,"
+        " collation_name AS h, character_maximum_length AS e,"
+        " COALESCE(numeric_scale, datetime_precision) AS f,"
         f" extra AS g FROM information_schema.columns WHERE {where} ORDER BY ordinal_position"
     )
     if not columns:
@@ -47,12 +48,13 @@ def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
 
 
 def _column(row: Row) -> ColumnInfo:
-    name, data_type, column_type, charset, length, scale, _ = row
+    name, data_type, column_type, charset, collation, length, scale, _ = row
     return ColumnInfo(
         _text(name),
         _text(data_type).lower(),
         _text(column_type),
         _text(charset) if charset is not None else None,
+        _text(collation) if collation is not None else None,
         int(length) if length is not None else None,
         int(scale) if scale is not None else None,
         _virtual(row),
@@ -60,7 +62,7 @@ def _column(row: Row) -> ColumnInfo:
 
 
 def _virtual(row: Row) -> bool:
-    return "VIRTUAL" in _text(row[6]).upper()
+    return "VIRTUAL" in _text(row[7]).upper()
 
 
 def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:

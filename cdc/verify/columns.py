@@ -66,6 +66,7 @@ class ColumnInfo:
     data_type: str
     column_type: str
     charset: str | None = None
+    collation: str | None = None
     length: int | None = None
     scale: int | None = None
     virtual: bool = False
@@ -87,7 +88,7 @@ class Compared:
 
     ``text`` is SQL for the text that must be equal, never ``~`` and without commas; ``shown`` is
     SQL for people. A ``loose`` column has no text that servers agree on: its values are fetched
-    and compared here, as JSON documents.
+    and compared here, as JSON documents. ``ordered``: both sides sort its values alike.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Compared:
     shown: str
     loose: bool = False
     single: bool = False
+    ordered: bool = False
 
     @property
     def sql(self) -> str:
@@ -125,17 +127,13 @@ def compared(ours: ColumnInfo, theirs: ColumnInfo) -> Compared:
         _text(q, form, ours, theirs),
         _shown(q, form),
         single=ours.single or theirs.single,
+        ordered=form in _ORDERED and _collation(ours) == _collation(theirs),
     )
 
 
 def alone(column: ColumnInfo) -> Compared:
     """A column that has no other side of its kind."""
     return compared(column, column)
-
-
-def ordered(columns: tuple[Compared, ...]) -> bool:
-    """Whether a key of these columns can be cut into ranges."""
-    return bool(columns) and all(c.form in _ORDERED for c in columns)
 
 
 def _text(q: str, form: Form, ours: ColumnInfo, theirs: ColumnInfo) -> str:
@@ -186,6 +184,10 @@ def _bytes(value: str, long: bool) -> str:
 
 def _long(ours: ColumnInfo, theirs: ColumnInfo) -> bool:
     return any(c.data_type in _LONG_TYPES or (c.length or 0) > _LONG_CHARS for c in (ours, theirs))
+
+
+def _collation(column: ColumnInfo) -> str:
+    return str(column.collation).replace("utf8mb3_", "utf8_")
 
 
 def _charset(column: ColumnInfo) -> str:

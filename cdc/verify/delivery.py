@@ -12,8 +12,9 @@ from cdc.base.clock import Clock
 from cdc.base.errors import TransientError
 from cdc.base.position import Position
 from cdc.base.ts import Ts
+from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
-from cdc.source.position import UpstreamPosition
+from cdc.source.position import UpstreamPosition, file_number
 from cdc.verify.report import Stopped
 
 _TICK_S = 0.1
@@ -33,11 +34,19 @@ class Progress:
     running: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment of the upstream: its position then, and a ts that all before it may be above."""
+
+    ts: Ts
+    position: UpstreamPosition
+
+
 class Delivery(Protocol):
     """What a comparison asks of the changefeed. Called by several threads."""
 
-    def mark(self) -> Ts:
-        """A ts: all up to it has committed."""
+    def mark(self, position: UpstreamPosition) -> Mark:
+        """The moment at which the upstream's binlog ends at ``position``."""
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
         """Wait until what committed up to a position of the upstream is delivered.
@@ -49,7 +58,7 @@ class Delivery(Protocol):
     def behind(self, schema: str, table: str) -> int:
         """Rows of the table that had committed by the last ``reach`` and are not delivered."""
 
-    def moved(self, schema: str, table: str, since: Ts) -> bool:
+    def moved(self, schema: str, table: str, since: Mark) -> bool:
         """Whether rows of the table committed after ``since``."""
 
 
@@ -76,9 +85,9 @@ class LogDelivery:
         """Give the log back."""
         self._log.close()
 
-    def mark(self) -> Ts:
-        """A ts: all up to it has committed."""
-        return self._log.refresh().resolved_ts
+    def mark(self, position: UpstreamPosition) -> Mark:
+        """The moment at which the upstream's binlog ends at ``position``."""
+        return Mark(self._log.refresh().resolved_ts, position)
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
         """Wait until what committed up to a position of the upstream is delivered."""
@@ -104,22 +113,27 @@ class LogDelivery:
 
     def behind(self, schema: str, table: str) -> int:
         """Rows of the table that had committed by the last ``reach`` and are not delivered."""
-        return self._rows(schema, table, self._progress().checkpoint_ts, self._wanted)
+        runs = self._runs(schema, table, self._progress().checkpoint_ts, self._wanted)
+        return int(runs.rows.sum()) if runs is not None else 0
 
-    def moved(self, schema: str, table: str, since: Ts) -> bool:
+    def moved(self, schema: str, table: str, since: Mark) -> bool:
         """Whether rows of the table committed after ``since``."""
-        return self._rows(schema, table, since, self._log.refresh().resolved_ts) > 0
+        runs = self._runs(schema, table, since.ts, self._log.refresh().resolved_ts)
+        if runs is None:
+            return False
+        # The log may have been behind the server at that moment.
+        file, at = file_number(since.position.file), since.position.pos
+        later = (runs.upstream_file == file) & (runs.upstream_pos >= at)
+        return bool((later | (runs.upstream_file > file)).any())
 
-    def _rows(self, schema: str, table: str, after: Ts, upto: Ts) -> int:
+    def _runs(self, schema: str, table: str, after: Ts, upto: Ts) -> Runs | None:
         if after >= upto:
-            return 0
+            return None
         wanted = (schema.lower(), table.lower())
         ids = {
             i for i, t in self._log.tables.items() if (t.schema.lower(), t.name.lower()) == wanted
         }
-        if not ids:
-            return 0
-        return int(self._log.runs(Position(after), Position(upto), tables=ids).rows.sum())
+        return self._log.runs(Position(after), Position(upto), tables=ids) if ids else None
 
     def _tick(self, end: float, stop: threading.Event) -> bool:
         if stop.wait(_TICK_S):

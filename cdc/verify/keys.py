@@ -1,9 +1,9 @@
 """Ranges of a key, as SQL conditions that mean the same on both sides.
 
 A key is a tuple of texts, one for each of its columns (its *cells*), and a range takes what lies
-above one key and up to another. Each server cuts by its own order of the key. Where the orders
-differ, as two collations may, a row lies in different ranges on the two sides: both ranges then
-differ, and the row is found on both sides when it is looked up by its key.
+above one key and up to another. Each server cuts by its own order of the key. Should the orders
+differ, a row of the target lies in other ranges than upstream, perhaps in several, but in one at
+least: those then differ, and the row is found on both sides when it is looked up by its key.
 """
 
 from __future__ import annotations

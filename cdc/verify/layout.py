@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc.verify import keys
-from cdc.verify.columns import ColumnInfo, Compared, compared, ordered, quoted
+from cdc.verify.columns import ColumnInfo, Compared, compared, quoted
 from cdc.verify.keys import Key, Range
 
 # What a row counts whose text the server could not make: more than all hashes of a table.
@@ -51,7 +51,7 @@ class Layout:
     @property
     def by_range(self) -> bool:
         """Whether it can be cut into ranges of its key."""
-        return ordered(self.key)
+        return bool(self.key) and all(c.ordered for c in self.key)
 
     @property
     def loose(self) -> tuple[Compared, ...]:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from cdc.base.ts import Ts
 from cdc.source.position import UpstreamPosition
-from cdc.verify.delivery import Delivery
+from cdc.verify.delivery import Delivery, Mark
 from cdc.verify.layout import Layout
 from cdc.verify.report import Stopped
 from cdc.verify.sessions import Sql
@@ -43,7 +42,7 @@ class Pair:
         self.target = target
         self.delivery = delivery
         self.stop = stop
-        self.marked: Ts = 0
+        self.marked = Mark(0, UpstreamPosition())
         self._taken_s: float | None = None
         self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
 
@@ -56,7 +55,7 @@ class Pair:
     def renew(self) -> None:
         """Take a new cut: what the upstream holds now, and the target once it was delivered."""
         self.check()
-        self.marked = self.delivery.mark()
+        self.marked = self.delivery.mark(self.upstream.position())
         self.upstream.snapshot()
         self.delivery.reach(self.upstream.position(), self.stop)
         self.target.snapshot()

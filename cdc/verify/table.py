@@ -93,7 +93,10 @@ def _compare(
 ) -> None:
     suspects = way.sweep(result)
     portions = (found for suspect in suspects for found in way.narrow(suspect))
-    for part in _parts(portions):
+    judged: set[Key] = set()
+    for portion in _parts(portions):
+        part = {k: v for k, v in portion.items() if k not in judged}
+        judged |= part.keys()
         if result.different >= _MOST_ROWS:
             result.more = True
             return

@@ -18,12 +18,13 @@ from cdc.verify.layout import TableInfo
 from cdc.verify.report import Stopped
 from cdc.verify.sessions import Row
 from sink.dispatch.settings import PartitionMode
-from sink.kafka.clients import mapped, open_consumer
+from sink.kafka.clients import mapped, open_admin, open_consumer
 from sink.kafka.driver import router_of
 from sink.kafka.settings import KafkaSettings
 
 _POLL_MS = 200
-_SILENCE_S = 60.0
+# A transaction whose writer died stays open for two minutes.
+_SILENCE_S = 150.0
 
 
 class TopicMissing(TransientError):
@@ -44,6 +45,7 @@ class Topics:
         self._open = ExitStack()
         self._consumer: Any = self._open.enter_context(open_consumer(settings, "read_committed"))
         try:
+            self._admin: Any = self._open.enter_context(open_admin(settings))
             with mapped(settings):
                 self._places = [p for name in sorted(topics) for p in self._partitions(name)]
                 self._consumer.assign(self._places)
@@ -59,24 +61,26 @@ class Topics:
     def snapshot(self) -> None:
         """Read what is committed by now. Raises DeliveryTooSlow if the brokers do not give it."""
         with mapped(self._settings):
-            ends = self._consumer.end_offsets(self._places)
+            # Not the last stable offset: a commit is acknowledged before the partitions show it.
+            found = self._admin.list_partition_offsets(dict.fromkeys(self._places, -1))
+            ends = {place: int(said.offset) for place, said in found.items()}
             last_s = time.monotonic()
             while any(self._consumer.position(p) < end for p, end in ends.items()):
                 if self._stop.is_set():
                     raise Stopped("the verification was stopped")
-                found = self._consumer.poll(timeout_ms=_POLL_MS)
-                for place, records in found.items():
+                polled = self._consumer.poll(timeout_ms=_POLL_MS)
+                for place, records in polled.items():
                     for record in records:
                         where = f"topic {place.topic}/{place.partition} offset {record.offset}"
                         if record.value is not None:
                             self.fold.add(place.partition, record.value, where)
-                if found:
+                if polled:
                     last_s = time.monotonic()
                 elif time.monotonic() - last_s > _SILENCE_S:
                     raise DeliveryTooSlow(
                         f"the topic gave nothing for {_SILENCE_S:g} s before its end",
                         object=f"topic {self._settings.topic}",
-                        hint="see whether the brokers are well",
+                        hint="see whether the brokers are well, and whether a transaction is open",
                     )
 
     def interrupt(self) -> None:

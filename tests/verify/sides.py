@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cdc.base.ts import Ts
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
+from cdc.verify.catalogue import table_info
+from cdc.verify.delivery import Mark
+from cdc.verify.layout import layout
+from cdc.verify.pair import Pair
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
-from cdc.verify.table import Options
+from cdc.verify.table import Options, compare_table, way_of
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
 
@@ -20,9 +23,9 @@ from tests.servers import Database
 class Still:
     """No delivery: whatever is there has been delivered."""
 
-    def mark(self) -> Ts:
+    def mark(self, position: UpstreamPosition) -> Mark:
         """Return no ts."""
-        return 0
+        return Mark(0, position)
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
         """Wait for nothing."""
@@ -31,7 +34,7 @@ class Still:
         """Return that nothing is missing."""
         return 0
 
-    def moved(self, schema: str, table: str, since: Ts) -> bool:
+    def moved(self, schema: str, table: str, since: Mark) -> bool:
         """Return that nothing was written."""
         return False
 
@@ -83,3 +86,23 @@ class Two:
     def compare(self, **options: int) -> dict[str, TableResult]:
         """Compare all tables; results by the table's name."""
         return {r.table.partition(".")[2]: r for r in self.run(**options).results}
+
+    def one(self, name: str, by_range: bool) -> TableResult:
+        """Compare one table in a way that it would perhaps not be compared in."""
+        ours = UpstreamSession(upstream(self.ours), SourceSettings())
+        pair = Pair(ours, TargetSession(target(self.theirs)), Still(), threading.Event())
+        try:
+            mine = table_info(pair.upstream, self.schema, name)
+            theirs = table_info(pair.target, self.schema, name)
+            assert mine is not None
+            assert theirs is not None
+            plan, _ = layout(mine, theirs)
+            assert not plan.by_range
+            if by_range:
+                key = tuple(replace(c, ordered=True) for c in plan.key)
+                plan = replace(plan, key=key)
+            result, options = TableResult(name), Options(chunk_rows=100)
+            compare_table(pair, plan, way_of(pair, plan, options), options, result)
+            return result
+        finally:
+            pair.close()

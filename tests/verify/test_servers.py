@@ -8,6 +8,7 @@ import time
 import pytest
 
 from cdc.base.errors import TransientError
+from cdc.verify.delivery import Mark
 from cdc.verify.report import RowKind, TableResult, Verdict
 from cdc.verify.running import NothingToVerify
 from cdc.verify.sessions import TargetSession
@@ -192,6 +193,38 @@ def test_documents_are_equal_however_each_family_writes_them(two: Two) -> None:
     assert found["k"].different == 1
 
 
+@pytest.mark.parametrize("by_range", [False, True])
+def test_sides_that_sort_and_store_text_differently_are_equal(two: Two, by_range: bool) -> None:
+    column = "CREATE TABLE t (k VARCHAR(20) COLLATE {} PRIMARY KEY, v VARCHAR(9) CHARACTER SET {})"
+    two.ours.execute(column.format("utf8mb4_bin", "latin1"), database=two.schema)
+    two.theirs.execute(column.format("utf8mb4_general_ci", "utf8mb4"), database=two.schema)
+    key = "CONCAT(IF(n % 2, 'a', 'B'), IF(n % 3, 'Z', 'y'), MD5(n))"
+    two.both(f"INSERT INTO t SELECT LEFT({key}, 20), 'é' FROM {NUMBERS} WHERE n < 1000")
+    result = two.one("t", by_range)
+    assert (result.verdict, result.upstream_rows) == ("equal", 1000)
+    # In ranges a row of the target is counted in each that has it.
+    assert result.target_rows == 1000 or by_range
+    two.theirs.execute("UPDATE t SET v = 'e' ORDER BY k LIMIT 1", database=two.schema)
+    result = two.one("t", by_range)
+    assert [(v.upstream, v.target) for d in result.differences for v in d.values] == [("é", "e")]
+    assert result.different == 1
+
+
+def test_a_row_that_a_server_cannot_put_together_is_an_error_and_not_equal(two: Two) -> None:
+    columns = ", ".join(f"c{i} VARBINARY(900)" for i in range(20))
+    two.both(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})", f"CREATE TABLE k ({columns})")
+    values = ", ".join(["REPEAT('x', 900)"] * 20)
+    two.both(f"INSERT INTO t VALUES (1, {values})", f"INSERT INTO k VALUES ({values})")
+    ((before,),) = two.theirs.execute("SELECT @@global.max_allowed_packet")
+    two.theirs.execute("SET GLOBAL max_allowed_packet = 16384")
+    try:
+        for result in two.compare().values():
+            assert result.verdict is Verdict.FAILED
+            assert "TG:ErrVerifyRowTooLarge" in result.notes[0]
+    finally:
+        two.theirs.execute(f"SET GLOBAL max_allowed_packet = {before}")
+
+
 def test_tables_and_columns_that_one_side_lacks(two: Two) -> None:
     two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
     two.ours.execute("CREATE TABLE gone (id INT PRIMARY KEY)", database=two.schema)
@@ -231,7 +264,7 @@ class _Moving(Still):
         if statement := self._steps.get(self.cuts):
             self._two.theirs.execute(statement, database=self._two.schema)
 
-    def moved(self, schema: str, table: str, since: int) -> bool:
+    def moved(self, schema: str, table: str, since: Mark) -> bool:
         """Return what the test says."""
         return self._moved
 
