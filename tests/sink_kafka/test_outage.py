@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from kafka import KafkaConsumer
 
 from cdc.base.errors import ErrorKind, TidegateError, TransientError
 from cdc.base.position import START, Position
 from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import KafkaDeliverer
-from sink.kafka.errors import KafkaNotAuthorized
+from sink.kafka.errors import KafkaNotAuthorized, KafkaUnavailable
+from sink.kafka.ledger import read
 from sink.kafka.recovery import recover
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.topics import verify
@@ -83,7 +85,7 @@ def test_a_broker_killed_and_restarted_while_delivering(own_broker: servers.Brok
 
 def test_a_topic_deleted_under_a_running_deliverer(lab: Lab) -> None:
     settings = lab.settings(write_timeout="1s")
-    recover(settings, lab.feed, 1, 1)
+    recover(lab.settings(), lab.feed, 1, 1)
     deliverer = KafkaDeliverer(settings, lab.feed, 1, 0)
     deliverer.begin()
     deliverer.send_small(lab.topic, 0, b"a", 1)
@@ -105,6 +107,18 @@ def test_a_topic_deleted_under_a_running_deliverer(lab: Lab) -> None:
     again.commit({(lab.topic, 0): Position(2)})
     again.close()
     assert lab.consume()[0] == [(None, b"b")]
+
+
+def test_a_ledger_without_a_leader_is_not_the_end(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client then does not know where it stands; it is the world's failure, to be retried."""
+    settings = lab.settings()
+    recover(settings, lab.feed, 1, 1)
+    monkeypatch.setattr("sink.kafka.ledger._READ_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(KafkaConsumer, "position", lambda *_, **__: None)
+    with pytest.raises(KafkaUnavailable, match="nobody leads it"):
+        read(settings, lab.feed)
 
 
 def test_sasl_over_tls_and_a_wrong_password() -> None:
