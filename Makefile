@@ -74,8 +74,8 @@ fmt: setup ## put the sources into shape
 bench: servers ## measure against the peers, into bench/out/latest.json
 	@$(BIN)/python -m bench
 
-soak: servers ## kill -9 at random moments under load: make soak KILLS=100
-	@KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak
+soak: servers ## kill -9 at random moments under load: make soak SINK=mysql KILLS=100
+	@SINK=$(or $(SINK),kafka) KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak
 
 lock: setup ## write the lock files anew from pyproject.toml
 	@$(COMPILE) --extra dev -o requirements.lock pyproject.toml

@@ -44,7 +44,7 @@ def main() -> int:
     def say(line: str) -> None:
         print(line, flush=True)
 
-    if chosen.sink not in _SINKS:
+    if chosen.sink not in _SINKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {chosen.sink}; there are {', '.join(_SINKS)}")
     result = _SINKS[chosen.sink](plan, say)
     for line in (*result.lines, *result.faults):
@@ -52,7 +52,8 @@ def main() -> int:
     shown = result.verdict.lines()
     counts = next(line for line in shown if line.startswith("lost "))
     for line in shown:
-        if line != counts:
+        # A changefeed that the control has stopped differs everywhere, which says nothing.
+        if line != counts and not (plan.without_ledger and result.faults):
             say(line)
     passed = result.passed(plan)
     if plan.without_ledger:
