@@ -60,9 +60,12 @@ class Layout:
 
     @property
     def hash(self) -> str:
-        """SQL for 64 bits of the hash of a row's text; NULL if it could not be made."""
+        """SQL for 60 bits of the hash of a row's text; NULL if it could not be made.
+
+        MariaDB takes a constant of 64 bits for a signed one when it groups by what equals it.
+        """
         texts = ", ',', ".join(c.marked for c in self.columns if not c.loose) or "''"
-        return f"CAST(CONV(LEFT(SHA2(CONCAT({texts}, ''), 256), 16), 16, 10) AS UNSIGNED)"
+        return f"CAST(CONV(LEFT(SHA2(CONCAT({texts}, ''), 256), 15), 16, 10) AS UNSIGNED)"
 
     def digest(self, range_: Range) -> str:
         """SQL for count and sum of hashes of a range; a sum, since equal rows cancel in a XOR."""

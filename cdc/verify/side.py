@@ -148,7 +148,7 @@ class Side:
         if not loose:
             return int(str(value))
         whole = repr((str(value), *(canonical(_text(v)) for v in loose)))
-        return int.from_bytes(hashlib.sha256(whole.encode()).digest()[:8])
+        return int.from_bytes(hashlib.sha256(whole.encode()).digest()[:8]) >> 4
 
     def _checked(self, count: int, total: int) -> Digest:
         if total >= UNHASHED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cdc.coord.messages import UpstreamInfo
@@ -15,6 +16,7 @@ from cdc.verify.pair import Pair
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
+from cdc.verify.side import Side
 from cdc.verify.table import Options, compare_table, way_of
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
@@ -86,6 +88,17 @@ class Two:
     def compare(self, **options: int) -> dict[str, TableResult]:
         """Compare all tables; results by the table's name."""
         return {r.table.partition(".")[2]: r for r in self.run(**options).results}
+
+    def sides(self, name: str) -> Iterator[Side]:
+        """Return a table on each server."""
+        for session in (
+            UpstreamSession(upstream(self.ours), SourceSettings()),
+            TargetSession(target(self.theirs)),
+        ):
+            info = table_info(session, self.schema, name)
+            assert info is not None
+            yield Side(session, layout(info, info)[0])
+            session.close()
 
     def one(self, name: str, by_range: bool) -> TableResult:
         """Compare one table in a way that it would perhaps not be compared in."""

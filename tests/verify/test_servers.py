@@ -115,6 +115,20 @@ def test_a_missing_duplicate_of_a_table_without_a_key_is_found(two: Two) -> None
     ]
 
 
+@pytest.mark.parametrize("two", [("mariadb-11.4", "mysql-8.0")], indirect=True)
+def test_every_hash_is_found_by_itself_as_well(two: Two) -> None:
+    two.both(
+        "CREATE TABLE t (a INT)", f"INSERT INTO t SELECT n FROM {NUMBERS} WHERE n < 50",
+        "INSERT INTO t VALUES (7)",
+    )  # fmt: skip
+    for side in two.sides("t"):
+        everything = side.hashes_in([0], 1)
+        assert sorted(everything.values()) == [*[1] * 49, 2]
+        for value, count in everything.items():
+            assert side.counts_of([value]) == {value: count}
+            assert len(side.details_where([value])) == count
+
+
 VALUES = (
     ("VARCHAR(10)", "NULL", "''"),
     ("VARCHAR(10)", "'a'", "'a '"),
