@@ -1,16 +1,17 @@
-"""Delivery into MySQL and MariaDB by row apply, exactly once.
+"""Delivery into MySQL and MariaDB, exactly once: by row images, or by SQL text.
 
-A window of one bucket, as a worker delivers it::
+A window, as a Spark worker delivers it::
 
-    deliverer = MysqlDeliverer(settings, feed, epoch, bucket)
-    plan = deliverer.plan(entries, upstream_mariadb=...)   # again when the log sees new tables
-    cutter = deliverer.cutter(plan)
-    deliverer.begin()                                      # locks the ledger row, or is fenced
-    located = Located(segment, runs, rows, plan.plans, name)
-    deliverer.apply(cutter, located, runs, order)          # for each chunk, in commit order
-    deliverer.commit({("mysql", bucket): position})        # rows and position together
+    worker = MysqlWorker(settings, feed, epoch)
+    plans = worker.plan(entries, mariadb=...)             # again when the log sees new tables
+    worker.begin([("mysql", 0), ("mysql", 1)])            # locks the ledger rows, or is fenced
+    located = Located(segment, runs, rows, plans, name)
+    worker.deliver(located, runs, order, ("mysql", 1))    # for each chunk, in commit order
+    worker.commit({("mysql", 1): position})               # rows and position together
 
-``BINLOG`` takes raw row events (``events``, ``cdc.kernels.apply``), which are exact for every type
-and need no SQL; ``compat`` compares both sides' tables before the first row. ``ledger`` has the
-protocol of epochs and positions, ``driver`` the capture's side.
+``placement`` gives rows their buckets, a ``lane`` feeds the connection of one (``deliverer``).
+``methods`` chooses the way of each table. ``BINLOG`` takes raw row events (``events``,
+``cdc.kernels.apply``), which are exact for every type, where ``compat`` finds both sides' tables
+the same; ``sql_*`` writes text elsewhere. ``ledger`` has the protocol of epochs and positions,
+``driver`` the capture's side.
 """

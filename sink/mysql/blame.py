@@ -42,6 +42,9 @@ def explain(
 def _first_refused(
     apply: Apply, order: Order, error: pymysql.err.Error
 ) -> tuple[int, pymysql.err.Error]:
+    if len(order) == 1:
+        # Not again: a row that becomes two statements has left its first.
+        return int(order[0]), error
     while len(order) > 1:
         half = order[: len(order) // 2]
         try:

@@ -69,11 +69,6 @@ def check(source: Table, stored: TableMap, target: TargetTable, *, same_family: 
     _refuse(target, reasons(source, stored, target, same_family=same_family))
 
 
-def check_definition(source: Table, target: TargetTable, *, same_family: bool) -> None:
-    """The part of ``check`` that needs no rows: both definitions."""
-    _refuse(target, reasons(source, None, target, same_family=same_family))
-
-
 def _refuse(target: TargetTable, found: list[str]) -> None:
     if found:
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""

@@ -17,7 +17,7 @@ from sink.mysql.errors import MysqlTlsFailed, map_error, number_of
 from sink.mysql.settings import Checks, MysqlSettings, SslMode
 
 # Identifies AUTO_INCREMENT 0 as a value; strict modes would judge values that the upstream took.
-_SQL_MODE = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+EVENTS_SQL_MODE = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 # An idle session in a transaction ends after this, if our host vanished without a word.
 _IDLE_S = 600
 _LOCK_WAIT_S = 50
@@ -82,7 +82,7 @@ class Session:
 
     def _prepare(self) -> Target:
         settings = self.settings
-        self.run(f"SET SESSION sql_mode = '{_SQL_MODE}'")
+        self.run(f"SET SESSION sql_mode = '{EVENTS_SQL_MODE}'")
         self.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         self.run("SET SESSION time_zone = %s", settings.time_zone or _UTC)
         waits = {"wait_timeout": _IDLE_S, "interactive_timeout": _IDLE_S}

@@ -13,6 +13,7 @@ import pymysql
 from cdc.base.errors import TidegateError
 from cdc.base.position import START, Position
 from cdc.binlog.table_map import TableMap
+from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.table import Table
 from sink.codec.plan import Matrix
 from sink.codec.route import Route
@@ -20,19 +21,24 @@ from sink.codec.rows import Batch, Located, Order
 from sink.contract import Destination
 from sink.mysql import ledger
 from sink.mysql.blame import explain
-from sink.mysql.connection import Session, Target
+from sink.mysql.connection import EVENTS_SQL_MODE, Session, Target
 from sink.mysql.errors import (
+    DIVERGED,
     MysqlCommitLost,
     MysqlCommitUnknown,
     MysqlInternal,
     MysqlUnavailable,
+    TargetRowMissing,
     is_lost,
     map_error,
+    number_of,
 )
 from sink.mysql.events import ApplyPlan, Cutter, apply_plan, format_event
 from sink.mysql.placement import TARGET as TARGET
 from sink.mysql.recheck import Recheck
-from sink.mysql.settings import Atomicity, MysqlSettings
+from sink.mysql.settings import Apply, Atomicity, MysqlSettings
+from sink.mysql.sql_cutter import SqlBatch
+from sink.mysql.sql_plan import SQL_MODE
 
 _HEAD, _TAIL = b"BINLOG '", b"'"
 # What one statement carries at most: more does not make it faster, and all of it is copied.
@@ -72,6 +78,27 @@ _TRANSITIONS: dict[str, tuple[DeliverState, DeliverState]] = {
 }
 
 
+# No right to do this, or no such statement.
+_DENIED = frozenset((1044, 1064, 1142, 1227, 1235, 1295))
+
+
+def may_binlog(session: Session) -> bool:
+    """Whether the session takes row events; it is then told how to read them.
+
+    Raises PyMySQL's errors.
+    """
+    if session.settings.apply is Apply.SQL or "tidb" in session.target.version.lower():
+        # TiDB passes over BINLOG without a word.
+        return False
+    try:
+        announce(session)
+    except pymysql.err.Error as error:
+        if number_of(error) not in _DENIED:
+            raise
+        return False
+    return True
+
+
 def announce(session: Session) -> None:
     """Tell the session how our events are to be read; needs the right to BINLOG.
 
@@ -101,6 +128,7 @@ class MysqlDeliverer:
         bucket: int = 0,
         *,
         recheck: Recheck | None = None,
+        binlog: bool = True,
     ) -> None:
         self._settings = settings
         self._feed = feed
@@ -110,6 +138,9 @@ class MysqlDeliverer:
         self._position: Position | None = None
         self._used = False
         self._recheck = recheck or Recheck()
+        self._binlog = binlog
+        # The session that is set up for SQL text, if it is.
+        self._text: Session | None = None
         self._session = self._open()
 
     @property
@@ -166,7 +197,6 @@ class MysqlDeliverer:
         first row that the target refuses. ``runs`` are those that ``located`` was made of.
         """
         sent = 0
-        run = self._run_text if cutter.sql else self._apply
         most = self.target.max_packet - _SPARE if cutter.sql else self.message_limit(TARGET)
 
         def apply_all(some: Order) -> None:
@@ -175,7 +205,7 @@ class MysqlDeliverer:
                 located, runs, some, limit=min(_STATEMENT_BYTES, most), max_message=most
             ):
                 try:
-                    run(batch.data)
+                    self._run(cutter.sql, batch, located, some)
                 except pymysql.err.Error as error:
                     part = some[batch.first : batch.last]
                     if some is not order:
@@ -232,7 +262,8 @@ class MysqlDeliverer:
     def _open(self) -> Session:
         session = Session(self._settings)
         try:
-            announce(session)
+            if self._binlog:
+                announce(session)
         except (pymysql.err.Error, OSError, EOFError) as error:
             session.close()
             raise map_error(error, f"BINLOG at {self._settings.address}") from None
@@ -279,8 +310,35 @@ class MysqlDeliverer:
         statement += _TAIL
         self._session.run(statement)
 
-    def _run_text(self, payload: memoryview) -> None:
-        self._session.run(bytes(payload))
+    def _run(self, sql: bool, batch: Batch, located: Located, order: Order) -> None:
+        self._use(sql)
+        if not sql:
+            self._apply(batch.data)
+            return
+        found = self._session.run(bytes(batch.data))
+        wanted = batch.matched if isinstance(batch, SqlBatch) else -1
+        if wanted in (-1, found):
+            return
+        part = order[batch.first : batch.last]
+        last = located.plans.entries[int(located.refs[part[-1], L.R_PLAN])].table
+        rows = f"row {located.key_text(int(part[0]))}"
+        if len(part) > 1:
+            rows = f"among {len(part)} rows from {rows} on"
+        raise TargetRowMissing(
+            f"the target has {found} of {wanted} rows that are to be changed",
+            object=f"{last.full_name}, {rows}",
+            position=f"{located.name}:{int(located.refs[part[0], L.R_END])}",
+            hint=DIVERGED,
+        )
+
+    def _use(self, sql: bool) -> None:
+        """Set the session up for text or for events."""
+        if sql and self._text is not self._session:
+            self._session.run(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
+            self._text = self._session
+        elif not sql and self._text is self._session:
+            self._session.run(f"SET SESSION sql_mode = '{EVENTS_SQL_MODE}'")
+            self._text = None
 
     def _commit(self, positions: Mapping[Destination, Position]) -> None:
         position = positions.get((TARGET, self._bucket))

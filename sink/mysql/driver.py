@@ -7,21 +7,19 @@ from contextlib import suppress
 
 import pymysql
 
-from cdc.base.errors import DefiniteError
+from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.position import Position
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.contract import Applied, Destination, Recovered
 from sink.mysql import ledger
-from sink.mysql.compat import check_definition, reasons
 from sink.mysql.connection import Session, mapped
-from sink.mysql.deliverer import announce
-from sink.mysql.errors import MysqlAccessDenied, MysqlReadOnly, map_error, number_of
+from sink.mysql.deliverer import may_binlog
+from sink.mysql.errors import MysqlAccessDenied, MysqlReadOnly, map_error
+from sink.mysql.methods import chosen
 from sink.mysql.placement import TARGET, Placement, place
-from sink.mysql.settings import Atomicity, MysqlSettings
+from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
-
-_DENIED = frozenset((1044, 1142, 1227))
 
 
 class MysqlDriver:
@@ -42,11 +40,15 @@ class MysqlDriver:
         """
         session = Session(self._settings)
         try:
-            self._check_server(session)
+            binlog = self._check_server(session)
             ledger.create(session)
-            for table in tables:
-                target = read_table(session, table.schema, table.name)
-                check_definition(table, target, same_family=mariadb == session.target.mariadb)
+            with mapped(f"target {self._settings.address}"):
+                chosen(
+                    session,
+                    [(table, None) for table in tables],
+                    may_binlog=binlog,
+                    upstream_mariadb=mariadb,
+                )
         finally:
             session.close()
 
@@ -77,11 +79,12 @@ class MysqlDriver:
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
     ) -> list[Applied]:
-        """``rows``, or ``none`` with what keeps the table's rows from being applied."""
+        """``rows`` or ``sql``, or ``none`` with what keeps the table's rows from being applied."""
         session = Session(self._settings)
         try:
-            same_family = mariadb == session.target.mariadb
-            return [_applied(session, table, stored, same_family) for table, stored in tables]
+            with mapped(f"target {self._settings.address}"):
+                binlog = may_binlog(session)
+                return [_applied(session, *one, binlog, mariadb) for one in tables]
         finally:
             session.close()
 
@@ -119,7 +122,8 @@ class MysqlDriver:
                     targets[table.full_name] = found.table
         return place(tables, targets, tied, buckets)
 
-    def _check_server(self, session: Session) -> None:
+    def _check_server(self, session: Session) -> bool:
+        """Whether the target takes row events; raises if it takes no writes."""
         name = f"target {self._settings.address}"
         try:
             if int(session.rows("SELECT @@global.read_only AS r")[0]["r"]):
@@ -128,24 +132,24 @@ class MysqlDriver:
                     object=name,
                     hint="SET GLOBAL read_only = 0, or give the address of the primary",
                 )
-            announce(session)
+            binlog = may_binlog(session)
         except pymysql.err.Error as error:
-            found = map_error(error, name)
-            if number_of(error) not in _DENIED:
-                raise found from None
+            raise map_error(error, name) from None
+        if not binlog and self._settings.apply is Apply.ROWS:
             right = "BINLOG REPLAY" if session.target.mariadb else "REPLICATION_APPLIER"
             raise MysqlAccessDenied(
-                found.message, object=name, hint=f"GRANT {right} ON *.* TO the sink's user"
-            ) from None
+                "apply=rows, but the sink's user has no right to BINLOG",
+                object=name,
+                hint=f"GRANT {right} ON *.* TO the sink's user",
+            )
+        return binlog
 
 
-def _applied(session: Session, table: Table, stored: TableMap | None, same_family: bool) -> Applied:
+def _applied(
+    session: Session, table: Table, stored: TableMap | None, binlog: bool, mariadb: bool
+) -> Applied:
     try:
-        target = read_table(session, table.schema, table.name)
-        found = reasons(table, stored, target, same_family=same_family)
-    except DefiniteError as error:
-        found = [error.message]
-    if found:
-        return Applied(table.full_name, "none", "; ".join(found))
-    why = "row images mean the same on both sides"
-    return Applied(table.full_name, "rows", why if stored else f"{why}, as far as definitions say")
+        way = chosen(session, [(table, stored)], may_binlog=binlog, upstream_mariadb=mariadb)[0]
+    except (DefiniteError, InvalidError) as error:
+        return Applied(table.full_name, "none", error.message)
+    return Applied(table.full_name, str(way.choice.method), way.choice.reason)

@@ -152,7 +152,7 @@ class MysqlInternal(InternalError):
 
 
 _RECOVERS = "delivery recovers by itself; if it repeats, see what else writes to these tables"
-_DIVERGED = (
+DIVERGED = (
     "somebody else writes to the target, or it was not loaded from the start ts;"
     " make the row equal to the upstream's at this position"
 )
@@ -172,8 +172,8 @@ _RULES: tuple[tuple[tuple[int, ...], type[TidegateError], str], ...] = (
     ),
     ((1146, 1049, 1051), TargetTableMissing, "create the table at the target"),
     ((1054, 1072, 1136), TargetColumnMissing, "make both sides' columns the same"),
-    ((1062, 1022, 1169, 1586), TargetDuplicateKey, _DIVERGED),
-    ((1032, 1176), TargetRowMissing, _DIVERGED),
+    ((1062, 1022, 1169, 1586), TargetDuplicateKey, DIVERGED),
+    ((1032, 1176), TargetRowMissing, DIVERGED),
     (
         (1216, 1217, 1451, 1452, 1761, 1762, 3819, 4025),
         TargetConstraint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -17,7 +17,8 @@ from cdc.kernels import layout as L  # noqa: N812
 from sink.codec.plan import Matrix
 from sink.codec.rows import Located, Order
 from sink.mysql.deliverer import AnyCutter, MysqlDeliverer
-from sink.mysql.events import ApplyPlan
+from sink.mysql.methods import MysqlPlan
+from sink.mysql.sql_cutter import SqlCutter
 
 # Chunks that wait behind the one that is being applied: enough to hide our own work.
 _AHEAD = 2
@@ -30,7 +31,7 @@ class Lane:
         self._deliverer = deliverer
         self._thread = ThreadPoolExecutor(1, "bucket")
         self._pending: deque[Future[None]] = deque()
-        self._cutters: Sequence[AnyCutter] = ()
+        self._cutters: tuple[AnyCutter, ...] = ()
         self._cutter_of: NDArray[np.int64] = np.zeros(0, np.int64)
         self.rows = self.bytes = 0
 
@@ -39,10 +40,12 @@ class Lane:
         """What is delivered, as of the last ``begin``; ask when it has ended."""
         return self._deliverer.position
 
-    def use(self, plan: ApplyPlan) -> None:
+    def use(self, plan: MysqlPlan) -> None:
         """The plan of all rows from now on. Not while a window is open."""
-        self._cutters = (self._deliverer.cutter(plan),)
-        self._cutter_of = np.zeros(len(plan.maps), np.int64)
+        self._cutters = (self._deliverer.cutter(plan.rows),)
+        if plan.sql is not None:
+            self._cutters = (*self._cutters, SqlCutter(plan.sql))
+        self._cutter_of = plan.by_sql.astype(np.int64)
 
     def begin(self) -> None:
         """Lock the bucket; nothing is waited for."""

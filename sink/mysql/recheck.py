@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
@@ -36,13 +36,15 @@ class Recheck:
 
         Raises TargetTableMissing or TargetIncompatible with the reason.
         """
-        names = {name for _, _, name in entries}
-        with mapped(session.settings.address):
-            # Before the tables are read: a change in between is then noticed later.
-            now = definitions(session, {schema for schema, _ in names})
+        self.remember(session, {name for _, _, name in entries})
         for table, stored, (schema, name) in entries:
             found = read_table(session, schema, name)
             check(table, stored, found, same_family=upstream_mariadb == session.target.mariadb)
+
+    def remember(self, session: Session, names: Collection[Name]) -> None:
+        """Remember tables that will be compared now: a change in between is then noticed later."""
+        with mapped(session.settings.address):
+            now = definitions(session, {schema for schema, _ in names})
         self._known |= {name: now.get(name) for name in names}
 
     def look(self, session: Session) -> None:

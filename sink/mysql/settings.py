@@ -46,7 +46,6 @@ _CONFIG_NAMES = {
 }
 # Options whose values are words, in any case.
 _WORDS = ("apply", "transaction-atomicity", "foreign-key-checks", "unique-checks", "ssl-mode")
-_NEEDS_SQL = "SQL text is not built yet; row apply needs no such option"
 
 
 class Apply(StrEnum):
@@ -155,14 +154,12 @@ class MysqlSettings(BaseModel):
 
     def _check_supported(self, shown: str) -> None:
         refused = {
-            "apply=sql": self.apply is Apply.SQL,
-            "safe-mode=true": self.safe_mode,
             "exactly-once=false": not self.exactly_once,
         }
         for name, asked in refused.items():
             if asked:
                 raise SinkOptionNotSupported(
-                    f"{name} is not supported: {_NEEDS_SQL}", object=shown, hint=f"remove {name}"
+                    f"{name} is not supported", object=shown, hint=f"remove {name}"
                 )
 
     @property
@@ -188,7 +185,7 @@ def _from_uri(uri: SinkUri) -> dict[str, Any]:
         raise uri.error("the port is not a number below 65536") from None
     if parts.scheme in _OTHER_SCHEMES:
         raise SinkOptionNotSupported(
-            f"{parts.scheme} needs SQL text, which is not built yet",
+            f"{parts.scheme}: TiDB as a target is not supported yet",
             object=uri.shown,
             hint="deliver to MySQL or MariaDB",
         )

@@ -9,11 +9,11 @@ from cdc.base.ts import Ts
 from sink.codec.plan import Matrix, PlanSet
 from sink.codec.rows import Located, Order
 from sink.contract import Destination, Entry, Sent
-from sink.mysql.connection import Session
-from sink.mysql.deliverer import MysqlDeliverer
+from sink.mysql.connection import Session, mapped
+from sink.mysql.deliverer import MysqlDeliverer, may_binlog
 from sink.mysql.errors import MysqlInternal
-from sink.mysql.events import ApplyPlan, apply_plan
 from sink.mysql.lane import Lane
+from sink.mysql.methods import Chosen, MysqlPlan, chosen, job_plan
 from sink.mysql.placement import TARGET
 from sink.mysql.recheck import Recheck
 from sink.mysql.settings import MysqlSettings
@@ -27,28 +27,34 @@ class MysqlWorker:
         self._feed = feed
         self._epoch = epoch
         self._recheck = Recheck()
-        self._compared = 0
-        self._plan: ApplyPlan | None = None
+        self._binlog: bool | None = None
+        self._ways: list[Chosen] = []
+        self._plan: MysqlPlan | None = None
         self._lanes: dict[int, Lane] = {}
         self._open: list[int] = []
 
     def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
         """Compare new tables with the target's, and lay all of them out."""
-        named = [(table, stored, (table.schema, table.name)) for table, stored, _ in entries]
         session = Session(self._settings)
         try:
-            if fresh := named[self._compared :]:
-                self._recheck.compare(session, fresh, upstream_mariadb=mariadb)
-            self._compared = len(named)
-            self._plan = apply_plan(
-                [(t, m, route, (t.schema, t.name)) for t, m, route in entries],
-                session.target.server_id,
-            )
+            with mapped(self._settings.address):
+                if self._binlog is None:
+                    self._binlog = may_binlog(session)
+                self._choose(session, entries[len(self._ways) :], self._binlog, mariadb)
+                self._plan = job_plan(entries, self._ways, self._settings, session.target)
         finally:
             session.close()
         for lane in self._lanes.values():
             lane.use(self._plan)
         return self._plan.plans
+
+    def _choose(
+        self, session: Session, entries: Sequence[Entry], binlog: bool, mariadb: bool
+    ) -> None:
+        if entries:
+            self._recheck.remember(session, {(t.schema, t.name) for t, _, _ in entries})
+            pairs = [(table, stored) for table, stored, _ in entries]
+            self._ways += chosen(session, pairs, may_binlog=binlog, upstream_mariadb=mariadb)
 
     def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
         """Lock the buckets' ledger rows; what each of them says."""
@@ -90,7 +96,12 @@ class MysqlWorker:
     def _lane(self, bucket: int) -> Lane:
         if bucket not in self._lanes:
             deliverer = MysqlDeliverer(
-                self._settings, self._feed, self._epoch, bucket, recheck=self._recheck
+                self._settings,
+                self._feed,
+                self._epoch,
+                bucket,
+                recheck=self._recheck,
+                binlog=bool(self._binlog),
             )
             lane = self._lanes[bucket] = Lane(deliverer)
             if self._plan is not None:

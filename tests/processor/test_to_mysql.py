@@ -166,3 +166,39 @@ def test_the_store_is_older_than_the_ledger(
     assert sent == []
     assert isinstance(again.feed, Feed)
     assert content(target, log.schema) == log.wanted
+
+
+def test_text_for_all_tables(way: tuple[Log, Database], start: Start) -> None:
+    log, target = way
+    running = start("worker-count=2&apply=sql")
+    running.done()
+    assert content(target, log.schema) == log.wanted
+
+
+def test_text_where_definitions_differ_and_images_elsewhere(
+    way: tuple[Log, Database], start: Start
+) -> None:
+    log, target = way
+    target.execute(
+        "alter table dated modify v bigint",
+        "alter table swap modify u bigint",
+        "alter table nokey modify a bigint",
+        database=log.schema,
+    )
+    running = start("worker-count=2")
+    running.done()
+    assert content(target, log.schema) == log.wanted
+
+
+def test_text_that_finds_no_row_is_an_error_with_its_key(
+    way: tuple[Log, Database], start: Start
+) -> None:
+    log, target = way
+    target.execute(
+        "create trigger gone after insert on dated for each row set @x = 1", database=log.schema
+    )
+    target.execute("insert into parent values (7, 7)", database=log.schema)
+    report = start("worker-count=1&apply=sql").ended()
+    assert report.error is not None
+    assert report.error.code == TargetDuplicateKey.code
+    assert f"{log.schema}.parent, row id=7" in report.error.object

@@ -60,7 +60,9 @@ def test_differing_definitions(database: Any, fresh_name: str) -> None:
         assert e.value.object == f"{fresh_name}.t{n}"
         assert e.value.kind is ErrorKind.DEFINITE
         with pytest.raises(TargetIncompatible, match=r"at the target|called"):
-            MysqlDriver(settings_of(target)).verify([replay.entries[0][0]], mariadb=True)
+            MysqlDriver(settings_of(target, "?apply=rows")).verify(
+                [replay.entries[0][0]], mariadb=True
+            )
     deliverer.close()
 
 

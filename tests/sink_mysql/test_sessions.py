@@ -52,7 +52,8 @@ def test_least_grants(database: Any, fresh_name: str, name: str) -> None:
         "drop database if exists tidegate", f"create user {user} identified by 'c2VjcmV0'"
     )
     plain = user.split("'")[1]
-    settings = MysqlSettings.parse(f"mysql://{plain}:c2VjcmV0@127.0.0.1:{target.port}/")
+    uri = f"mysql://{plain}:c2VjcmV0@127.0.0.1:{target.port}/?apply=rows"
+    settings = MysqlSettings.parse(uri)
     driver, tables = MysqlDriver(settings), [table_of(source, schema, "t")]
     with pytest.raises(MysqlAccessDenied, match=_RIGHT[target.kind]):
         driver.verify(tables, mariadb=True)
@@ -71,6 +72,15 @@ def test_least_grants(database: Any, fresh_name: str, name: str) -> None:
     deliverer.commit({(TARGET, 0): Position(TS)})
     deliverer.close()
     assert content(target, schema)["t"] == [("31", "33"), ("32", "33")]
+    # Without the right to BINLOG there is still text.
+    auto = MysqlDriver(MysqlSettings.parse(uri.replace("rows", "auto")))
+    entries = [(tables[0], None)]
+    assert auto.applied(entries, mariadb=True)[0].method == "rows"
+    target.execute(f"revoke {_RIGHT[target.kind]} on *.* from {user}")
+    auto.verify(tables, mariadb=True)
+    (one,) = auto.applied(entries, mariadb=True)
+    assert (one.method, one.reason) == ("sql", "the sink's user has no right to BINLOG")
+    target.execute(f"grant {_RIGHT[target.kind]} on *.* to {user}")
     # The user's password is what the sink's is as base64, which TiCDC allows.
     target.execute(f"alter user {user} identified by 'secret'")
     driver.verify(tables, mariadb=True)

@@ -45,6 +45,11 @@ def test_section_and_uri() -> None:
     assert found.foreign_key_checks is Checks.OFF
 
 
+def test_text_and_safe_mode() -> None:
+    found = MysqlSettings.parse(f"{_URI}?apply=sql&safe-mode=true")
+    assert (found.apply, found.safe_mode) == (Apply.SQL, True)
+
+
 def test_base64_password() -> None:
     text = base64.b64encode("geheim ü".encode()).decode()
     found = MysqlSettings.parse(f"mysql://u:{text}@h/")
@@ -59,9 +64,7 @@ def test_base64_password() -> None:
         ("?worker-cont=1", {}, SinkUnknownOption, "unknown option worker-cont"),
         ("?worker-count=0", {}, SinkURIInvalid, "worker-count"),
         ("?aply=rows", {}, SinkUnknownOption, "did you mean apply"),
-        ("?apply=sql", {}, SinkOptionNotSupported, "apply=sql is not supported"),
         ("?exactly-once=false", {}, SinkOptionNotSupported, "exactly-once=false"),
-        ("?safe-mode=true", {}, SinkOptionNotSupported, "safe-mode=true"),
         ("?where-clause=x", {}, SinkOptionNotSupported, "where-clause"),
         ("?apply=fast", {}, SinkURIInvalid, "apply"),
         ("?transaction-atomicity=some", {}, SinkURIInvalid, "transaction-atomicity"),

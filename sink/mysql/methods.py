@@ -1,0 +1,123 @@
+"""By which way each table's rows go, on what both sides are now; and the plan of a whole job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.binlog.table_map import TableMap
+from cdc.schema.table import Table
+from sink.codec.plan import PlanSet
+from sink.contract import Entry
+from sink.mysql.compat import reasons
+from sink.mysql.connection import Session, Target
+from sink.mysql.errors import TargetColumnMissing, TargetIncompatible
+from sink.mysql.events import ApplyPlan, apply_plan
+from sink.mysql.settings import Apply, MysqlSettings
+from sink.mysql.sql_choice import Choice, choose
+from sink.mysql.sql_facts import Facts, read_facts
+from sink.mysql.sql_plan import SqlEntry, SqlPlan, sql_plan
+from sink.mysql.target import TargetTable, read_table
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The way of one table; ``target`` is what the target has in its place."""
+
+    choice: Choice
+    target: TargetTable
+    facts: Facts
+
+    @property
+    def sql(self) -> bool:
+        """Whether its rows become SQL text."""
+        return self.choice.method is Apply.SQL
+
+
+@dataclass(frozen=True)
+class MysqlPlan:
+    """All tables of a job: ``plans`` to locate rows, and how each table's are written.
+
+    ``by_sql`` bool[len(tables)]; ``sql`` is None where no table needs it.
+    """
+
+    plans: PlanSet
+    rows: ApplyPlan
+    sql: SqlPlan | None
+    by_sql: NDArray[np.bool_]
+
+
+def chosen(
+    session: Session,
+    tables: Iterable[tuple[Table, TableMap | None]],
+    *,
+    may_binlog: bool,
+    upstream_mariadb: bool,
+) -> list[Chosen]:
+    """Compare each table with the target's and choose.
+
+    A table comes with the TABLE_MAP of its rows where it is known. Raises TargetTableMissing; what
+    ``sql_choice.choose`` raises; TargetIncompatible or TargetColumnMissing for what no SQL mends.
+    """
+    listed = list(tables)
+    settings = session.settings
+    same_family = upstream_mariadb == session.target.mariadb
+    facts = read_facts(session, {table.schema for table, _ in listed})
+    found = []
+    for table, stored in listed:
+        target = read_table(session, table.schema, table.name)
+        if not target.transactional:
+            raise TargetIncompatible(
+                f"the target's engine {target.engine or '?'} has no transactions",
+                object=target.name,
+                hint="ALTER TABLE … ENGINE = InnoDB at the target",
+            )
+        differences = reasons(table, stored, target, same_family=same_family)
+        choice = choose(
+            settings.apply,
+            differences,
+            may_binlog,
+            safe_mode=settings.safe_mode,
+            table=table.full_name,
+        )
+        one = Chosen(choice, target, facts.get((table.schema, table.name), Facts()))
+        if one.sql:
+            _has_columns(table, target)
+        found.append(one)
+    return found
+
+
+def job_plan(
+    entries: Sequence[Entry], ways: Sequence[Chosen], settings: MysqlSettings, target: Target
+) -> MysqlPlan:
+    """The plan of a job's tables; the index in ``entries`` is the plan index of runs."""
+    rows = apply_plan(
+        [(table, stored, route, (table.schema, table.name)) for table, stored, route in entries],
+        target.server_id,
+    )
+    by_sql = np.array([way.sql for way in ways], np.bool_)
+    if not by_sql.any():
+        return MysqlPlan(rows.plans, rows, None, by_sql)
+    sql = sql_plan(
+        [
+            SqlEntry(table, stored, way.target if way.sql else None, way.facts, route)
+            for (table, stored, route), way in zip(entries, ways, strict=True)
+        ],
+        target,
+        safe_mode=settings.safe_mode,
+    )
+    return MysqlPlan(sql.plans, rows, sql, by_sql)
+
+
+def _has_columns(table: Table, target: TargetTable) -> None:
+    missing = [c.name for c in table.columns if c.name.lower() not in target.table.positions]
+    missing = [n for n in missing if not table.columns[table.positions[n.lower()]].generated]
+    if missing:
+        raise TargetColumnMissing(
+            f"the target has no column {missing[0]}",
+            object=target.name,
+            hint="make both sides' columns the same",
+        )
