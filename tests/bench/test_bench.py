@@ -45,16 +45,24 @@ def test_loads(database: Callable[..., Database]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_an_item_end_to_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("kafka_single", "--rows", "5000", "--no-peers", "--partitions", "2"),
+        # The peer is a server of the harness like any other, so it is there.
+        ("mysql_single", "--rows", "3000"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_item_end_to_end(tmp_path: Path, words: tuple[str, ...]) -> None:
     program = (
         "import sys\nfrom pathlib import Path\nfrom bench import figures\n"
         "figures.OUT = Path(sys.argv.pop(1))\n"
         "figures.LATEST, figures.RUNS = figures.OUT / 'latest.json', figures.OUT / 'runs.json'\n"
         "from bench.__main__ import main\nmain(sys.argv[1:])\n"
     )
-    words = ["kafka_single", "--rows", "5000", "--runs", "1", "--no-peers", "--partitions", "2"]
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path), *words],
+        [sys.executable, "-c", program, str(tmp_path), *words, "--runs", "1"],
         env=os.environ,
         capture_output=True,
         text=True,
@@ -63,9 +71,10 @@ def test_an_item_end_to_end(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     (figure,) = json.loads((tmp_path / "latest.json").read_text())
-    assert figure["name"] == "kafka_single"
+    assert figure["name"] == words[0]
     assert figure["value"] > 0
-    assert "kafka_single" in done.stdout
+    assert ("--no-peers" in words) == (figure["ratio"] is None)
+    assert words[0] in done.stdout
 
 
 def test_unknown_item_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
