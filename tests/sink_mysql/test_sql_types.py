@@ -51,7 +51,7 @@ _JSON_EXACT = (
     "cast(cast(-12.30 as decimal(10,4)) as json)",
     "json_object('it''s', json_object('\\\\', json_array()), 'é😀', cast('10:11:12.5' as time(6)))",
     "json_array(x'00ff27', json_object(), cast('2026-01-02' as date),"
-    " cast('2026-01-02 03:04:05.000001' as datetime(6)), cast('-500:00:00' as time(6)))",
+    " cast('2026-01-02 03:04:05.000001' as datetime(6)), cast('-10:11:12.5' as time(6)))",
     "json_array(0.1e0, 123456789.123e0, 5e-324, 1.7976931348623157e308, -0e0)",
     "json_array(18446744073709551615, 9223372036854775808, -9223372036854775808)",
     "json_object('k', json_array(cast(1.10 as decimal(5,2)), 'x'), 'l', repeat('y', 70000))",
