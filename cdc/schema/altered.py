@@ -50,6 +50,10 @@ def alter(
     ours = session.mariadb and session.version >= (10, 9)
     converting = _charset(plan.convert, present, database if ours else current, session)
     default = _charset(options, converting, database, session)
+    if not session.mariadb and plan.convert is not None and plan.convert.collation is not None:
+        # MySQL: a collation that was said stays where only its character set is said again.
+        said_again = options.charset == converting[0] and options.collation is None
+        default = converting if said_again else default
     target = default if plan.convert is None else converting
     _without_conditional(table, plan)
     slots = promote_first_timestamp(_arranged(table, plan, session), session)

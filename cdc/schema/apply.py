@@ -14,7 +14,7 @@ from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.charsets import charset_default, default_collation
 from cdc.schema.create import read_table
-from cdc.schema.ddl import skip_set_statement, touched
+from cdc.schema.ddl import OBJECTS, skip_set_statement, touched
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
 from cdc.schema.options import read_charset_or_collation
@@ -91,7 +91,22 @@ def _create(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Ca
         return _create_table(catalog, c, session, replacing=replacing)
     if _is_index(c):
         return _create_index(catalog, c, session, replacing=replacing)
-    return _known(catalog, statement, session)
+    catalog = _known(catalog, statement, session)
+    other = _other(c, session)
+    return catalog if other is None else catalog.with_other(*other)
+
+
+def _other(c: Cursor, session: Session) -> _Name | None:
+    """The name of the view or sequence that CREATE makes; None if it makes something else."""
+    while (item := c.peek()) is not None:
+        if item.is_word("VIEW", "SEQUENCE"):
+            c.next()
+            c.word("IF", "NOT", "EXISTS")
+            return _name(c, session)
+        if item.is_word(*OBJECTS):
+            return None
+        c.next()
+    return None
 
 
 def _is_index(c: Cursor) -> bool:
@@ -142,8 +157,9 @@ def _table(catalog: Catalog, name: _Name) -> Table:
 def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
     conditional = c.word("IF", "NOT", "EXISTS")
     name = _name(c, session)
-    if conditional and catalog.table(*name) is not None:
+    if conditional and (catalog.table(*name) is not None or catalog.has_other(*name)):
         return catalog
+    catalog = catalog.with_other(*name, there=False)
     like = c.word("LIKE")
     if not like and c.punct("("):
         if not c.word("LIKE"):
@@ -225,7 +241,13 @@ def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cata
     if c.word("TABLE") or c.word("TABLES"):
         c.word("IF", "EXISTS")
         while True:
-            catalog = catalog.without_table(*_name(c, session))
+            catalog = _without(catalog, _name(c, session))
+            if not c.punct(","):
+                return catalog
+    if c.word("VIEW") or c.word("SEQUENCE"):
+        c.word("IF", "EXISTS")
+        while True:
+            catalog = catalog.with_other(*_name(c, session), there=False)
             if not c.punct(","):
                 return catalog
     at = c.at
@@ -244,6 +266,11 @@ def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cata
     return _known(catalog, statement, session)
 
 
+def _without(catalog: Catalog, name: _Name) -> Catalog:
+    # MariaDB drops a sequence as a table too.
+    return catalog.without_table(*name).with_other(*name, there=False)
+
+
 def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
     c.word("IF", "EXISTS")
     while True:
@@ -254,6 +281,8 @@ def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
         new = _name(c, session)
         table = catalog.table(*old)
         # The server has renamed it, so what is no table of ours is a view or a sequence.
+        if table is None and catalog.has_other(*old):
+            catalog = catalog.with_other(*old, there=False).with_other(*new)
         if table is not None:
             catalog = catalog.without_table(*old)
             catalog = catalog.with_table(replace(table, schema=new[0], name=new[1]))

@@ -85,12 +85,16 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database: its default character set and collation, and its tables."""
+    """A database: its default character set and collation, and its tables.
+
+    ``others`` are the names that a table cannot have besides: views and sequences.
+    """
 
     name: str
     charset: str
     collation: str
     tables: Tables = field(default_factory=Tables)
+    others: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,18 @@ class Catalog:
         database = self.databases[self.key(table.schema)]
         tables = database.tables.put(self.key(table.name), table)
         return self.with_database(replace(database, tables=tables))
+
+    def has_other(self, schema: str, name: str) -> bool:
+        """Whether a view or a sequence has this name."""
+        database = self.database(schema)
+        return database is not None and self.key(name) in database.others
+
+    def with_other(self, schema: str, name: str, *, there: bool = True) -> Catalog:
+        """A version in which a view or a sequence has this name, or none has."""
+        database = self.database(schema)
+        if database is None or (self.key(name) in database.others) is there:
+            return self
+        return self.with_database(replace(database, others=database.others ^ {self.key(name)}))
 
     def without_table(self, schema: str, name: str) -> Catalog:
         """A version without it; the same one if there is none."""

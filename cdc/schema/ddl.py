@@ -63,7 +63,7 @@ _HARMLESS_HEADS = frozenset(
         "SHUTDOWN",
     ]
 )
-_OBJECTS = frozenset(
+OBJECTS = frozenset(
     [
         "VIEW",
         "TRIGGER",
@@ -170,7 +170,7 @@ def _define(verb: str, c: Cursor, session: Session) -> Touched:
         if word == "INDEX":
             c.next()
             return _on_index(kind, c, session)
-        if word in _OBJECTS:
+        if word in OBJECTS:
             return Touched(f"{kind} {word.lower()}")
         if word == "TEMPORARY":
             temporary = True

@@ -34,7 +34,7 @@ def main() -> int:
         run.one("USE ddl_diff")
         run.result.statements = run.result.accepted = run.result.equal = 0
         for file in chosen.files:
-            text = file.read_text()
+            text = file.read_text("utf-8-sig", "replace")
             found = by_line(text) if chosen.lines else statements(text, run.backslash)
             run.all(found, file.name)
         run.trace = [] if chosen.save else None

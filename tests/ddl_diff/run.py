@@ -60,6 +60,7 @@ class Run:
         self.catalog = Catalog()
         self.result = Result()
         self.trace: list[str] | None = None
+        self._unlogged = False
         self._settings()
         for name, defaults in self._server.databases().items():
             self.catalog = self.catalog.with_database(Database(name, *defaults))
@@ -126,6 +127,16 @@ class Run:
         else:
             self.result.accepted += 1
         self._compare(statement, label, names, refusal, error)
+        if "sql_log_bin" in statement.lower():
+            self._unlogged = not self._logs()
+        if self._unlogged:
+            # What is in no binlog can be followed by nobody.
+            self._resync(self._server.tables() | {*self.catalog})
+
+    def _logs(self) -> bool:
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT @@sql_log_bin")
+            return bool(cursor.fetchone()[0])
 
     def _execute(self, statement: str) -> str | None:
         try:

@@ -24,6 +24,10 @@ class Tail:
     def queries(self) -> Iterator[Query]:
         """Statements that were written since the last call."""
         while True:
+            files = self._db.binlogs()
+            if self._file not in files or self._file.stat().st_size < self._at:
+                # RESET MASTER
+                self._file, self._at = files[0], 4
             with self._file.open("rb") as file:
                 file.seek(self._at)
                 data = file.read()
@@ -36,10 +40,7 @@ class Tail:
                     yield Query.parse(data[at + _HEADER.size : at + size - _CHECKSUM])
                 at += size
             self._at += at
-            files = self._db.binlogs()
-            if self._file not in files:
-                self._file, self._at = files[0], 4
-            elif self._file != files[-1]:
+            if self._file != files[-1]:
                 self._file, self._at = files[files.index(self._file) + 1], 4
             else:
                 return

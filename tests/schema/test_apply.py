@@ -6,8 +6,11 @@ import time
 
 import pytest
 
+from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
+from cdc.schema.ddl import touched
+from cdc.schema.events import session_of_event
 from cdc.schema.session import Session
 from cdc.schema.snapshot import catalog
 from cdc.schema.tokens import DDLNotUnderstood
@@ -67,6 +70,62 @@ def test_what_is_not_understood_is_refused_with_its_text(statement: str) -> None
         apply(made, statement, _SESSION)
     assert error.value.code == "TG:ErrDDLNotUnderstood"
     assert statement in str(error.value)
+
+
+def test_set_statement_is_looked_through() -> None:
+    session = Session(mariadb=True, version=(11, 4, 5), default_schema="d")
+    statement = (
+        "SET STATEMENT max_statement_time = (10), sql_mode = 'x' FOR ALTER TABLE t ADD b int"
+    )
+    assert touched(statement, session).tables == (("d", "t"),)
+    made = apply(_made("CREATE TABLE t (a int)"), statement, session)
+    assert _names(made, "t") == ["a", "b"]
+
+
+def test_a_replacement_that_failed_is_a_drop() -> None:
+    base = Session(mariadb=True, version=(11, 4, 5))
+    session = session_of_event(base, "d", StatusVariables(), error_code=1060)
+    made = apply(
+        _made("CREATE TABLE t (a int)"), "CREATE OR REPLACE TABLE t (a int, a int)", session
+    )
+    assert len(made) == 0
+
+
+def test_partitions_are_followed_by_name() -> None:
+    made = _made(
+        "CREATE TABLE t (a int) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5))",
+        "ALTER TABLE t ADD PARTITION (PARTITION q VALUES LESS THAN (9) COMMENT 'c')",
+        "ALTER TABLE t DROP PARTITION p",
+    )
+    table = made.table("d", "t")
+    assert table is not None
+    assert table.partitioning is not None
+    assert [(p.name, p.values, p.comment) for p in table.partitioning.partitions] == [
+        ("q", "LESS THAN (9)", "c")
+    ]
+
+
+def test_tables_of_one_shape_are_read_once_and_names_may_have_dots() -> None:
+    text = "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB AUTO_INCREMENT={} CHARSET=utf8mb4"
+    made = catalog(
+        {
+            "ts": 1,
+            "server": {"kind": "mysql", "version": "8.0.33"},
+            "databases": {"w": {}, "x.y": {}},
+            "tables": {
+                "w.a": text.format(3),
+                "x.y.a": text.format(4),
+                "x.y.b": text.format(4).replace("`a` int", "`a` bigint"),
+            },
+        }
+    )
+    assert {*made} == {("w", "a"), ("x.y", "a"), ("x.y", "b")}
+    first, second, third = (made.table(*key) for key in (("w", "a"), ("x.y", "a"), ("x.y", "b")))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert first.columns is second.columns
+    assert (second.full_name, third.columns[0].data_type) == ("x.y.a", "bigint")
 
 
 def test_a_snapshot_of_many_tables_loads_and_alters_quickly() -> None:
