@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,11 +115,12 @@ def _load(stage: _Stage, report: Report, seconds: float) -> Committed:
 
 def _wait(stage: _Stage, report: Report, committed: Committed) -> None:
     """Until both ends have everything; what does not come is found by the judges."""
-    arrived = stage.follower.wait(committed, timeout_s=_CATCH_UP_S)
-    report.topic_done = stage.follower.received_s
-    same, report.target_done = wait_same(
-        stage.upstream.connect, stage.target.connect, stage.load, _CATCH_UP_S
-    )
+    with ThreadPoolExecutor(1) as beside:
+        ends = (stage.upstream.connect, stage.target.connect)
+        target = beside.submit(wait_same, *ends, stage.load, _CATCH_UP_S)
+        arrived = stage.follower.wait(committed, timeout_s=_CATCH_UP_S)
+        report.topic_done = stage.follower.received_s
+        same, report.target_done = target.result()
     for feed, complete in (("to-kafka", arrived), ("to-mysql", same)):
         if not complete:
             report.say(f"not everything arrived; changefeed {feed} says:")
