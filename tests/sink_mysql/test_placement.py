@@ -1,0 +1,89 @@
+"""Which tables are spread over buckets, and which stay together."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.schema.parse import parse_create_table
+from cdc.schema.session import Session
+from cdc.schema.table import Table
+from sink.contract import Layout
+from sink.mysql.errors import TargetNotPlaced
+from sink.mysql.placement import SPREAD, TARGET, BucketRoutes, Placement, place, spreads
+
+_MARIADB = Session(mariadb=True, version=(11, 4, 0))
+
+
+def _table(columns: str, name: str = "t") -> Table:
+    sql = f"CREATE TABLE `{name}` ({columns}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    return parse_create_table(sql, _MARIADB, schema="s", charset="utf8mb4", collation=None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("`a` int NOT NULL, PRIMARY KEY (`a`)", True),
+        ("`a` int NOT NULL, `b` date NOT NULL, PRIMARY KEY (`b`, `a`)", True),
+        ("`a` varbinary(9) NOT NULL, PRIMARY KEY (`a`)", True),
+        ("`a` char(9) COLLATE utf8mb4_bin NOT NULL, PRIMARY KEY (`a`)", True),
+        ("`a` varchar(9) COLLATE utf8mb4_nopad_bin NOT NULL, PRIMARY KEY (`a`)", True),
+        # 'a' and 'a ' are one key there, and two values.
+        ("`a` varchar(9) COLLATE utf8mb4_bin NOT NULL, PRIMARY KEY (`a`)", False),
+        ("`a` varchar(9) COLLATE utf8mb4_general_ci NOT NULL, PRIMARY KEY (`a`)", False),
+        # Zero has two forms.
+        ("`a` double NOT NULL, PRIMARY KEY (`a`)", False),
+        ("`a` varbinary(9) NOT NULL, PRIMARY KEY (`a`(3))", False),
+        ("`a` int NOT NULL, `b` int, PRIMARY KEY (`a`), UNIQUE KEY `b` (`b`)", False),
+        ("`a` int NOT NULL, UNIQUE KEY `a` (`a`)", False),
+        ("`a` int", False),
+    ],
+)
+def test_only_keys_whose_equality_is_that_of_bytes_are_spread(columns: str, expected: bool) -> None:
+    table = _table(columns)
+    assert spreads(table, table) is expected
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`b`)",
+        "`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`), UNIQUE KEY `b` (`b`)",
+        "`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`, `b`)",
+        "`a` bigint NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`)",
+        "`a` int NOT NULL, `b` int NOT NULL",
+    ],
+)
+def test_the_targets_keys_count_too(target: str) -> None:
+    source = _table("`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`)")
+    assert spreads(source, source)
+    assert not spreads(source, _table(target))
+
+
+def test_tables_that_foreign_keys_tie_share_a_bucket() -> None:
+    key = "`a` int NOT NULL, PRIMARY KEY (`a`)"
+    tables = [_table(key, name) for name in ("one", "Two", "three", "free")]
+    targets = {t.full_name: t for t in tables}
+    # Servers may show names in lower case.
+    tied = [("s.two", "s.one"), ("s.three", "other.x"), ("other.x", "s.two")]
+    placed = place(tables, targets, tied, 8).tables
+    assert placed["s.free"] == SPREAD
+    assert placed["s.one"] == placed["s.Two"] == placed["s.three"] >= 0
+
+
+def test_one_bucket_and_tables_that_are_not_there() -> None:
+    table = _table("`a` int NOT NULL, PRIMARY KEY (`a`)")
+    assert place([table], {"s.t": table}, (), 1).tables == {"s.t": 0}
+    assert place([table], {}, (), 4).tables["s.t"] in range(4)
+
+
+def test_what_the_ledger_keeps_is_read_back_and_joined() -> None:
+    kept = Placement.from_json(Placement(4, {"s.a": SPREAD, "s.b": 3}).to_json())
+    assert kept == Placement(4, {"s.a": SPREAD, "s.b": 3})
+    joined = kept.joined(Placement(2, {"s.a": 1, "s.c": SPREAD}))
+    assert (joined.buckets, joined.tables["s.a"], joined.tables["s.b"]) == (4, SPREAD, 3)
+    assert joined.tables["s.c"] in range(4)
+
+
+def test_a_table_without_a_bucket_waits_for_a_recovery() -> None:
+    with pytest.raises(TargetNotPlaced):
+        BucketRoutes(Layout({TARGET: 2}, {})).route(_table("`a` int"))
