@@ -26,9 +26,7 @@ def verify(
     limit: Annotated[int, typer.Option(help="Differing rows shown of each table.")] = 20,
     workers: Annotated[int, typer.Option(help="Tables at a time; two connections each.")] = 4,
     chunk_rows: Annotated[int, typer.Option(help="Rows of one checksum.")] = 10_000,
-    rechecks: Annotated[
-        int, typer.Option(help="Looks at a row that differs under load.")
-    ] = 5,
+    rechecks: Annotated[int, typer.Option(help="Looks at a row that differs under load.")] = 5,
     whole: Annotated[
         bool, typer.Option("--whole", help="The topic must have every row of its tables.")
     ] = False,
