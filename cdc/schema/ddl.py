@@ -77,7 +77,8 @@ OBJECTS = frozenset(
         "LOGFILE",
         "UNDO",
         "RESOURCE",
-        "SPATIAL_REFERENCE",
+        "REFERENCE",
+        "LIBRARY",
         "SEQUENCE",
         "PACKAGE",
         "INSTANCE",
@@ -197,7 +198,7 @@ def _modifier(c: Cursor, item: Item) -> None:
         "OR", "REPLACE", "TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE",
         "OFFLINE", "IGNORE", "AGGREGATE", "SECURITY", "INVOKER", "DEFINER", "SQL", "UNDEFINED",
         "MERGE", "TEMPTABLE", "EXTERNAL", "JSON", "RELATIONAL", "DUALITY", "IF", "NOT", "EXISTS",
-        "REFERENCE", "MASKING", "POLICY", "LIBRARY", "MATERIALIZED",
+        "MASKING", "POLICY", "MATERIALIZED",
     ):  # fmt: skip
         return
     raise c.error(f"{item.text!r} is not understood here")
