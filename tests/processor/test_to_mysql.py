@@ -9,7 +9,7 @@ import pytest
 
 from processor.feed import Feed
 from sink.mysql.driver import MysqlDriver
-from sink.mysql.errors import TargetDuplicateKey
+from sink.mysql.errors import TargetDuplicateKey, TargetRowMissing
 from sink.mysql.worker import MysqlWorker
 from tests.processor.in_process import InProcessJobs, WorkerDied
 from tests.processor.to_mysql import PAIRS, Log, ledger
@@ -190,15 +190,22 @@ def test_text_where_definitions_differ_and_images_elsewhere(
     assert content(target, log.schema) == log.wanted
 
 
-def test_text_that_finds_no_row_is_an_error_with_its_key(
-    way: tuple[Log, Database], start: Start
-) -> None:
+def test_text_that_is_refused_names_its_row(way: tuple[Log, Database], start: Start) -> None:
     log, target = way
-    target.execute(
-        "create trigger gone after insert on dated for each row set @x = 1", database=log.schema
-    )
     target.execute("insert into parent values (7, 7)", database=log.schema)
     report = start("worker-count=1&apply=sql").ended()
     assert report.error is not None
     assert report.error.code == TargetDuplicateKey.code
     assert f"{log.schema}.parent, row id=7" in report.error.object
+
+
+def test_text_that_finds_no_row_is_an_error(way: tuple[Log, Database], start: Start) -> None:
+    log, target = way
+    target.execute(
+        "create trigger other before insert on nokey for each row set new.b = 'other'",
+        database=log.schema,
+    )
+    report = start("worker-count=1&apply=sql").ended()
+    assert report.error is not None
+    assert report.error.code == TargetRowMissing.code
+    assert f"{log.schema}.nokey" in report.error.object
