@@ -281,7 +281,9 @@ def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
         return True
     if not c.word("CONVERT", "TO"):
         return False
-    plan.convert = Options()
+    if plan.convert is None or not session.mariadb or session.version < (10, 9):
+        # Newer MariaDB joins what several CONVERT TO say.
+        plan.convert = Options()
     if not session.mariadb or session.version < (10, 9):
         # MySQL: the last of CONVERT TO and the table's options decides; MariaDB: the options.
         plan.options.charset = plan.options.collation = None
