@@ -18,10 +18,18 @@ from cdc.schema.tokens import Cursor
 
 
 def read_table(
-    c: Cursor, schema: str, name: str, database: tuple[str, str], session: Session
+    c: Cursor,
+    schema: str,
+    name: str,
+    database: tuple[str, str],
+    session: Session,
+    *,
+    printed: bool = False,
 ) -> Table:
     """Reads from behind the opening parenthesis; ``database`` is (charset, collation)."""
     body = read_body(c, session)
+    if printed:
+        body.keys = [key for key in body.keys if not key.generated]
     options, partitioning = read_tail(c)
     if not body.columns:
         raise c.error("the table has no columns")

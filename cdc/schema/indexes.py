@@ -62,6 +62,8 @@ def finish(
     made: list[Index] = []
     for key in _without_covered(drafts):
         parts = _parts(key, columns, periods)
+        if key.kind == "KEY" and _is_spatial(parts, columns, session):
+            key.kind = "SPATIAL"
         name = key.name or _made_name(parts, columns, taken)
         taken.add(name.lower())
         prefixes = tuple(_prefix(p, key, columns, session, engine) for p in parts)
@@ -82,6 +84,13 @@ def finish(
             )
         )
     return tuple(sorted(made, key=lambda index: _rank(index, columns)))
+
+
+def _is_spatial(parts: Sequence[KeyPart], columns: Mapping[str, Column], session: Session) -> bool:
+    # MySQL has no other keys on such columns since 8.0.
+    if session.mariadb or session.version < (8, 0) or not parts[0].name:
+        return False
+    return columns[parts[0].name.lower()].data_type in GEOMETRIES
 
 
 def _descends(parts: Sequence[KeyPart], session: Session) -> bool:

@@ -20,11 +20,13 @@ def parse_create_table(
     schema: str = "",
     charset: str = "utf8mb4",
     collation: str | None = None,
+    printed: bool = False,
 ) -> Table:
     """Table of one CREATE TABLE statement.
 
     ``schema``, ``charset`` and ``collation`` are those of the database, for what the statement
-    leaves open. Raises ``DDLNotUnderstood``.
+    leaves open. ``printed`` says that a server wrote it: then it names every key, those that
+    foreign keys have made too. Raises ``DDLNotUnderstood``.
     """
     session = session or Session()
     text, items = tokenize(sql, session)
@@ -42,4 +44,4 @@ def parse_create_table(
     if not c.punct("("):
         raise c.error("a column list was expected")
     database = (charset, collation or default_collation(charset, session))
-    return read_table(c, schema, name, database, session)
+    return read_table(c, schema, name, database, session, printed=printed)

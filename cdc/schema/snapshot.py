@@ -86,7 +86,12 @@ class Schema(Mapping[tuple[str, str], Table]):
             return replace(known, schema=key[0], name=key[1])
         try:
             table = parse_create_table(
-                text, self.session, schema=key[0], charset=charset, collation=collation
+                text,
+                self.session,
+                schema=key[0],
+                charset=charset,
+                collation=collation,
+                printed=True,
             )
         except DDLNotUnderstood as e:
             raise DDLNotUnderstood(e.message, object=f"{key[0]}.{key[1]}", hint=e.hint) from e

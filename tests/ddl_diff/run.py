@@ -204,6 +204,7 @@ class Run:
                 schema=key[0],
                 charset=database.charset,
                 collation=database.collation,
+                printed=True,
             )
         except DDLNotUnderstood as e:
             self.result.refused.append({"at": "snapshot", "statement": text, "reason": e.message})

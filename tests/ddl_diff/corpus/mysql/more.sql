@@ -73,3 +73,6 @@ CREATE SPATIAL REFERENCE SYSTEM 990000 NAME 'x' DEFINITION 'GEOGCS["x",DATUM["x"
 DROP SPATIAL REFERENCE SYSTEM 990000;
 CREATE TABLE t_values (`values` int, `rank` int, `groups` int, `system` int, `lateral` int);
 ALTER TABLE t_values RENAME COLUMN `rank` TO `row`, ADD `of` int AFTER `row`;
+CREATE TABLE sp1 (p point NOT NULL SRID 0, q point NOT NULL, i int, KEY (q));
+CREATE INDEX ip ON sp1 (p);
+ALTER TABLE sp1 ADD KEY iq (q), ADD z geometry NOT NULL, ADD INDEX (z);
