@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.errors import ErrorKind, TidegateError
@@ -15,12 +14,10 @@ from cdc.binlog.query import Query
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
 from cdc.schema.ddl import touched
+from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.snapshot import Schema, load
-from cdc.schema.tokens import DDLNotUnderstood, Session
 from owner.ddl import Ddl, TableName
 
-_ANSI_QUOTES = 0x4
-_NO_BACKSLASH_ESCAPES = 0x100000
 _SHOWN_SQL = 200
 
 
@@ -89,12 +86,10 @@ class OwnerLog:
     def _ddl(self, ts: Ts, event: bytes) -> Ddl:
         try:
             query = Query.parse(event[HEADER_LENGTH : len(event) - CHECKSUM_LENGTH])
-            sql = query.raw_sql.decode()
-            return Ddl(ts, sql, touched(sql, self._session(ts, query)))
-        except UnicodeDecodeError:
-            error: TidegateError = DDLNotUnderstood(
-                "the statement is not UTF-8", hint="run DDL from clients that speak utf8mb4"
-            )
+            before = self._schema(ts).session
+            session = session_of_event(before, query.schema, query.status(), query.error_code)
+            sql = statement_text(query.raw_sql, session)
+            return Ddl(ts, sql, touched(sql, session))
         except TidegateError as e:
             if e.kind is ErrorKind.TRANSIENT:
                 raise
@@ -104,15 +99,6 @@ class OwnerLog:
         if not info.position:
             info = info.model_copy(update={"position": f"ts {ts}"})
         return Ddl(ts, sql, None, info)
-
-    def _session(self, ts: Ts, query: Query) -> Session:
-        mode = query.status().sql_mode or 0
-        return replace(
-            self._schema(ts).session,
-            ansi_quotes=bool(mode & _ANSI_QUOTES),
-            no_backslash_escapes=bool(mode & _NO_BACKSLASH_ESCAPES),
-            default_schema=query.schema,
-        )
 
     def _schema(self, at: Ts) -> Schema:
         usable = [ts for ts in self._log.snapshots() if ts <= at]
