@@ -165,3 +165,19 @@ def test_tls(database: Any, fresh_name: str) -> None:
     if system_ca:
         with pytest.raises(MysqlTlsFailed):
             connection.Session(settings_of(target, f"?ssl-ca={system_ca}"))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("mariadb-11.4", "binlog_annotate_row_events"),
+        ("mysql-8.0", "binlog_rows_query_log_events"),
+        ("mysql-5.6", "binlog_rows_query_log_events"),
+    ],
+)
+def test_the_target_does_not_log_our_statements(database: Any, name: str, variable: str) -> None:
+    session = connection.Session(settings_of(database(name)))
+    try:
+        assert session.rows(f"SELECT @@session.{variable} AS v")[0]["v"] == 0
+    finally:
+        session.close()
