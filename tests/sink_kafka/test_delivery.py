@@ -13,7 +13,6 @@ from cdc.base.errors import InternalError, InvalidError
 from cdc.base.position import Position
 from sink.kafka.compression import Codec
 from sink.kafka.deliverer import DeliverState, KafkaDeliverer
-from sink.kafka.driver import KafkaDriver
 from sink.kafka.errors import KafkaTopicMissing, MessageTooLarge
 from sink.kafka.ledger import read
 from sink.kafka.recovery import recover
@@ -151,9 +150,8 @@ def test_unknown_topic_and_partition(lab: Lab) -> None:
 
 def test_topics_are_created_checked_and_clipped(broker: Broker, lab: Lab) -> None:
     new = lab.topic + "_new"
-    driver = KafkaDriver(lab.settings(partition_num=1))
-    assert driver.ensure([lab.topic, new]) == {lab.topic: 1, new: 1}
-    assert driver.destinations() == ((lab.topic, 0), (new, 0))
+    found = Topics(lab.settings(partition_num=1)).ensure([lab.topic, new])
+    assert {name: topic.partitions for name, topic in found.items()} == {lab.topic: 1, new: 1}
     limit = Topics(lab.settings()).ensure([lab.topic])[lab.topic].limit
     assert limit == 1_048_588
     assert Topics(lab.settings(max_message_bytes=5000)).ensure([lab.topic])[lab.topic].limit == 5000

@@ -13,7 +13,7 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from cdc.base.errors import FencedError, TransientError
-from cdc.base.position import Position
+from cdc.base.position import START, Position
 from sink.kafka import batch
 from sink.kafka.clients import open_admin, open_producer
 from sink.kafka.deliverer import KafkaDeliverer, transactional_id
@@ -182,7 +182,7 @@ def test_another_feeds_open_transaction_is_named(lab: Lab, monkeypatch: pytest.M
 def test_forget(lab: Lab) -> None:
     settings = lab.settings()
     driver = KafkaDriver(settings)
-    driver.recover(lab.feed, 7, 2)
+    driver.recover(lab.feed, 7, 2, (), START)
     deliverer = KafkaDeliverer(settings, lab.feed, 7, 1)
     deliverer.begin()
     deliverer.commit({(lab.topic, p): Position(3) for p in range(2)})

@@ -9,20 +9,21 @@ are lost as well.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.cli.main import main
 from processor.spark.session import SparkRunner
 from processor.task_messages import Ack, Descriptor
+from sink.contract import Recovered
 from sink.kafka.driver import KafkaDriver
 
 _recover = KafkaDriver.recover
 
 
-def _blind(self: KafkaDriver, *where: Any) -> Mapping[Any, Any]:
-    _recover(self, *where)
-    return {}
+def _blind(self: KafkaDriver, *where: Any) -> Recovered:
+    return replace(_recover(self, *where), positions={})
 
 
 KafkaDriver.recover = _blind  # type: ignore[method-assign]
