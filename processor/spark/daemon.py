@@ -6,9 +6,21 @@ is imported here may start a thread (pyspark.daemon says why).
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from typing import Any
 
-from pyspark.daemon import manager
+import pyspark.daemon
+
+_worker = pyspark.daemon.worker
+
+
+def worker(*where: Any) -> Any:
+    """Spark's worker; when the JVM goes first, its last words find nobody: no news for anyone."""
+    try:
+        return _worker(*where)
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(1)
 
 
 def main() -> None:
@@ -16,9 +28,10 @@ def main() -> None:
     import processor.spark.task
 
     processor.spark.task.preload()
-    # When the JVM goes first, a worker's last words find nobody: no news for an operator.
+    # Spark has no other way to be told; a fork calls it by this name.
+    pyspark.daemon.worker = worker
     with suppress(BrokenPipeError):
-        manager()
+        pyspark.daemon.manager()
 
 
 if __name__ == "__main__":

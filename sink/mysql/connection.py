@@ -143,21 +143,25 @@ def _connect(settings: MysqlSettings) -> Any:
 
 def _log_in(settings: MysqlSettings, password: SecretStr) -> Any:
     context = _tls_context(settings)
-    return pymysql.connect(
+    connect_s = max(1, min(30, round(settings.timeout)))
+    connection = pymysql.connect(
         host=settings.host,
         port=settings.port,
         user=settings.user,
         password=password.get_secret_value(),
         ssl=context,
         ssl_disabled=context is None,
-        connect_timeout=max(1, min(30, round(settings.timeout))),
-        read_timeout=round(settings.read_timeout),
+        connect_timeout=connect_s,
+        # Whoever listens there without being a database never greets.
+        read_timeout=connect_s,
         write_timeout=round(settings.write_timeout),
         autocommit=True,
         charset="utf8mb4",
         client_flag=CLIENT.FOUND_ROWS,
         program_name="tidegate",
     )
+    connection._read_timeout = round(settings.read_timeout)
+    return connection
 
 
 def _tls_context(settings: MysqlSettings) -> ssl.SSLContext | None:

@@ -91,7 +91,8 @@ def _segments(server: CdcServer) -> list[int]:
 def _segment_of(server: CdcServer, ts: int) -> int:
     """The first segment that a changefeed at ``ts`` still needs."""
     with closing(ChangeLog.open(server.data_dir / "log/main/0")) as log:
-        return next(s.number for s in log.state.segments() if s.last_ts > ts)
+        segments = log.state.segments()
+        return next((s.number for s in segments if s.last_ts > ts), segments[-1].number + 1)
 
 
 def _caught_up(server: CdcServer, *feeds: str) -> None:
