@@ -228,7 +228,7 @@ class CaptureProcess:
         """Return the present ts."""
         return int(self.ask("POST", "/tso")["tso"])
 
-    def wait_state(self, feed: str, *states: str, timeout_s: float = 60) -> Any:
+    def wait_state(self, feed: str, *states: str, timeout_s: float = 120) -> Any:
         """Wait for one of these states; return the changefeed."""
 
         def look() -> Any:

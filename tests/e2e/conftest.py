@@ -70,7 +70,7 @@ class Way:
         self.capture.create(self.name, self.upstream, str(sink), rules, **more)  # type: ignore[arg-type]
         return self.name
 
-    def delivered(self, timeout_s: float = 60) -> None:
+    def delivered(self, timeout_s: float = 120) -> None:
         """Wait until what is committed now is delivered."""
         self.capture.wait_checkpoint(self.name, timeout_s=timeout_s)
 

@@ -16,7 +16,7 @@ from tests.e2e.load import Load
 from tests.servers import Database
 from tests.servers.guarded import Guarded, On, Right, guarded_broker
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 LOGIN = "&sasl-user=tidegate&sasl-mechanism=PLAIN&sasl-password=tidegate"
 
@@ -108,16 +108,16 @@ def test_a_right_is_taken_away_and_given_back(
     with Load(way) as load:
         feed = _create(way)
         load.more(100)
-        way.delivered()
+        way.delivered(150)
         guarded.revoke(rights[name])
         if name == "ledger read":
             # It is read only to take over, so something must die first.
             until(way.capture.workers, "there are workers")[0].kill()
-        shown = way.capture.wait_state(feed, "warning", timeout_s=60)
+        shown = way.capture.wait_state(feed, "warning", timeout_s=150)
         assert shown["error"]["code"] == "TG:ErrKafkaNotAuthorized"
         _names(way, name, shown["error"]["object"], shown["error"]["hint"])
         load.more(100)
         guarded.grant(rights[name])
-        way.capture.wait_state(feed, "normal", timeout_s=60)
-    way.delivered()
+        way.capture.wait_state(feed, "normal", timeout_s=150)
+    way.delivered(150)
     exactly_in(topics.read(guarded.broker.internal, [way.schema]), load.committed)
