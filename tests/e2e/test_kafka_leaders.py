@@ -108,9 +108,7 @@ def test_too_few_replicas_are_shown_by_name(way: Way, nodes: Cluster) -> None:
         leader = _leader(nodes, TopicPartition(way.schema, 0))
         nodes.node(leader % len(nodes.brokers) + 1).kill()
         # At first nodes and coordinators may be missing; then it is the replicas that are.
-        until(
-            lambda: _shown(way)["code"] == "TG:ErrKafkaStorage", "the cause is shown", _LIMIT_S
-        )
+        until(lambda: _shown(way)["code"] == "TG:ErrKafkaStorage", "the cause is shown", _LIMIT_S)
         assert "replicas" in _shown(way)["hint"]
         nodes.start()
         load.more()
