@@ -28,7 +28,10 @@ def family(pid: int) -> list[Any]:
 
 
 def cpu_by_kind(pid: int) -> dict[str, float]:
-    """CPU seconds of a capture: its own process, Spark's JVM, Spark's Python workers."""
+    """CPU seconds of a capture: its own process, Spark's JVM, Spark's Python workers.
+
+    Spark ends idle workers, so what ended children have used counts for their parent.
+    """
     found = {"capture": 0.0, "jvm": 0.0, "workers": 0.0}
     for one in family(pid):
         try:
@@ -36,7 +39,7 @@ def cpu_by_kind(pid: int) -> dict[str, float]:
             kind = "capture" if one.pid == pid else "jvm" if "java" in one.name() else "workers"
         except psutil.NoSuchProcess:
             continue
-        found[kind] += times.user + times.system
+        found[kind] += times.user + times.system + times.children_user + times.children_system
     return found
 
 
