@@ -125,7 +125,7 @@ def test_a_right_is_taken_away_and_given_back(
         way.delivered(150)
         guarded.revoke(rights[name])
         if name == "ledger read":
-            # It is read only to take over, so a window must die first; nobody misses an idle worker.
+            # It is read only to take over: a window must die first. An idle worker is not missed.
             until(lambda: _strike(way, feed), "a window dies", 150)
         shown = way.capture.wait_state(feed, "warning", timeout_s=150)
         assert shown["error"]["code"] == "TG:ErrKafkaNotAuthorized"
