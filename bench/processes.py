@@ -27,19 +27,35 @@ def family(pid: int) -> list[Any]:
         return []
 
 
-def cpu_by_kind(pid: int) -> dict[str, float]:
-    """CPU seconds of a capture: its own process, Spark's JVM, Spark's Python workers.
-
-    Spark ends idle workers, so what ended children have used counts for their parent.
-    """
-    found = {"capture": 0.0, "jvm": 0.0, "workers": 0.0}
+def cpu_by_process(pid: int) -> dict[int, tuple[str, float]]:
+    """Kind and CPU seconds of each living process of a capture, by process id."""
+    found = {}
     for one in family(pid):
         try:
             times = one.cpu_times()
             kind = "capture" if one.pid == pid else "jvm" if "java" in one.name() else "workers"
         except psutil.NoSuchProcess:
             continue
-        found[kind] += times.user + times.system + times.children_user + times.children_system
+        found[one.pid] = (kind, float(times.user + times.system))
+    return found
+
+
+def cpu_by_kind(pid: int) -> dict[str, float]:
+    """CPU seconds of a capture: its own process, Spark's JVM, Spark's Python workers."""
+    found = {"capture": 0.0, "jvm": 0.0, "workers": 0.0}
+    for kind, seconds in cpu_by_process(pid).values():
+        found[kind] += seconds
+    return found
+
+
+def cpu_since(before: dict[int, tuple[str, float]], pid: int) -> dict[str, float]:
+    """CPU seconds by kind since ``before``, of the processes that still live.
+
+    Spark ends idle workers; what they had used before must not count as less than nothing.
+    """
+    found = {"capture": 0.0, "jvm": 0.0, "workers": 0.0}
+    for number, (kind, seconds) in cpu_by_process(pid).items():
+        found[kind] += seconds - before.get(number, (kind, 0.0))[1]
     return found
 
 

@@ -10,7 +10,14 @@ from bench import ours
 from bench.figures import Figure
 from bench.ground import ground
 from bench.ours import Ours
-from bench.processes import Sampler, cpu_by_kind, own_bytes, proportional_bytes, python_pids
+from bench.processes import (
+    Sampler,
+    cpu_by_process,
+    cpu_since,
+    own_bytes,
+    proportional_bytes,
+    python_pids,
+)
 from bench.settings import Settings
 from bench.topic import End
 from tests.servers.database import Database
@@ -96,10 +103,10 @@ def idle(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
         ours.streaming(place.database, place.broker, "ours", codec=settings.codec) as feed,
     ):
         time.sleep(10)
-        before, began = cpu_by_kind(_pid(feed)), time.monotonic()
+        before, began = cpu_by_process(_pid(feed)), time.monotonic()
         time.sleep(seconds)
-        after, took = cpu_by_kind(_pid(feed)), time.monotonic() - began
-    shares = {kind: 100 * (after[kind] - before[kind]) / took for kind in after}
+        used, took = cpu_since(before, _pid(feed)), time.monotonic() - began
+    shares = {kind: 100 * seconds / took for kind, seconds in used.items()}
     total = sum(shares.values())
     print(f"idle: {total:.2f} % of a core, {shares}")
     figures = [Figure.less("idle_cpu", total, "% of a core", "target", 3.0)]
