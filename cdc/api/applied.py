@@ -11,7 +11,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo
 from cdc.server.capture import Capture
-from filter.rules import TableRules
+from processor.catalog import delivered_tables
 from sink.open import open_sink
 
 
@@ -30,20 +30,15 @@ def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:
     """
     config = FeedConfig.model_validate(info.config)
     _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
-    matches = TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches
-    tables = [schema[key] for key in sorted(schema) if matches(*key)]
+    tables = sorted(delivered_tables(schema, config), key=lambda t: (t.schema, t.name))
     with closing(ChangeLog.open(capture.upstreams.log_folder(info.upstream))) as log:
         log.refresh()
         # Of a table that changed, the newest.
         stored = {(e.schema, e.name): e.map_body for e in log.tables.values()}
-    maps = {key: TableMap.parse(body) for key, body in stored.items() if matches(*key)}
+    bodies = ((table, stored.get((table.schema, table.name))) for table in tables)
     sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
     found = sink.driver().applied(
-        [
-            (t, maps.get((t.schema, t.name)))
-            for t in tables
-            if t.handle_key or config.force_replicate
-        ],
+        [(table, None if body is None else TableMap.parse(body)) for table, body in bodies],
         mariadb=schema.session.mariadb,
     )
     return [AppliedTable(table=a.table, method=a.method, reason=a.reason) for a in found]
