@@ -4,15 +4,25 @@ Syntax (TiDB documentation, "Table Filter"): a rule is ``[!]schema.table``; each
 ``/regex/`` (not anchored), a literal in backticks or double quotes (the quote doubled inside), or
 a wildcard pattern with ``*``, ``?``, ``[a-z]`` and ``[!a-z]``, where a backslash takes the next
 punctuation character literally. ``!`` negates the rule. Of several rules the last match wins.
+
+No name takes long to match: regular expressions are RE2's, and of a wildcard every ``*`` but the
+last takes as little as it can and is never tried again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from cdc.base.errors import InvalidError
+from cdc.base.regex import Regex
 
 _PLAIN = re.compile(r"[0-9A-Za-z_$\-]|[^\x00-\x7f]")
 _HINT = "write schema.table, such as 'shop.*' or '!shop.tmp_*'"
@@ -24,22 +34,55 @@ class FilterRuleInvalid(InvalidError):
     code = "TG:ErrFilterRuleInvalid"
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """One side of a rule: ``source`` in RE2's syntax, and whether case counts.
+
+    ``wildcard`` is the same for Python's engine where the pattern is no regular expression of the
+    user: of single names it is ten times as fast.
+    """
+
+    source: str
+    case_sensitive: bool
+    wildcard: re.Pattern[str] | None = None
+
+    def matches(self, name: str) -> bool:
+        """Whether a name matches."""
+        if self.wildcard is not None:
+            return self.wildcard.match(name) is not None
+        return self.regex.search(name)
+
+    @property
+    def everything(self) -> bool:
+        """Whether it is ``*``."""
+        return self.source == _EVERYTHING
+
+    @cached_property
+    def regex(self) -> Regex:
+        """For many names at once."""
+        return Regex(self.source, ignore_case=not self.case_sensitive)
+
+
 @dataclass(frozen=True, slots=True)
 class TableRule:
-    """One compiled rule. ``positive`` is false for a rule that began with ``!``."""
+    """One compiled rule. ``positive`` is false for a rule that began with ``!``.
+
+    ``index`` is its place in the list that it came from.
+    """
 
     text: str
     positive: bool
-    schema: re.Pattern[str]
-    table: re.Pattern[str]
+    schema: Pattern
+    table: Pattern
+    index: int = -1
 
     def applies(self, schema: str, table: str) -> bool:
         """Whether the patterns match, whatever the rule then says about the table."""
-        return bool(self.schema.search(schema)) and bool(self.table.search(table))
+        return self.schema.matches(schema) and self.table.matches(table)
 
     def applies_to_schema(self, schema: str) -> bool:
         """Whether the schema part matches."""
-        return bool(self.schema.search(schema))
+        return self.schema.matches(schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +103,23 @@ class TableMatcher:
         rule = self.decides(schema, table)
         return rule is not None and rule.positive
 
+    def matches_all(self, names: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
+        """The same for many tables at once, given as (schema, table)."""
+        found = np.zeros(len(names), np.bool_)
+        schemas = pa.array([schema for schema, _ in names], pa.string()).dictionary_encode()
+        codes = schemas.indices.to_numpy()
+        tables = pa.array([table for _, table in names], pa.string())
+        open_ = np.arange(len(names))
+        for rule in reversed(self.rules):
+            hit = _all(rule.schema, schemas.dictionary)[codes[open_]]
+            at = np.flatnonzero(hit)
+            if len(at) and not rule.table.everything:
+                at = at[_all(rule.table, pc.take(tables, pa.array(open_[at])))]
+            if len(at):
+                found[open_[at]] = rule.positive
+                open_ = np.delete(open_, at)
+        return found
+
     def matches_schema(self, schema: str) -> bool:
         """Whether any table of the schema could match.
 
@@ -69,9 +129,36 @@ class TableMatcher:
             if rule.applies_to_schema(schema):
                 if rule.positive:
                     return True
-                if rule.table.pattern == _EVERYTHING:
+                if rule.table.everything:
                     return False
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class NameMatcher:
+    """Ordered rules about single names, such as columns'; the last that applies decides."""
+
+    rules: tuple[tuple[bool, Pattern], ...]
+
+    def matches(self, name: str) -> bool:
+        """Whether the last rule that applies to the name is a positive one."""
+        return next((yes for yes, p in reversed(self.rules) if p.matches(name)), False)
+
+
+def parse_names(rules: Iterable[str]) -> NameMatcher:
+    """Rules about names in the same syntax, whatever their case.
+
+    Raises :class:`FilterRuleInvalid`.
+    """
+    found = []
+    for text in rules:
+        rest = text.strip()
+        body = rest.removeprefix("!").lstrip()
+        pattern, end = _part(text, body, 0, False)
+        if end != len(body):
+            raise _bad(text, f"unexpected {body[end]!r} after the name", end)
+        found.append((not rest.startswith("!"), pattern))
+    return NameMatcher(tuple(found))
 
 
 def parse_matcher(rules: Iterable[str], *, case_sensitive: bool = False) -> TableMatcher:
@@ -93,19 +180,37 @@ def parse_rule(text: str, *, case_sensitive: bool = False) -> TableRule:
     return TableRule(text, positive, schema, table)
 
 
-def _part(text: str, body: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], int]:
+def _all(pattern: Pattern, names: pa.Array) -> NDArray[np.bool_]:
+    if pattern.everything:
+        return np.ones(len(names), np.bool_)
+    found: NDArray[np.bool_] = pattern.regex.search_all(names).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _part(text: str, body: str, at: int, case_sensitive: bool) -> tuple[Pattern, int]:
     """One side of the dot, from ``at``: its pattern and the place behind it."""
     if at >= len(body):
         raise _bad(text, "pattern expected", at)
-    if body[at] == "/":
-        source, end = _regex(text, body, at)
-    else:
-        source, end = _wildcard(text, body, at)
-        source = rf"\A(?:{source})\Z"
     try:
-        return re.compile(source, re.DOTALL | (0 if case_sensitive else re.IGNORECASE)), end
-    except re.error as e:
+        if body[at] == "/":
+            source, end = _regex(text, body, at)
+            pattern = Pattern(source, case_sensitive)
+        else:
+            pieces, end = _wildcard(text, body, at)
+            pattern = _of_pieces(pieces, case_sensitive)
+        _ = pattern.regex
+    except (ValueError, re.error) as e:
         raise _bad(text, f"bad pattern: {e}", at) from None
+    return pattern, end
+
+
+def _of_pieces(pieces: list[str], case_sensitive: bool) -> Pattern:
+    source = rf"\A(?s:{_STAR.join(pieces)})\z"
+    # What a star but the last takes need not be tried longer: what follows matches later as well.
+    middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1])
+    last = f".*{pieces[-1]}" if len(pieces) > 1 else ""
+    flags = re.DOTALL | (0 if case_sensitive else re.IGNORECASE)
+    return Pattern(source, case_sensitive, re.compile(rf"{pieces[0]}{middle}{last}\Z", flags))
 
 
 def _regex(text: str, body: str, at: int) -> tuple[str, int]:
@@ -125,8 +230,10 @@ def _regex(text: str, body: str, at: int) -> tuple[str, int]:
     raise _bad(text, "regular expression without its closing '/'", at)
 
 
-def _wildcard(text: str, body: str, at: int) -> tuple[str, int]:
+def _wildcard(text: str, body: str, at: int) -> tuple[list[str], int]:
+    """The expressions between the stars, and the place behind the pattern."""
     out: list[str] = []
+    pieces: list[str] = []
     i = at
     while i < len(body) and body[i] != ".":
         c = body[i]
@@ -139,7 +246,8 @@ def _wildcard(text: str, body: str, at: int) -> tuple[str, int]:
             out.append(charset)
             continue
         if c == "*":
-            out.append(".*")
+            pieces.append("".join(out))
+            out = []
         elif c == "?":
             out.append(".")
         elif c == "\\":
@@ -152,9 +260,9 @@ def _wildcard(text: str, body: str, at: int) -> tuple[str, int]:
         else:
             raise _bad(text, f"unexpected {c!r} (quote the name or escape it with \\)", i)
         i += 1
-    if not out:
+    if i == at:
         raise _bad(text, "pattern expected", at)
-    return "".join(out), i
+    return [*pieces, "".join(out)], i
 
 
 def _quoted(text: str, body: str, at: int) -> tuple[str, int]:
@@ -200,4 +308,5 @@ def _bad(text: str, what: str, at: int) -> FilterRuleInvalid:
     )
 
 
-_EVERYTHING = r"\A(?:.*)\Z"
+_STAR = ".*"
+_EVERYTHING = rf"\A(?s:{_STAR})\z"

@@ -1,0 +1,119 @@
+"""Weights and letter cases of collations, as both server families have them.
+
+``weights.bin`` (xz) was made from real servers by ``tests/filter_expr/make_weights.py``. It holds
+for each collation of ``NAMES`` a byte for each code point, the number of its weights, or IMPLICIT
+plus the base of the two weights that are computed from the code point (most ideographs); then the
+weights of the former ones as little-endian uint16. Counts of these come first, as uint32, and the
+256 weights of latin1_swedish_ci last. ``cases.bin`` holds what LOWER and UPPER change, as pairs of
+code points: under the usual collations and under MySQL's 0900 ones; and latin1's 256 bytes of each.
+"""
+
+from __future__ import annotations
+
+import lzma
+from functools import lru_cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+CODE_POINTS: Final = 0x110000
+IMPLICIT: Final = 0x80
+IMPLICIT_BASES: Final = (0xFB40, 0xFB80, 0xFBC0)
+
+# None of them has contractions: a text's weights are those of its characters, one after the other.
+NAMES: Final = ("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_0900_ai_ci")
+
+
+class Weights(NamedTuple):
+    """Weights of the code point ``c`` are ``values[starts[c]:starts[c + 1]]``.
+
+    ``starts`` int32[CODE_POINTS + 1], ``values`` uint16; both read-only.
+    """
+
+    starts: npt.NDArray[np.int32]
+    values: npt.NDArray[np.uint16]
+
+
+def pack(
+    parts: list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]], latin1: list[int]
+) -> bytes:
+    """The content of ``weights.bin``."""
+    counts = np.array([len(listed) for _, listed in parts], "<u4")
+    tables = [lengths.tobytes() + listed.astype("<u2").tobytes() for lengths, listed in parts]
+    return counts.tobytes() + b"".join(tables) + bytes(latin1)
+
+
+@lru_cache(maxsize=1)
+def _packed() -> bytes:
+    return lzma.decompress((files(__package__) / "weights.bin").read_bytes())
+
+
+def latin1_swedish_ci() -> npt.NDArray[np.uint8]:
+    """The weight of each byte."""
+    return np.frombuffer(_packed()[-256:], np.uint8)
+
+
+def _expand(lengths: npt.NDArray[np.uint8], listed: npt.NDArray[np.uint16]) -> Weights:
+    computed = lengths >= IMPLICIT
+    sizes = np.where(computed, 2, lengths).astype(np.int64)
+    starts = np.zeros(CODE_POINTS + 1, np.int32)
+    np.cumsum(sizes, out=starts[1:])
+    values = np.empty(int(starts[-1]), np.uint16)
+    from_list = np.repeat(~computed, sizes)
+    values[from_list] = listed
+    c = np.flatnonzero(computed)
+    at = starts[c]
+    bases = np.array(IMPLICIT_BASES, np.int64)[lengths[c] - IMPLICIT]
+    values[at] = bases + (c >> 15)
+    values[at + 1] = c & 0x7FFF | 0x8000
+    for array in (starts, values):
+        array.setflags(write=False)
+    return Weights(starts, values)
+
+
+@lru_cache(maxsize=len(NAMES))
+def weights(name: str) -> Weights:
+    """The weights of a collation of ``NAMES``."""
+    data = _packed()
+    counts = np.frombuffer(data, "<u4", len(NAMES))
+    at = counts.nbytes
+    for known, count in zip(NAMES, counts.tolist(), strict=True):
+        if known == name:
+            lengths = np.frombuffer(data, np.uint8, CODE_POINTS, at)
+            return _expand(lengths, np.frombuffer(data, "<u2", count, at + CODE_POINTS))
+        at += CODE_POINTS + 2 * count
+    raise KeyError(name)
+
+
+def pack_cases(parts: list[npt.NDArray[np.int32]], latin1: list[bytes]) -> bytes:
+    """The content of ``cases.bin``: lower and upper of the usual collations, then of the 0900."""
+    counts = np.array([len(part) for part in parts], "<u4")
+    tables = [part.astype("<i4").tobytes() for part in parts]
+    return counts.tobytes() + b"".join(tables) + b"".join(latin1)
+
+
+@lru_cache(maxsize=1)
+def _cases() -> bytes:
+    return lzma.decompress((files(__package__) / "cases.bin").read_bytes())
+
+
+@lru_cache(maxsize=4)
+def cases(lower: bool, modern: bool) -> npt.NDArray[np.int32]:
+    """The code point that each one becomes; ``modern`` for MySQL's 0900 collations."""
+    data = _cases()
+    counts = np.frombuffer(data, "<u4", 4).tolist()
+    wanted = (2 if modern else 0) + (0 if lower else 1)
+    at = 16 + 8 * sum(counts[:wanted])
+    pairs = np.frombuffer(data, "<i4", 2 * counts[wanted], at).reshape(-1, 2)
+    found = np.arange(CODE_POINTS, dtype=np.int32)
+    found[pairs[:, 0]] = pairs[:, 1]
+    found.setflags(write=False)
+    return found
+
+
+def latin1_cases(lower: bool) -> npt.NDArray[np.uint8]:
+    """The byte that each byte of latin1 becomes."""
+    at = len(_cases()) - 512 + (0 if lower else 256)
+    return np.frombuffer(_cases(), np.uint8, 256, at)
