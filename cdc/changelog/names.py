@@ -8,6 +8,7 @@ MANIFEST = "manifest"
 TABLES = "tables"
 LOCK = "lock"
 SCHEMA_FOLDER = "schema"
+STATEMENTS = "statements"
 TEMPORARY = ".tmp"
 
 _SEGMENT = re.compile(r"^(\d{6}|[1-9]\d{6,})\.(binlog|index)$")

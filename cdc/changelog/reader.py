@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from cdc.changelog import names, notify, snapshots
+from cdc.changelog import journal, names, notify, snapshots
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
 from cdc.changelog.index import RunKind, Runs
 from cdc.changelog.index_cache import IndexCache
@@ -30,6 +30,7 @@ from cdc.changelog.segment_maps import SegmentMaps
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
 
+_COLLECTED_ATTEMPTS = 3
 _POLL_FIRST_S = 0.002
 _POLL_MAX_S = 0.05
 
@@ -169,6 +170,26 @@ class ChangeLog:
             wanted = (runs.kind == RunKind.DDL) & (runs.commit_ts > lo_ts)
             parts.append(runs.take(wanted & (runs.commit_ts <= hi_ts)))
         return Runs.concat(parts)
+
+    def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:
+        """DDL events with ``lo_ts < ts <= min(hi_ts, resolved)``, also of segments that are gone.
+
+        Raises LogCorrupt.
+        """
+        for attempt in range(_COLLECTED_ATTEMPTS):
+            state = self._state
+            gone = journal.read(self._folder, lo_ts, min(hi_ts, state.first_ts))
+            found = list(gone) if lo_ts < state.first_ts else []
+            try:
+                runs = self.ddls(max(lo_ts, state.first_ts), hi_ts)
+                each = (runs.slice(i, i + 1) for i in range(len(runs)))
+                return found + [(int(run.commit_ts[0]), self.event(run)) for run in each]
+            except LogCollected:
+                # Retention has moved statements to the journal since the state was read.
+                if attempt + 1 == _COLLECTED_ATTEMPTS:
+                    raise
+                self.refresh()
+        raise AssertionError
 
     def event(self, run: Runs) -> bytes:
         """The bytes of one run, checked. Raises LogCorrupt, LogCollected."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
-from cdc.changelog import files, lock, names, notify, order, snapshots
+from cdc.changelog import files, journal, lock, names, notify, order, snapshots
 from cdc.changelog.behind import Behind, side_by_side
 from cdc.changelog.errors import DiskBudgetSpent, LogOrderBroken, LogWriteFailed
 from cdc.changelog.format_event import check_format, same_format
@@ -30,6 +30,7 @@ from cdc.changelog.index import Runs
 from cdc.changelog.manifest import ManifestWriter
 from cdc.changelog.order import OrderState
 from cdc.changelog.prepared import PreparedBook
+from cdc.changelog.reader import ChangeLog
 from cdc.changelog.retention import removable
 from cdc.changelog.segment_file import SegmentFile
 from cdc.changelog.settings import ChangelogSettings
@@ -296,6 +297,12 @@ class LogWriter:
         kept = state.closed[len(gone) :]
         first_ts = max(state.first_ts, state.closed[len(gone) - 1].last_ts)
         with self._writing():
+            if any(segment.ddls for segment in state.closed[: len(gone)]):
+                log = ChangeLog.open(self._folder)
+                statements = log.statements(state.first_ts, first_ts)
+                log.close()
+                oldest = snapshots.list_ts(self._folder)[:1]
+                journal.keep(self._folder, oldest[0] if oldest else 0, statements)
             # The manifest forgets first: a reader must never be sent to a removed file.
             self._state = self._next = replace(state, closed=kept, first_ts=first_ts)
             self._manifest.rewrite(self._state)

@@ -60,11 +60,12 @@ def read_actions(c: Cursor, session: Session) -> Plan:
     while c.peek() is not None:
         if c.punct(","):
             continue
-        _action(c, plan, session)
+        read_action(c, plan, session)
     return plan
 
 
-def _action(c: Cursor, plan: Plan, session: Session) -> None:
+def read_action(c: Cursor, plan: Plan, session: Session) -> None:
+    """One action, or one table option, into the plan."""
     item = c.peek()
     if item is None or item.kind not in (Kind.WORD, Kind.NAME):
         raise c.error("an action of ALTER TABLE was expected")

@@ -11,14 +11,22 @@ from dataclasses import dataclass
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, tokenize
 
+TableName = tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """``kind`` is the statement's own words (``alter table``); tables are ``(schema, name)``."""
+    """``kind`` is the statement's own words (``alter table``); tables are ``(schema, name)``.
+
+    ``renames`` are (old, new) in the order of the statement. ``referenced`` are tables that it only
+    reads: parents of foreign keys, the model of a LIKE.
+    """
 
     kind: str
-    tables: tuple[tuple[str, str], ...] = ()
+    tables: tuple[TableName, ...] = ()
     schemas: tuple[str, ...] = ()
+    renames: tuple[tuple[TableName, TableName], ...] = ()
+    referenced: tuple[TableName, ...] = ()
 
 
 # Statements that change neither columns nor rows of a base table, by their first words.
@@ -135,15 +143,16 @@ def _rename(c: Cursor, session: Session) -> Touched:
     if not c.word("TABLE") and not c.word("TABLES"):
         raise c.error("RENAME of something unknown")
     c.word("IF", "EXISTS")
-    tables: list[tuple[str, str]] = []
+    pairs: list[tuple[TableName, TableName]] = []
     while True:
-        tables.append(_table(c, session))
+        old = _table(c, session)
         _wait(c)
         if not c.word("TO"):
             raise c.error("TO was expected")
-        tables.append(_table(c, session))
+        pairs.append((old, _table(c, session)))
         if not c.punct(","):
-            return Touched("rename table", tuple(dict.fromkeys(tables)))
+            names = dict.fromkeys(name for pair in pairs for name in pair)
+            return Touched("rename table", tuple(names), renames=tuple(pairs))
 
 
 def _wait(c: Cursor) -> None:
@@ -229,14 +238,46 @@ def _define_table(kind: str, c: Cursor, session: Session) -> Touched:
         while c.punct(","):
             tables.append(_table(c, session))
         return Touched("drop table", tuple(dict.fromkeys(tables)))
+    start = c.at
+    renamed: TableName | None = None
     if kind == "alter":
-        tables += _other_tables(c, session)
-    return Touched(f"{kind} table", tuple(dict.fromkeys(tables)))
+        others, renamed = _other_tables(c, session)
+        tables += others
+    c.at = start
+    return Touched(
+        f"{kind} table",
+        tuple(dict.fromkeys(tables)),
+        renames=((tables[0], renamed),) if renamed is not None else (),
+        referenced=_referenced(c, session),
+    )
 
 
-def _other_tables(c: Cursor, session: Session) -> list[tuple[str, str]]:
-    """Second tables of an ALTER: those of RENAME, EXCHANGE PARTITION and CONVERT PARTITION."""
-    found: list[tuple[str, str]] = []
+def _referenced(c: Cursor, session: Session) -> tuple[TableName, ...]:
+    """Tables behind REFERENCES and LIKE."""
+    found: list[TableName] = []
+    if c.word("LIKE"):
+        found.append(_table(c, session))
+    previous: Item | None = None
+    while (item := c.peek()) is not None:
+        c.next()
+        opened = previous is not None and previous.is_punct("(") and item.is_word("LIKE")
+        previous = item
+        if (opened or item.is_word("REFERENCES")) and _is_name(c.peek()):
+            found.append(_table(c, session))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_name(item: Item | None) -> bool:
+    return item is not None and not any(map(item.is_punct, "(),;"))
+
+
+def _other_tables(c: Cursor, session: Session) -> tuple[list[TableName], TableName | None]:
+    """Second tables of an ALTER: those of RENAME, EXCHANGE PARTITION and CONVERT PARTITION.
+
+    The one of RENAME is also the second result.
+    """
+    found: list[TableName] = []
+    renamed: TableName | None = None
     while (item := c.peek()) is not None:
         if item.is_punct("("):
             c.skip_group()
@@ -255,7 +296,8 @@ def _other_tables(c: Cursor, session: Session) -> list[tuple[str, str]]:
             if nxt is not None and not nxt.is_word("COLUMN", "INDEX", "KEY", "CONSTRAINT"):
                 if not c.word("TO"):
                     c.word("AS")
-                found.append(_table(c, session))
+                renamed = _table(c, session)
+                found.append(renamed)
         else:
             c.next()
-    return found
+    return found, renamed

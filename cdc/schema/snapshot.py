@@ -126,6 +126,8 @@ def catalog(snapshot: Mapping[str, Any]) -> Catalog:
             (made.key(k[1]), Unread(partial(schema.parse, k))) for k in by_database.get(name, ())
         )
         made = made.with_database(Database(name, charset, collation, Tables().of(unread)))
+    for database, name in snapshot.get("others", ()):
+        made = made.with_other(database, name)
     return made
 
 

@@ -64,7 +64,8 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
         connection,
         "SELECT @@version AS version, @@lower_case_table_names AS lower_case_table_names,"
         " @@global.sql_mode AS sql_mode, @@character_set_server AS character_set_server,"
-        " @@collation_server AS collation_server",
+        " @@collation_server AS collation_server,"
+        " @@explicit_defaults_for_timestamp AS explicit_defaults_for_timestamp",
     )[0]
     with connection.cursor() as cursor:
         # Texts must read back under the default mode, whatever the server's own is.
@@ -76,13 +77,18 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
     )
     tables = rows(
         connection,
-        "SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
-        " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+        "SELECT table_schema AS s, table_name AS t, table_type AS k FROM information_schema.tables"
+        " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW', 'SEQUENCE')",
     )
     texts: dict[str, str] = {}
+    others: list[list[str]] = []
     for table in tables:
         schema, name = str(table["s"]), str(table["t"])
         if schema.lower() in SYSTEM:
+            continue
+        if table["k"] in ("VIEW", "SEQUENCE"):
+            # They take a name that a table of IF NOT EXISTS cannot have.
+            others.append([schema, name])
             continue
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, name))
         try:
@@ -102,4 +108,5 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
             if str(d["n"]).lower() not in SYSTEM
         },
         "tables": texts,
+        "others": others,
     }

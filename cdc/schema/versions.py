@@ -1,0 +1,107 @@
+"""The schema at every ts of a stretch of history: a snapshot, and each statement behind it.
+
+Versions share what a statement does not touch, so one costs little more than what it changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from cdc.base.errors import DefiniteError
+from cdc.base.ts import Ts
+from cdc.schema.apply import apply
+from cdc.schema.catalog import Catalog
+from cdc.schema.ddl import Touched
+from cdc.schema.session import Session
+from cdc.schema.table import Table
+from cdc.schema.tokens import DDLNotUnderstood
+
+_Name = tuple[str, str]
+
+
+class Versions:
+    """Catalogs by ts, grown at their end by :meth:`advance` and cut at their begin by ``collect``.
+
+    A table that a statement left in a state that we do not know is *lost* from that statement's ts
+    on: asking for it raises the statement's error. Nothing is ever guessed.
+    """
+
+    def __init__(self, first: Catalog, ts: Ts) -> None:
+        self._ts: list[Ts] = [ts]
+        self._catalogs: list[Catalog] = [first]
+        self._lost: dict[_Name, tuple[Ts, DefiniteError]] = {}
+        self._all_lost: tuple[Ts, DefiniteError] | None = None
+
+    @property
+    def last_ts(self) -> Ts:
+        """The ts of the newest version."""
+        return self._ts[-1]
+
+    def __len__(self) -> int:
+        return len(self._ts)
+
+    def at(self, ts: Ts) -> Catalog:
+        """The catalog for rows committed at ``ts``, which must not lie below what is kept."""
+        return self._catalogs[max(0, bisect_right(self._ts, ts) - 1)]
+
+    def before(self, ts: Ts) -> Catalog:
+        """The catalog that a statement at ``ts`` found."""
+        return self._catalogs[max(0, bisect_left(self._ts, ts) - 1)]
+
+    def table(self, schema: str, name: str, ts: Ts) -> Table | None:
+        """The table for rows at ``ts``; None if there is none.
+
+        Raises the ``DefiniteError`` that made it unknown, if one did.
+        """
+        lost = self._lost.get(self._key((schema, name)))
+        for one in (lost, self._all_lost):
+            if one is not None and one[0] <= ts:
+                raise one[1]
+        return self.at(ts).table(schema, name)
+
+    def advance(
+        self, ts: Ts, sql: str, session: Session, touched: Touched | None
+    ) -> DefiniteError | None:
+        """Follow the statement at ``ts``, which lies above all before.
+
+        Returns the error if it cannot be followed; ``touched`` are then the tables that are lost,
+        None for all.
+        """
+        if ts <= self._ts[-1]:
+            raise ValueError(f"the statement at {ts} is not behind {self._ts[-1]}")
+        if touched is not None and not touched.tables and not touched.schemas:
+            return None
+        names = () if touched is None else touched.tables
+        for name in names:
+            known = self._lost.get(self._key(name))
+            if known is not None:
+                self._lose(ts, names, known[1])
+                return known[1]
+        try:
+            changed = apply(self._catalogs[-1], sql, session)
+        except DDLNotUnderstood as e:
+            self.lose(ts, touched, e)
+            return e
+        self._ts.append(ts)
+        self._catalogs.append(changed)
+        return None
+
+    def lose(self, ts: Ts, touched: Touched | None, error: DefiniteError) -> None:
+        """From ``ts`` on the touched tables are not known any more; None loses all."""
+        if touched is None or touched.schemas:
+            self._all_lost = self._all_lost or (ts, error)
+        else:
+            self._lose(ts, touched.tables, error)
+
+    def collect(self, below: Ts) -> None:
+        """Forget versions that no row above ``below`` needs."""
+        keep = max(0, bisect_right(self._ts, below) - 1)
+        del self._ts[:keep], self._catalogs[:keep]
+
+    def _lose(self, ts: Ts, names: tuple[_Name, ...], error: DefiniteError) -> None:
+        for name in names:
+            self._lost.setdefault(self._key(name), (ts, error))
+
+    def _key(self, name: _Name) -> _Name:
+        catalog = self._catalogs[-1]
+        return catalog.key(name[0]), catalog.key(name[1])
