@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cdc.base.errors import DefiniteError, InvalidError, TransientError
+from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.matcher import TableMatcher, parse_matcher
 from cdc.schema.table import Table
 from sink.dispatch.settings import DispatcherSettings, PartitionMode
 from sink.dispatch.topic import check_expression, topic_name
+from sink.errors import LayoutOutgrown
 
 
 class DispatcherInvalid(InvalidError):
@@ -32,7 +33,7 @@ class DispatcherFailed(DefiniteError):
     code = "TG:ErrDispatcherFailed"
 
 
-class TopicUnknown(TransientError):
+class TopicUnknown(LayoutOutgrown):
     """A table whose topic has not been looked up: it came after the last recovery."""
 
     code = "TG:ErrTopicUnknown"

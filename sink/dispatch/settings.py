@@ -24,7 +24,8 @@ class DispatcherSettings(BaseModel):
     ``partition`` (or its old name ``dispatcher``, never both): ``default`` and ``table`` send a
     table to one partition, ``index-value`` spreads by primary key or by the unique key
     ``index``, ``columns`` by the named columns, ``ts`` by commit ts. ``topic`` is a topic
-    expression.
+    expression. ``target-schema`` and ``target-table`` are the names that the target knows the table
+    by; of these the first rule that has any wins.
     """
 
     model_config = ConfigDict(
@@ -40,6 +41,8 @@ class DispatcherSettings(BaseModel):
     index: str = ""
     columns: tuple[str, ...] = ()
     topic: str = ""
+    target_schema: str = ""
+    target_table: str = ""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -50,9 +53,16 @@ class DispatcherSettings(BaseModel):
             raise ValueError("'columns' needs partition = \"columns\"")
         if mode is PartitionMode.COLUMNS and not self.columns:
             raise ValueError("partition = \"columns\" needs a list 'columns'")
+        if any(not name for name in self.columns):
+            raise ValueError("'columns' holds an empty name")
         if self.index and mode is not PartitionMode.INDEX_VALUE:
             raise ValueError("'index' needs partition = \"index-value\"")
         return self
+
+    @property
+    def routes(self) -> bool:
+        """Whether it says under which names the target knows a table."""
+        return bool(self.target_schema or self.target_table)
 
     @property
     def mode(self) -> PartitionMode:
@@ -67,3 +77,21 @@ class DispatcherSettings(BaseModel):
                 f"unknown partition {text!r}: use default, table, index-value, columns or ts"
             )
         return PartitionMode(text)
+
+
+class ColumnSelectorSettings(BaseModel):
+    """One rule of ``sink.column-selectors``; the first whose ``matcher`` matches a table wins.
+
+    ``columns`` are patterns (``*``, ``?``, ``!``, ``/regex/``), of which the last that matches
+    decides; a column that none matches is left out.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    matcher: tuple[str, ...] = Field(min_length=1)
+    columns: tuple[str, ...] = Field(min_length=1)

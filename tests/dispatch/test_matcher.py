@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from random import Random
+
 import pytest
 
 from cdc.base.matcher import FilterRuleInvalid, parse_matcher, parse_rule
@@ -36,6 +39,46 @@ def test_rule_matches(rule: str, yes: list[tuple[str, str]], no: list[tuple[str,
         assert not compiled.applies(schema, table), (schema, table)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_one_name_or_many_the_answer_is_that_of_fnmatch(seed: int) -> None:
+    random = Random(seed)
+
+    def pattern() -> str:
+        return "".join(random.choice("ab*?*[ab]x".replace("[ab]", "c")) for _ in range(5)) or "*"
+
+    def part() -> str:
+        return pattern() + random.choice(["", "[a-b]", "[!a]*"])
+
+    rules = [random.choice(["", "!"]) + f"{part()}.{part()}" for _ in range(12)]
+    words = ["".join(random.choices("abcx", k=random.randrange(8))) for _ in range(300)]
+    names = [(random.choice(words[:20]), word) for word in words]
+    matcher = parse_matcher(rules)
+    expected = []
+    for schema, table in names:
+        positive = False
+        for rule in rules:
+            left, right = rule.removeprefix("!").split(".")
+            if fnmatchcase(schema, left) and fnmatchcase(table, right):
+                positive = not rule.startswith("!")
+        expected.append(positive)
+    assert list(matcher.matches_all(names)) == expected
+    assert [matcher.matches(*name) for name in names] == expected
+
+
+def test_many_names_by_regular_expression_and_case() -> None:
+    matcher = parse_matcher(["/^Shop/.*", "!*./tmp\\d$/"])
+    names = [("SHOP_1", "a"), ("shop", "x_TMP1"), ("shop", "tmp"), ("eshop", "a")]
+    assert list(matcher.matches_all(names)) == [True, False, True, False]
+    assert list(parse_matcher(["/^Shop/.*"], case_sensitive=True).matches_all(names)) == [False] * 4
+    assert not len(parse_matcher(["*.*"]).matches_all([]))
+
+
+def test_no_pattern_takes_forever() -> None:
+    stars = "*a" * 20
+    assert not parse_rule(f"{stars}b.*").applies("a" * 64, "x")
+    assert not parse_rule("/(a+)+(a+)+(a+)+$/.*").applies("a" * 64 + "b", "x")
+
+
 def test_last_match_wins() -> None:
     matcher = parse_matcher(["*.*", "!a.*", "a.keep"])
     assert matcher.matches("b", "x")
@@ -63,7 +106,19 @@ def test_case_sensitivity() -> None:
     "rule",
     [
         *["", "!", "a", "a.", ".b", "a.b.c", "a.b c", "a b.c", "/a.b", "//.b", "a./(/", "`a.b"],
-        *["``.b", "a.[", "a.[]", "a.[!]", "a.[z-a]", "a.\\", "a\\b.c", "a.b`c", "@file"],
+        *[
+            "a./(?=x)/",
+            "a./x{2000}/",
+            "``.b",
+            "a.[",
+            "a.[]",
+            "a.[!]",
+            "a.[z-a]",
+            "a.\\",
+            "a\\b.c",
+            "a.b`c",
+            "@file",
+        ],
         *["a.{b}", "a,b.c"],
     ],
 )

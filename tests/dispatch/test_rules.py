@@ -126,7 +126,7 @@ def test_refused_when_compiled(rule: dict[str, Any]) -> None:
         {"matcher": ["a.b"], "partition": "columns"},
         {"matcher": ["a.b"], "partition": "ts", "index": "i"},
         {"matcher": ["a.b"], "partition": "random"},
-        {"matcher": ["a.b"], "target-schema": "x"},
+        {"matcher": ["a.b"], "target-schemas": "x"},
         {"matcher": []},
     ],
 )

@@ -1,0 +1,118 @@
+"""Which collations are evaluated, and the tables that their kernels take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from cdc.kernels import expr_text
+from cdc.kernels.charsets import ENTRY, KIND_BY_NAME, charset_code
+from cdc.kernels.charsets import NAMES as CHARSETS
+from cdc.kernels.charsets import tables as charset_tables
+from cdc.kernels.collations import latin1_swedish_ci, weights
+from cdc.schema.session import Session
+
+UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
+# Single-byte character sets, and ascii: their _bin compares bytes.
+SINGLE = frozenset(name for name in CHARSETS if name not in KIND_BY_NAME) | {"ascii"}
+
+_NO_BYTES = np.empty(0, np.uint8)
+_NO_STARTS = np.empty(0, np.int32)
+_NO_WEIGHTS = np.empty(0, np.uint16)
+_WEIGHTED = {
+    "general_ci": "utf8mb4_general_ci",
+    "unicode_ci": "utf8mb4_unicode_ci",
+    "0900_ai_ci": "utf8mb4_0900_ai_ci",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """What ``cdc.kernels.expr_text`` takes; ``pad`` is -1 where spaces at the end count."""
+
+    name: str
+    kind: int
+    pad: int
+    table: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.uint16]
+
+
+def _stem(charset: str, collation: str) -> str:
+    for prefix in (charset, "utf8mb3" if charset == "utf8" else "utf8"):
+        if collation.startswith(prefix + "_"):
+            return collation[len(prefix) + 1 :]
+    return ""
+
+
+def supported(charset: str, collation: str) -> bool:
+    """Whether text of this character set and collation is compared exactly."""
+    if charset == "binary":
+        return True
+    stem = _stem(charset, collation)
+    if charset in UTF8:
+        return stem in _WEIGHTED or stem in ("bin", "0900_bin")
+    if charset in SINGLE:
+        return stem == "bin" or collation == "latin1_swedish_ci"
+    return False
+
+
+@lru_cache(maxsize=64)
+def collation(charset: str, name: str) -> Collation:
+    """The tables of a supported collation."""
+    if charset == "binary":
+        return Collation(name, expr_text.BYTES_ONLY, -1, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
+    stem = _stem(charset, name)
+    if charset in UTF8:
+        if stem in ("bin", "0900_bin"):
+            pad = 32 if stem == "bin" else -1
+            return Collation(name, expr_text.UTF8_BIN, pad, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
+        found = weights(_WEIGHTED[stem])
+        pad = -1 if stem.startswith("0900") else int(found.values[found.starts[32]])
+        kind = expr_text.UTF8_WEIGHTS
+        if stem == "unicode_ci":
+            kind = expr_text.UTF8_WEIGHTS_BMP
+        return Collation(name, kind, pad, _NO_BYTES, found.starts, found.values)
+    if stem == "bin":
+        return Collation(name, expr_text.BYTES_ONLY, 32, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
+    table = latin1_swedish_ci()
+    return Collation(name, expr_text.BYTE_TABLE, int(table[32]), table, _NO_STARTS, _NO_WEIGHTS)
+
+
+def connection_collation(session: Session) -> str:
+    """The collation of literals: the default of utf8mb4 on that server."""
+    if not session.mariadb and session.version >= (8, 0, 1):
+        return "utf8mb4_0900_ai_ci"
+    if session.mariadb and session.version >= (11, 5, 0):
+        return "utf8mb4_uca1400_ai_ci"
+    return "utf8mb4_general_ci"
+
+
+def encode(text: str, charset: str) -> bytes | None:
+    """Bytes of a text in a supported character set; None if it does not have all characters."""
+    if charset in UTF8 or charset == "binary":
+        if charset not in ("utf8mb4", "binary") and any(ord(c) > 0xFFFF for c in text):
+            return None
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return None
+    if charset == "ascii":
+        return text.encode() if text.isascii() else None
+    known = _bytes_of(charset)
+    found = [known.get(ord(c), -1) for c in text]
+    return None if -1 in found else bytes(found)
+
+
+@lru_cache(maxsize=32)
+def _bytes_of(charset: str) -> dict[int, int]:
+    """The byte of each code point of a single-byte character set."""
+    tables = charset_tables()
+    code = charset_code(charset)
+    assert code is not None
+    at = int(tables[code * ENTRY + 2]) | int(tables[code * ENTRY + 3]) << 16
+    points = tables[at : at + 256].tolist()
+    return {c: b for b, c in reversed(list(enumerate(points))) if c or not b}

@@ -1,0 +1,129 @@
+"""Functions of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from filter.expr import decimals
+from filter.expr.arithmetic import operand
+from filter.expr.convert import refused
+from filter.expr.values import FAILED, VALUE, Ints, Kind, Type, Value, Vector, derive
+
+
+def absolute(value: Value, at: int) -> Value:
+    """ABS."""
+    value = operand(value)
+    kind, unsigned = value.type.kind, value.type.unsigned
+
+    def run(v: Vector) -> Vector:
+        if kind is Kind.REAL:
+            return Vector(np.abs(v.data), v.state)
+        if kind is Kind.DECIMAL:
+            return Vector(np.where(v.data[-1] < 0, decimals.negate(v.data), v.data), v.state)
+        if unsigned or v.data.dtype == np.bool_:
+            return v
+        lowest = v.data == np.iinfo(np.int64).min
+        state = np.where(lowest & (v.state == VALUE), FAILED, v.state).astype(np.uint8)
+        return Vector(np.abs(v.data), state)
+
+    return derive(value.type, [value], run, at, may_fail=kind is Kind.INT)
+
+
+def sign(value: Value, at: int) -> Value:
+    """SIGN."""
+    value = operand(value)
+    kind = value.type.kind
+
+    def run(v: Vector) -> Vector:
+        if kind is Kind.DECIMAL:
+            return Vector(decimals.sign(v.data).astype(np.int64), v.state)
+        if v.data.dtype == np.bool_:
+            return Vector(v.data.astype(np.int64), v.state)
+        return Vector(np.sign(v.data).astype(np.int64), v.state)
+
+    return derive(Type(Kind.INT, digits=1), [value], run, at)
+
+
+def floor(value: Value, at: int) -> Value:
+    """FLOOR."""
+    value = operand(value)
+    type_ = value.type
+    if type_.kind is Kind.REAL:
+        return derive(Type(Kind.REAL), [value], lambda v: Vector(np.floor(v.data), v.state), at)
+    if type_.kind is not Kind.DECIMAL:
+        return value
+    points = decimals.limbs_of(type_.digits, type_.scale)[1]
+    whole = _whole(type_)
+
+    def run(v: Vector) -> Vector:
+        # Limbs are a floor already, so the fraction is just left out.
+        return Vector(_sized(v.data[points:], whole), v.state)
+
+    return derive(whole, [value], run, at)
+
+
+def ceiling(value: Value, at: int) -> Value:
+    """CEILING."""
+    value = operand(value)
+    type_ = value.type
+    if type_.kind is Kind.REAL:
+        return derive(Type(Kind.REAL), [value], lambda v: Vector(np.ceil(v.data), v.state), at)
+    if type_.kind is not Kind.DECIMAL:
+        return value
+    points = decimals.limbs_of(type_.digits, type_.scale)[1]
+    whole = _whole(type_)
+
+    def run(v: Vector) -> Vector:
+        down = _sized(decimals.negate(v.data)[points:], whole)
+        return Vector(decimals.negate(down), v.state)
+
+    return derive(whole, [value], run, at)
+
+
+def _whole(type_: Type) -> Type:
+    return Type(Kind.DECIMAL, digits=type_.digits - type_.scale + 1, scale=0)
+
+
+def _sized(limbs: Ints, type_: Type) -> Ints:
+    count = decimals.limbs_of(type_.digits, type_.scale)[0]
+    return decimals.widen(limbs, 0, max(count, len(limbs)), 0)
+
+
+def rounded(name: str, args: Sequence[Value], at: int) -> Value:
+    """ROUND and TRUNCATE of integers and decimals to a literal number of decimals."""
+    value = operand(args[0])
+    places = args[1].literal if len(args) > 1 else 0
+    type_ = value.type
+    if type_.kind not in (Kind.INT, Kind.DECIMAL):
+        raise refused(f"{name} of a {type_.kind.value}", at, "compare with a range instead")
+    if not isinstance(places, int) or not 0 <= places <= 30:
+        raise refused(f"{name} to something else than 0 to 30 decimals", at, "write them")
+    if type_.kind is Kind.INT or places >= type_.scale:
+        return value
+    points = decimals.limbs_of(type_.digits, type_.scale)[1]
+    digits = decimals.DIGITS * points - places
+    result = Type(Kind.DECIMAL, digits=type_.digits - type_.scale + places + 1, scale=places)
+    wanted = decimals.limbs_of(result.digits, result.scale)
+
+    def run(v: Vector) -> Vector:
+        negative = v.data[-1] < 0
+        size = np.where(negative, decimals.negate(v.data), v.data)
+        size = decimals.widen(size, points, len(size) + 1, points)
+        if name == "ROUND":
+            at_limb, power = divmod(digits - 1, decimals.DIGITS)
+            size[at_limb] += 5 * 10**power
+            decimals.settle(size)
+        limb, power = divmod(digits, decimals.DIGITS)
+        size[:limb] = 0
+        size[limb] -= size[limb] % 10**power
+        size = np.where(negative, decimals.negate(size), size)
+        low = points - wanted[1]
+        kept = decimals.widen(size[low:], wanted[1], max(wanted[0], len(size) - low), wanted[1])
+        while len(kept) > wanted[0]:
+            kept[-2] += kept[-1] * decimals.BASE
+            kept = kept[:-1]
+        return Vector(kept, v.state)
+
+    return derive(result, [value], run, at)

@@ -1,0 +1,206 @@
+"""Text: whose collation wins, comparison, LIKE, and functions of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cdc.kernels import expr_text
+from cdc.schema.session import Session
+from filter.expr.collations import UTF8, Collation, collation, encode, supported
+from filter.expr.convert import refused
+from filter.expr.values import BOOLEAN, Kind, Strength, Text, Type, Value, Vector, derive, no_state
+
+_PADDING = bytes(16)
+
+
+def text_literal(text: str, type_: Type, at: int) -> Value:
+    """A string literal in the type's character set."""
+    data = encode(text, type_.charset)
+    if data is None:
+        raise refused(
+            f"{text!r} has characters that {type_.charset} does not have", at,
+            "compare with text that the column can hold",
+        )  # fmt: skip
+    return bytes_literal(data, type_, at, text)
+
+
+def bytes_literal(data: bytes, type_: Type, at: int, literal: Any = None) -> Value:
+    """Bytes as a constant text."""
+    buf = np.frombuffer(data + _PADDING, np.uint8)
+    text = Text(buf, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    return Value(type_, lambda _: Vector(text, no_state()), at=at, constant=True, literal=literal)
+
+
+def agreed(values: Sequence[Value], at: int) -> Type:
+    """The type under which texts are compared or joined, as the servers agree on a collation."""
+    texts = [v for v in values if v.type.kind is Kind.STRING]
+    strongest = min(v.type.strength.value for v in texts)
+    deciding = [v.type for v in texts if v.type.strength.value == strongest]
+    first = deciding[0]
+    if "set" in {t.charset for t in deciding}:
+        raise refused("the text of a set column", at, "compare its number, such as tags & 4")
+    for rival in deciding[1:]:
+        if (rival.charset, rival.collation) == (first.charset, first.collation):
+            continue
+        raise refused(
+            f"text of {first.collation} with text of {rival.collation}", at, "write COLLATE"
+        )
+    for other in texts:
+        if other.type.charset == first.charset or isinstance(other.literal, str):
+            continue
+        if first.charset == "binary" and other.type.strength is Strength.LITERAL:
+            continue
+        raise refused(
+            f"text of {first.charset} with text of {other.type.charset}", at,
+            "compare texts of one character set",
+        )  # fmt: skip
+    return first
+
+
+def under(value: Value, type_: Type) -> Value:
+    """A text converted to the agreed type: literals are encoded for it."""
+    if value.type.kind is not Kind.STRING or value.type.charset == type_.charset:
+        return value
+    if isinstance(value.literal, str):
+        return text_literal(value.literal, replace(type_, strength=value.type.strength), value.at)
+    return value
+
+
+def together(values: Sequence[Value], at: int) -> list[Value]:
+    """The same values with all their texts under the one collation that they agree on."""
+    if sum(v.type.kind is Kind.STRING for v in values) < 2:
+        return list(values)
+    type_ = agreed(values, at)
+    return [
+        v if v.type.kind is not Kind.STRING else _retyped(under(v, type_), type_) for v in values
+    ]
+
+
+def _retyped(value: Value, type_: Type) -> Value:
+    if value.type.charset != type_.charset or value.type.collation == type_.collation:
+        return value
+    found = derive(replace(type_, strength=value.type.strength), [value], lambda v: v, value.at)
+    found.literal, found.number, found.column = value.literal, value.number, value.column
+    return found
+
+
+def collated(value: Value, name: str, session: Session, at: int) -> Value:
+    """``value COLLATE name``."""
+    if value.type.kind is not Kind.STRING or value.type.charset == "set":
+        raise refused("COLLATE on something that is no text", at, "leave COLLATE out")
+    charset = value.type.charset
+    if charset == "binary" and name != "binary":
+        raise refused(f"COLLATE {name} on bytes", at, "leave COLLATE out")
+    if not name.startswith(charset) and not (charset in UTF8 and name.startswith("utf8_")):
+        raise refused(f"COLLATE {name} on text of {charset}", at, "name one of its collations")
+    missing = name.endswith(("0900_bin", "0900_ai_ci"))
+    if not supported(charset, name) or (session.mariadb and missing):
+        raise refused(f"collation {name}", at, "see docs/filter-expressions.md")
+    type_ = replace(value.type, collation=name, strength=Strength.EXPLICIT)
+    found = derive(type_, [value], lambda v: v, at)
+    found.literal = value.literal
+    return found
+
+
+def compare_texts(a: Vector, b: Vector, rule: Collation) -> Any:
+    """-1, 0 or 1 for each row."""
+    x, y = a.data, b.data
+    out = np.empty(max(len(x.starts), len(y.starts)), np.int8)
+    expr_text.compare(
+        x.buf, x.starts, x.lengths, y.buf, y.starts, y.lengths,
+        rule.kind, rule.pad, rule.table, rule.starts, rule.weights, out,
+    )  # fmt: skip
+    return out
+
+
+def rule_of(type_: Type, at: int) -> Collation:
+    """The tables of an agreed type; refused where it is the literals' own and not evaluated."""
+    if not supported(type_.charset, type_.collation):
+        raise refused(f"text under {type_.collation}", at, "compare with a column")
+    return collation(type_.charset, type_.collation)
+
+
+def _pattern(text: str, escape: str, type_: Type, at: int) -> Any:
+    """Characters (or bytes), ANY and MANY."""
+    found: list[int] = []
+    literal = text
+    data = encode(text, type_.charset)
+    if data is None:
+        raise refused(
+            f"a pattern with characters that {type_.charset} does not have", at,
+            "write a pattern that the column can hold",
+        )  # fmt: skip
+    if type_.charset not in UTF8:
+        # The special characters are ASCII, and bytes of their own here.
+        literal = data.decode("latin-1")
+    i = 0
+    while i < len(literal):
+        c = literal[i]
+        if escape and c == escape and i + 1 < len(literal):
+            i += 1
+            found.append(ord(literal[i]))
+        elif c == "%":
+            if not found or found[-1] != expr_text.MANY:
+                found.append(expr_text.MANY)
+        else:
+            found.append(expr_text.ANY if c == "_" else ord(c))
+        i += 1
+    return np.array(found, np.int64)
+
+
+def like(value: Value, pattern: Value, escape: Value | None, session: Session, at: int) -> Value:
+    """``value LIKE pattern ESCAPE escape``."""
+    if value.type.kind is not Kind.STRING:
+        raise refused(f"LIKE on a {value.type.kind.value}", at, "compare it")
+    if not isinstance(pattern.literal, str):
+        raise refused("LIKE with a pattern that is no literal", at, "write the pattern")
+    character = "" if session.no_backslash_escapes else "\\"
+    if escape is not None:
+        if not isinstance(escape.literal, str) or len(escape.literal) > 1:
+            raise refused("ESCAPE with something else than one character", at, "write ESCAPE '|'")
+        character = escape.literal
+        if not character.isascii() or not character or character in "%_":
+            raise refused(f"ESCAPE {character!r}", at, "write ESCAPE '|'")
+    type_ = agreed([value, pattern], at)
+    value = under(value, type_)
+    rule = rule_of(type_, at)
+    codes = _pattern(pattern.literal, character, type_, at)
+
+    def run(v: Vector) -> Vector:
+        text = v.data
+        out = np.empty(len(text.starts), np.bool_)
+        expr_text.like(
+            text.buf, text.starts, text.lengths, codes,
+            rule.kind, rule.table, rule.starts, rule.weights, out,
+        )  # fmt: skip
+        return Vector(out, v.state)
+
+    return derive(BOOLEAN, [value], run, at)
+
+
+def length(value: Value, at: int) -> Value:
+    """LENGTH: bytes."""
+    _only_text(value, "LENGTH", at)
+    return derive(Type(Kind.INT, digits=10), [value], lambda v: Vector(v.data.lengths, v.state), at)
+
+
+def char_length(value: Value, at: int) -> Value:
+    """CHAR_LENGTH: characters."""
+    _only_text(value, "CHAR_LENGTH", at)
+    kind = expr_text.UTF8_BIN if value.type.charset in UTF8 else expr_text.BYTES_ONLY
+
+    def run(v: Vector) -> Vector:
+        out = np.empty(len(v.data.starts), np.int64)
+        expr_text.characters(v.data.buf, v.data.starts, v.data.lengths, kind, out)
+        return Vector(out, v.state)
+
+    return derive(Type(Kind.INT, digits=10), [value], run, at)
+
+
+def _only_text(value: Value, name: str, at: int) -> None:
+    if value.type.kind is not Kind.STRING or value.type.charset == "set":
+        raise refused(f"{name} of something that is no text", at, "use a text column")

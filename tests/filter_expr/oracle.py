@@ -1,0 +1,302 @@
+"""Expressions evaluated by a real server and by us, on the same rows, must agree.
+
+    python -m tests.filter_expr.oracle --server mysql-8.0 --pairs 20000 --seed 7
+
+Rows are inserted into a real server and come back out of its binlog; the same expressions are
+evaluated over their images and by the server in SQL, and compared row by row: true, false, NULL, or
+an error. What we refuse by name is counted, not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymysql
+
+from cdc.schema.parse import parse_create_table
+from cdc.schema.session import Session
+from filter.expr.collations import connection_collation, encode
+from filter.expr.errors import (
+    ExpressionColumnNotFound,
+    ExpressionNotSupported,
+    ExpressionParseFailed,
+)
+from filter.expr.rowfilter import Condition
+from sink.codec.rows import Located
+from tests import servers
+from tests.codec.binlog_rows import locate_file
+from tests.filter_expr import rows
+from tests.filter_expr.generate import Generator
+
+TRUE, FALSE, NULL, FAILED = 1, 0, -1, 2
+_AT_ONCE = 16
+_PER_TABLE = 40
+_EXPRESSIONS_PER_TABLE = 500
+# "Out of range" of numbers: what an evaluation may end with.
+_RANGE = frozenset({1690, 1264})
+_AFTER = 1
+
+
+@dataclass
+class Difference:
+    """One pair that differs."""
+
+    expression: str
+    row: int
+    ours: int
+    theirs: int
+    values: str = ""
+
+
+@dataclass
+class Result:
+    """What a run found."""
+
+    pairs: int = 0
+    expressions: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+    wrongly_taken: list[tuple[str, str]] = field(default_factory=list)
+    outcomes: Counter[int] = field(default_factory=Counter)
+
+    def summary(self) -> str:
+        """One line."""
+        share = {
+            name: round(self.outcomes[code] / max(self.pairs, 1), 3)
+            for name, code in (("true", 1), ("false", 0), ("null", -1), ("error", 2))
+        }
+        return (
+            f"{self.pairs} pairs of {self.expressions} expressions compared ({share}),"
+            f" {sum(self.refused.values())} expressions refused by us,"
+            f" {sum(self.rejected.values())} rejected by the server too,"
+            f" {len(self.wrongly_taken)} taken by us alone,"
+            f" {len(self.differences)} differences"
+        )
+
+
+class Oracle:
+    """A server, a table in it with rows, and the rows as its binlog has them."""
+
+    def __init__(self, server: Any, schema: str, rng: random.Random) -> None:
+        self.server, self.schema, self.rng = server, schema, rng
+        version = tuple(int(n) for n in server.version_text.split("-")[0].split(".")[:3])
+        self.session = Session(mariadb=server.kind == "mariadb", version=(*version, 0, 0)[:3])
+        # Whether it has the collations of MySQL 8.
+        self.mysql = server.kind == "mysql" and version >= (8,)
+        self.connection = server.connect()
+        self.cursor = self.connection.cursor()
+        self.cursor.execute(f"create database if not exists {schema}")
+        self.cursor.execute(f"use {schema}")
+        self.cursor.execute("set time_zone='+00:00'")
+        self.cursor.execute(f"set names utf8mb4 collate {connection_collation(self.session)}")
+        self.number = 0
+        self.result = Result()
+
+    def fill(self) -> None:
+        """A new table, its rows, and where they lie."""
+        self.number += 1
+        self.name = f"t{self.number}"
+        self.cursor.execute(rows.create(self.name, self.mysql))
+        self.cursor.execute("flush binary logs")
+        for i in range(_PER_TABLE):
+            while True:
+                statement = rows.insert(self.rng, self.name, i, self.mysql)
+                try:
+                    self.cursor.execute(statement)
+                    break
+                except pymysql.err.Error as error:
+                    if error.args[0] not in (1264, 1366, 1406, 1292):
+                        raise
+        self._locate(_PER_TABLE)
+
+    def _locate(self, count: int) -> None:
+        self.size = count
+        self.cursor.execute(f"show create table {self.name}")
+        sql = self.cursor.fetchone()[1]
+        self.table = parse_create_table(sql, self.session, schema=self.schema)
+        key = f"{self.schema}.{self.name}"
+        self.located: Located = locate_file(self.server.binlogs()[-1], {key: self.table})
+        assert len(self.located.refs) == count
+
+    def fill_texts(self, words: list[str]) -> None:
+        """A new table with these words, a row each, in every text column that can hold them."""
+        self.number += 1
+        self.name = f"t{self.number}"
+        known = rows.texts(self.mysql)
+        columns = [f"{c} {t} character set {cs} collate {co}" for c, (t, cs, co) in known.items()]
+        self.cursor.execute(
+            f"create table {self.name} (id int primary key, {', '.join(columns)}) engine=innodb"
+        )
+        self.cursor.execute("flush binary logs")
+        for i, word in enumerate(words):
+            held = [
+                rows.quoted(word) if encode(word, charset) is not None else "null"
+                for _, charset, _ in known.values()
+            ]
+            self.cursor.execute(f"insert into {self.name} values ({i}, {', '.join(held)})")
+        self._locate(len(words))
+
+    def ours(self, expression: str) -> np.ndarray | None:
+        """Our outcomes, or None if we refuse."""
+        try:
+            condition = Condition(expression, self.table, self.session, None)
+        except ExpressionNotSupported as error:
+            self.result.refused[error.message[:60]] += 1
+            return None
+        except (ExpressionParseFailed, ExpressionColumnNotFound) as error:
+            self.result.refused[str(error)[:90]] += 1
+            return None
+        order = np.arange(len(self.located.refs), dtype=np.int64)
+        return condition.states(self.located, order, _AFTER)
+
+    def theirs(self, expressions: list[str]) -> list[np.ndarray | None]:
+        """The server's outcomes of each; None for what it rejects as a whole."""
+        columns = ", ".join(f"NOT ({e})" for e in expressions)
+        try:
+            self.cursor.execute(f"select {columns} from {self.name} order by id")
+        except pymysql.err.Error as error:
+            if len(expressions) > 1:
+                half = len(expressions) // 2
+                return self.theirs(expressions[:half]) + self.theirs(expressions[half:])
+            if error.args[0] in _RANGE:
+                return [self._by_row(expressions[0])]
+            self.result.rejected[str(error.args)[:90]] += 1
+            self.last_error = str(error.args)
+            return [None]
+        found = self.cursor.fetchall()
+        return [np.array([_outcome(r[i]) for r in found]) for i in range(len(expressions))]
+
+    def _by_row(self, expression: str) -> np.ndarray:
+        out = []
+        for i in range(self.size):
+            try:
+                self.cursor.execute(f"select NOT ({expression}) from {self.name} where id = {i}")
+                out.append(_outcome(self.cursor.fetchone()[0]))
+            except pymysql.err.Error as error:
+                if error.args[0] not in _RANGE:
+                    raise
+                out.append(FAILED)
+        return np.array(out)
+
+    def check(self, expressions: Iterable[str]) -> None:
+        """Compare all of them on all rows."""
+        known = [(e, found) for e in expressions if (found := self.ours(e)) is not None]
+        for i in range(0, len(known), _AT_ONCE):
+            part = known[i : i + _AT_ONCE]
+            for (expression, ours), theirs in zip(
+                part, self.theirs([e for e, _ in part]), strict=True
+            ):
+                self._compare(expression, ours, theirs)
+
+    def _compare(self, expression: str, ours: np.ndarray, theirs: np.ndarray | None) -> None:
+        if theirs is None:
+            self.result.wrongly_taken.append((expression, self.last_error))
+            return
+        self.result.expressions += 1
+        self.result.pairs += len(ours)
+        self.result.outcomes.update(theirs.tolist())
+        for row in np.flatnonzero(ours != theirs)[:1]:
+            self.result.differences.append(
+                Difference(expression, int(row), int(ours[row]), int(theirs[row]),
+                           self._shown(expression, int(row)))
+            )  # fmt: skip
+
+    def _shown(self, expression: str, row: int) -> str:
+        names = [c.name for c in self.table.columns if c.name in expression]
+        if not names:
+            return ""
+        self.cursor.execute(f"select {', '.join(names)} from {self.name} where id = {row}")
+        return ", ".join(f"{n}={v!r}" for n, v in zip(names, self.cursor.fetchone(), strict=True))
+
+    def close(self) -> None:
+        """Drop what was made."""
+        self.cursor.execute(f"drop database {self.schema}")
+        self.connection.close()
+
+
+def _outcome(inverted: int | None) -> int:
+    return NULL if inverted is None else 1 - int(inverted)
+
+
+def run(server: Any, schema: str, pairs: int, seed: int) -> Result:
+    """Compare at least this many pairs; the same seed takes the same ones."""
+    rng = random.Random(seed)
+    oracle = Oracle(server, schema, rng)
+    try:
+        while oracle.result.pairs < pairs:
+            oracle.fill()
+            generator = Generator(rng, oracle.mysql)
+            done = 0
+            while oracle.result.pairs < pairs and done < _EXPRESSIONS_PER_TABLE:
+                batch = [generator.condition() for _ in range(64)]
+                oracle.check(batch)
+                done += len(batch)
+    finally:
+        oracle.close()
+    return oracle.result
+
+
+def collate(server: Any, schema: str, seed: int, size: int = 300) -> Result:
+    """Compare so many words and random characters of all planes with one another, in every way."""
+    rng = random.Random(seed)
+    oracle = Oracle(server, schema, rng)
+    known = rng.sample(rows.WORDS, min(len(rows.WORDS), size // 2))
+    known += [_random_word(rng) for _ in range(size - len(known))]
+    words = list(dict.fromkeys(known))
+    try:
+        oracle.fill_texts(words)
+        for column in rows.texts(oracle.mysql):
+            for op in ("=", "<"):
+                oracle.check(f"{column} {op} {rows.quoted(w)}" for w in words)
+            letters = [w for w in words if len(w) < 3]
+            oracle.check(f"{column} LIKE {rows.quoted('%' + w + '%')}" for w in letters)
+            oracle.check(f"UPPER({column}) = {rows.quoted(w)}" for w in letters)
+            oracle.check(f"CONCAT(LOWER({column}), 'x') > {rows.quoted(w)}" for w in letters)
+    finally:
+        oracle.close()
+    return oracle.result
+
+
+def _random_word(rng: random.Random) -> str:
+    ranges = ((0x20, 0x250), (0x250, 0x3000), (0x300, 0x370), (0x3000, 0xD800), (0xE000, 0xFFFE),
+              (0x10000, 0x20000), (0x20000, 0x10FFFE))  # fmt: skip
+    return "".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(rng.randint(1, 2)))
+
+
+def main() -> int:
+    """Exit code 0 if nothing differs, 1 otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m tests.filter_expr.oracle")
+    parser.add_argument("--server", action="append", help="default: mariadb-11.4 and mysql-8.0")
+    parser.add_argument("--pairs", type=int, default=20_000, help="on each server")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--words", type=int, default=0, help="compare words, not expressions")
+    parser.add_argument("--show", type=int, default=20)
+    given = parser.parse_args()
+    failed = False
+    for name in given.server or ["mariadb-11.4", "mysql-8.0"]:
+        with servers.database(name) as server:
+            if given.words:
+                result = collate(server, "filter_oracle", given.seed, given.words)
+            else:
+                result = run(server, "filter_oracle", given.pairs, given.seed)
+        print(f"{name}, seed {given.seed}: {result.summary()}", flush=True)
+        for d in result.differences[: given.show]:
+            print(f"  DIFFERENT {d.expression}\n     ours {d.ours} theirs {d.theirs}: {d.values}")
+        for text, error in result.wrongly_taken[: given.show]:
+            print(f"  TAKEN {text}\n     {error}")
+        for text, count in result.refused.most_common(given.show):
+            print(f"  refused {count}: {text}")
+        failed |= bool(result.differences or result.wrongly_taken)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

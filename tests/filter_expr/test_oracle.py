@@ -1,0 +1,68 @@
+"""Expressions mean what they mean on the server, and the oracle would see it if they did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from filter.expr import collations, compare
+from tests.filter_expr import oracle
+
+# On each server; the soak takes a million.
+PAIRS = 20_000
+
+
+@pytest.mark.parametrize("name", ["mariadb-11.4", "mysql-8.0"])
+def test_our_outcomes_are_the_servers(database: Any, name: str, schema_name: str) -> None:
+    result = oracle.run(database(name), schema_name, PAIRS, seed=11)
+    assert result.differences == []
+    assert result.wrongly_taken == []
+    assert result.pairs >= PAIRS
+    # Each outcome was seen, or nothing is shown about it.
+    assert min(result.outcomes[code] for code in (-1, 0, 1, 2)) > 0
+
+
+@pytest.mark.parametrize("name", ["mariadb-11.4", "mysql-8.0"])
+def test_every_collation_orders_words_as_the_server(
+    database: Any, name: str, schema_name: str
+) -> None:
+    result = oracle.collate(database(name), schema_name, seed=5, size=70)
+    assert result.differences == []
+    assert result.wrongly_taken == []
+    assert result.pairs > 100_000
+
+
+def test_null_taken_for_false_is_seen(
+    mariadb: Any, schema_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        compare, "_state", lambda a, b: np.zeros(max(a.state.size, b.state.size), np.uint8)
+    )
+    assert oracle.run(mariadb, schema_name, 2000, seed=11).differences
+
+
+def test_a_dropped_collation_is_seen(
+    mariadb: Any, schema_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = collations.collation.__wrapped__
+
+    def dropped(charset: str, name: str) -> collations.Collation:
+        return plain(charset, "utf8mb4_bin" if name == "utf8mb4_unicode_ci" else name)
+
+    monkeypatch.setattr("filter.expr.strings.collation", dropped)
+    assert oracle.run(mariadb, schema_name, 20_000, seed=11).differences
+
+
+def test_a_lost_pad_is_seen(
+    mariadb: Any, schema_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = collations.collation.__wrapped__
+
+    def unpadded(charset: str, name: str) -> collations.Collation:
+        found = plain(charset, name)
+        return collations.Collation(name, found.kind, -1, found.table, found.starts, found.weights)
+
+    monkeypatch.setattr("filter.expr.strings.collation", unpadded)
+    assert oracle.run(mariadb, schema_name, 20_000, seed=11).differences
