@@ -22,6 +22,10 @@ from sink.codec.plan import Matrix, PlanSet
 from sink.codec.route import Route as CodecRoute
 from sink.codec.rows import Located, Order
 from sink.dispatch.rules import Route
+from sink.schema_change import SchemaChanger
+
+RECOVERY_BITS = 16
+"""An epoch of a ledger is the owner's, shifted by so many bits, and a count of recoveries in it."""
 
 Destination = tuple[str, int]
 Entry = tuple[Table, TableMap, CodecRoute]
@@ -96,12 +100,19 @@ class SinkDriver(Protocol):
         """
 
     def recover(
-        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+        self,
+        feed: str,
+        epoch: int,
+        slots: int,
+        tables: Sequence[Table],
+        position: Position,
+        *,
+        begun: bool = False,
     ) -> Recovered:
         """Make destinations for ``tables``, fence every earlier worker, read what is delivered.
 
-        All up to ``position`` is known to be delivered. A running changefeed takes a new, larger
-        epoch for each recovery.
+        All up to ``position`` is known to be delivered; ``begun``: that is more than nothing, so a
+        ledger must be there. A running changefeed takes a new, larger epoch for each recovery.
         """
 
     def applied(
@@ -168,6 +179,14 @@ class Sink(Protocol):
     def whole_transactions(self) -> bool:
         """Whether a window must not end inside of a transaction."""
 
+    @property
+    def places_by_schema(self) -> bool:
+        """Whether the schema of a table decides where its rows go, so that a change may move it."""
+
+    @property
+    def single_stream(self) -> bool:
+        """Whether all tables are one stream, so that none may run apart from the others."""
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
 
@@ -176,3 +195,6 @@ class Sink(Protocol):
 
     def routes(self, layout: Layout) -> Routes:
         """Where tables go under a layout."""
+
+    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+        """Who carries out schema changes; connects when it is first asked."""

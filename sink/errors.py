@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.base.errors import DefiniteError, FencedError, InvalidError
+from cdc.base.errors import DefiniteError, FencedError, InvalidError, TransientError
 
 
 class SinkURIInvalid(InvalidError):
@@ -27,6 +27,12 @@ class MessageTooLarge(DefiniteError):
     """A message over the limit of the sink or of its broker."""
 
     code = "TG:ErrMessageTooLarge"
+
+
+class LayoutOutgrown(TransientError):
+    """A table came after the last recovery, which gives tables their destinations."""
+
+    code = "TG:ErrLayoutOutgrown"
 
 
 class FencedEpoch(FencedError):

@@ -13,6 +13,7 @@ from cdc.binlog.events import Dialect
 from cdc.binlog.table_map import TableMap
 from cdc.binlog.table_metadata import TableMetadata
 from cdc.kernels.charsets import collations
+from cdc.schema.charsets import decode
 from cdc.schema.table import Column, Table
 from sink.codec.columns import ColumnTypeNotSupported, type_matches
 
@@ -81,7 +82,23 @@ def check(table: Table, stored: TableMap) -> None:
                 f"column {column.name} is {column.column_type} in the schema, "
                 f"binlog type {real_type(types[i], metas[i])} (metadata {metas[i]}) in the binlog",
             )
+    _check_members(table, details)
     _check_charsets(table, readings)
+
+
+def _check_members(table: Table, details: TableMetadata) -> None:
+    """Members of enum and set columns: rows hold their numbers only."""
+    for column, raw in zip(table.columns, details.members, strict=False):
+        # A table that was made of a TABLE_MAP alone does not know them.
+        if not raw or not column.members or column.data_type not in ("enum", "set"):
+            continue
+        logged = tuple(decode(member, column.charset or "utf8mb4") for member in raw)
+        if logged != column.members:
+            raise mismatch(
+                table,
+                f"column {column.name} is {column.column_type} in the schema, its members are "
+                f"{', '.join(logged)[:200]} in the binlog",
+            )
 
 
 def mismatch(table: Table, message: str) -> SchemaMismatch:

@@ -6,7 +6,7 @@ Layout as TiCDC's: one Kafka message an event, all values strings or null.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cdc.base.ts import Ts, physical_ms
 from cdc.binlog.table_map import TableMap
@@ -16,6 +16,8 @@ from sink.codec.columns import mysql_type, sql_type
 from sink.codec.plan import PlanBuilder, Planned, PlanSet, planned
 from sink.codec.route import Route
 from sink.codec.settings import CanalSettings
+from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.target import TargetRouter
 
 _DIGITS = "0" * 13
 _KINDS = ("INSERT", "UPDATE", "DELETE")
@@ -30,14 +32,20 @@ class CanalCodec:
 
     def __init__(self, settings: CanalSettings) -> None:
         self.settings = settings
+        sensitive = settings.case_sensitive
+        self._names = TargetRouter.of(settings.dispatchers, case_sensitive=sensitive)
+        self._columns = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
 
     def plan_set(self, entries: Sequence[tuple[Table, TableMap, Route]]) -> PlanSet:
         """Plans for the tables of a job; the index in ``entries`` is the plan index of runs.
 
-        Raises ``SchemaMismatch`` or ``ColumnTypeNotSupported``.
+        Raises ``SchemaMismatch``, ``ColumnTypeNotSupported``, ``ColumnSelectorFailed``, or
+        ``RouteConflict`` if two of them have one name at the target.
         """
         builder = PlanBuilder()
+        self._names.check({(table.schema, table.name) for table, _, _ in entries})
         for table, stored, route in entries:
+            self._columns.check(table)
             self._add(builder, planned(table, stored, route))
         return builder.build(self.settings.time_zone)
 
@@ -45,19 +53,19 @@ class CanalCodec:
         """The WATERMARK message, or None without the TiDB extension."""
         if not self.settings.enable_tidb_extension:
             return None
-        return _message("", "", "TIDB_WATERMARK", ts, build_ms, extension={"watermarkTs": ts})
-
-    def ddl(self, schema: str, table: str, kind: str, sql: str, ts: Ts, build_ms: int) -> bytes:
-        """A DDL message; ``kind`` is CREATE, ALTER, ERASE, QUERY …"""
-        extension = {"commitTs": ts} if self.settings.enable_tidb_extension else None
-        return _message(schema, table, kind, ts, build_ms, sql=sql, ddl=True, extension=extension)
+        more = {"_tidb": {"watermarkTs": ts}}
+        return message("", "", "TIDB_WATERMARK", ts, build_ms, more=more)
 
     def _add(self, builder: PlanBuilder, entry: Planned) -> None:
         row, columns = builder.add(entry)
-        hidden = [i for i in range(len(columns)) if columns[i][L.C_FLAGS] & L.COLUMN_HIDDEN]
-        shown = [i for i in range(len(columns)) if i not in hidden]
+        selected = self._columns.selected(entry.table)
+        for i in set(range(len(columns))).difference(selected):
+            columns[i][L.C_FLAGS] |= L.COLUMN_HIDDEN
+        shown = [i for i in selected if not columns[i][L.C_FLAGS] & L.COLUMN_HIDDEN]
         keys = [i for i in shown if i in entry.table.handle_key]
-        keys_only = self.settings.delete_only_output_handle_key_columns and bool(keys)
+        # What is left of a key by column selectors does not name a row.
+        whole = bool(keys) and len(keys) == len(entry.table.handle_key)
+        keys_only = self.settings.delete_only_output_handle_key_columns and whole
         room = 0
         for i in shown:
             self._add_column(builder, entry, i, columns[i])
@@ -69,7 +77,8 @@ class CanalCodec:
         for k, (head, _) in enumerate(heads):
             row[L.T_HEAD + k] = builder.constant(head)
             row[L.T_HEAD_LENGTH + k] = len(head)
-        row[L.T_ES] = heads[0][0].index(_DIGITS.encode())
+        # A name may hold as many zeros, but no quote that is not escaped.
+        row[L.T_ES] = heads[0][0].index(f'"es":{_DIGITS}'.encode()) + len('"es":')
         for i, hole in heads[0][1].items():
             columns[i][L.C_HOLE] = hole
             row[L.T_UNSIGNED] = 1
@@ -102,9 +111,12 @@ class CanalCodec:
         """Everything before the first value, with zeros for es and ts; offsets of sqlType holes."""
         table = entry.table
         primary = next((index for index in table.indexes if index.primary), None)
-        names = _text(list(primary.columns) if primary else None)
+        selected = {table.columns[i].name.lower() for i in self._columns.selected(table)}
+        kept = [n for n in primary.columns if n.lower() in selected] if primary else []
+        names = _text(kept or None)
+        database, name = self._names.target(table.schema, table.name)
         head = (
-            f'{{"id":0,"database":{_text(table.schema)},"table":{_text(table.name)},'
+            f'{{"id":0,"database":{_text(database)},"table":{_text(name)},'
             f'"pkNames":{names},"isDdl":false,"type":"{kind}","es":{_DIGITS},"ts":{_DIGITS},'
             f'"sql":"","sqlType":{{'
         ).encode()
@@ -124,7 +136,7 @@ class CanalCodec:
         return head + f'}},"mysqlType":{_text(types)},{old}'.encode(), holes
 
 
-def _message(
+def message(
     schema: str,
     table: str,
     kind: str,
@@ -133,9 +145,10 @@ def _message(
     *,
     sql: str = "",
     ddl: bool = False,
-    extension: dict[str, int] | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> bytes:
-    message: dict[str, object] = {
+    """A message that is not of rows; ``more`` are the members of extensions."""
+    members: dict[str, object] = {
         "id": 0,
         "database": schema,
         "table": table,
@@ -150,6 +163,4 @@ def _message(
         "data": None,
         "old": None,
     }
-    if extension is not None:
-        message["_tidb"] = extension
-    return _text(message).encode()
+    return _text(members | dict(more or {})).encode()

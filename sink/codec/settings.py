@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sink.dispatch.settings import ColumnSelectorSettings, DispatcherSettings
+
 
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
 class CanalSettings(BaseModel):
-    """Options of canal-json. Keys are accepted with hyphens (TiCDC's TOML) or underscores."""
+    """Options of canal-json. Keys are accepted with hyphens (TiCDC's TOML) or underscores.
+
+    Of ``dispatchers`` the names count that the target knows a table by; ``column_selectors`` say
+    which columns are written.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True
@@ -20,6 +26,9 @@ class CanalSettings(BaseModel):
     only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
     content_compatible: bool = False
+    dispatchers: tuple[DispatcherSettings, ...] = ()
+    column_selectors: tuple[ColumnSelectorSettings, ...] = ()
+    case_sensitive: bool = False
     time_zone: str = Field(default="UTC", description="IANA name; TIMESTAMP values are shown in it")
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 
@@ -12,6 +12,7 @@ from kafka.errors import KafkaError
 
 from cdc.base.errors import TidegateError
 from cdc.base.position import Position
+from sink.contract import RECOVERY_BITS
 from sink.kafka import batch
 from sink.kafka.clients import mapped, open_producer
 from sink.kafka.compression import Codec
@@ -52,7 +53,11 @@ _TRANSITIONS: dict[str, tuple[DeliverState, DeliverState]] = {
 }
 
 
-def transactional_id(feed: str, slot: int) -> str:
+DDL_SLOT = "ddl"
+"""The slot of the changefeed's owner, for schema changes."""
+
+
+def transactional_id(feed: str, slot: int | str) -> str:
     """The transactional id of a changefeed's slot."""
     return f"tidegate-{feed}-{slot}"
 
@@ -68,10 +73,11 @@ class KafkaDeliverer:
     (:func:`sink.kafka.recovery.recover`) with a new epoch, make a new one. Not thread-safe.
     """
 
-    def __init__(self, settings: KafkaSettings, feed: str, epoch: int, slot: int) -> None:
+    def __init__(self, settings: KafkaSettings, feed: str, epoch: int, slot: int | str) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
+        self._slot = slot
         self._state = DeliverState.READY
         self._limits: dict[str, int] = {}
         self._touched: set[TopicPartition] = set()
@@ -129,6 +135,15 @@ class KafkaDeliverer:
     def send_small(self, topic: str, partition: int, value: bytes, at_ms: int) -> None:
         """Queue one message without a key that no kernel framed: a watermark, a DDL."""
         self.send(topic, partition, frame([SmallRecord(None, value)]), 1, at_ms, at_ms)
+
+    def send_ledger(self, at: TopicPartition, records: Sequence[SmallRecord]) -> None:
+        """Queue records for the ledger topic, as part of the transaction."""
+        now = time.time_ns() // 1_000_000
+        data = frame(records)
+        self._step(
+            "send",
+            lambda: self._submit(at, data, len(records), (now, now), _LEDGER_LIMIT, None),
+        )
 
     def batch_limit(self, topic: str) -> int:
         """Largest records region that is sure to be taken, whether it compresses or not."""
@@ -264,7 +279,9 @@ class KafkaDeliverer:
 
     def _check_epoch(self) -> None:
         found = read_epochs(self._settings, self._feed).epoch
-        if found != self._epoch:
+        # Recoveries of rows are no change of owner.
+        bits = RECOVERY_BITS if self._slot == DDL_SLOT else 0
+        if found >> bits != self._epoch >> bits:
             raise FencedEpoch(
                 f"our epoch is {self._epoch}, the ledger's is {found}",
                 object=f"changefeed {self._feed}",

@@ -8,9 +8,13 @@ from cdc.base.position import Position
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.contract import Applied, Layout, Recovered
+from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Router
+from sink.dispatch.settings import PartitionMode
+from sink.dispatch.target import TargetRouter
+from sink.kafka.change_ledger import forget_changes
 from sink.kafka.clients import open_admin
-from sink.kafka.deliverer import transactional_id
+from sink.kafka.deliverer import DDL_SLOT, transactional_id
 from sink.kafka.ledger import ensure_topic, forget, read
 from sink.kafka.recovery import fence, recover
 from sink.kafka.settings import KafkaSettings
@@ -35,12 +39,25 @@ class KafkaDriver:
         listed = list(tables)
         names = self._router().topics(listed)
         router = self._router(dict.fromkeys(names, 1))
+        settings = self._settings
+        columns = ColumnSelectors(settings.column_selectors, case_sensitive=self._case_sensitive)
+        targets = TargetRouter.of(settings.dispatchers, case_sensitive=self._case_sensitive)
+        targets.check((table.schema, table.name) for table in listed)
         for table in listed:
-            router.route(table)
+            route = router.route(table)
+            named = route.mode is PartitionMode.COLUMNS
+            columns.check(table, route.columns if named else ())
         verify(self._settings, names)
 
     def recover(
-        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+        self,
+        feed: str,
+        epoch: int,
+        slots: int,
+        tables: Sequence[Table],
+        position: Position,
+        *,
+        begun: bool = False,
     ) -> Recovered:
         """Create missing topics, then see :func:`sink.kafka.recovery.recover`."""
         found = self._topics.ensure(self._router().topics(tables))
@@ -67,8 +84,9 @@ class KafkaDriver:
             return
         with open_admin(self._settings) as admin:
             # At least one: a new changefeed without the right to transactions is refused here.
-            ids = [transactional_id(feed, slot) for slot in range(max(1, slots))]
+            ids = [transactional_id(feed, slot) for slot in (DDL_SLOT, *range(max(1, slots)))]
             fence(admin, self._settings, ids)
+        forget_changes(self._settings, feed)
         forget(self._settings, feed)
 
     def _router(self, partitions: Mapping[str, int] | None = None) -> Router:

@@ -7,6 +7,8 @@ so a compacted read from the beginning gives its whole state. Keys and values ar
 | --- | --- |
 | ``["feed", 7]`` | ``{"epoch": 7}``, outside of any transaction; the largest is valid |
 | ``["feed", "topic", 3]`` | ``{"ts": …, "row": …, "epoch": 7}``, in the transaction of the data |
+
+A position may have ``"held": {"schema.table": [ts, row]}``: tables that stand lower.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from kafka import TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 
 from cdc.base.errors import InvalidError
-from cdc.base.position import Position
+from cdc.base.position import Position, Stand, stand
 from sink.kafka.batch import ReadyRecords, discard, enqueue
 from sink.kafka.clients import mapped, open_admin, open_consumer, open_producer
 from sink.kafka.errors import KafkaInternal, KafkaLedgerBlocked, KafkaUnavailable, map_error
@@ -83,11 +85,14 @@ def position_records(
 ) -> list[SmallRecord]:
     """The records that say how far each destination has been delivered."""
     return [
-        SmallRecord(
-            _json([feed, topic, partition]), _json({"ts": at.ts, "row": at.row, "epoch": epoch})
-        )
+        SmallRecord(_json([feed, topic, partition]), _json(_value(at, epoch)))
         for (topic, partition), at in positions.items()
     ]
+
+
+def _value(at: Position, epoch: int) -> dict[str, Any]:
+    held = stand(at).to_json()
+    return {"ts": at.ts, "row": at.row, "epoch": epoch} | ({"held": held} if held else {})
 
 
 def ensure_topic(admin: Any, settings: KafkaSettings) -> None:
@@ -117,7 +122,7 @@ def ensure_topic(admin: Any, settings: KafkaSettings) -> None:
 
 def write_epoch(settings: KafkaSettings, feed: str, epoch: int, older: Iterable[int] = ()) -> None:
     """Add ``epoch``, durably, outside of any transaction; ``older`` ones are removed."""
-    _write_plain(settings, feed, epoch_records(feed, epoch, older))
+    write_plain(settings, ledger_partition(feed), epoch_records(feed, epoch, older))
 
 
 def forget(settings: KafkaSettings, feed: str) -> None:
@@ -129,7 +134,8 @@ def forget(settings: KafkaSettings, feed: str) -> None:
     keys: list[list[Any]] = [[feed, topic, partition] for topic, partition in ledger.positions]
     keys += [[feed, epoch] for epoch in ledger.epochs]
     if keys:
-        _write_plain(settings, feed, [SmallRecord(_json(key), None) for key in keys])
+        tombstones = [SmallRecord(_json(key), None) for key in keys]
+        write_plain(settings, ledger_partition(feed), tombstones)
 
 
 def read(settings: KafkaSettings, feed: str, *, admin: Any = None) -> Ledger:
@@ -139,16 +145,17 @@ def read(settings: KafkaSettings, feed: str, *, admin: Any = None) -> Ledger:
     changefeed is waited for, and :class:`KafkaLedgerBlocked` raised if it does not end. Our own
     open transactions must have been fenced before.
     """
-    return _scan(settings, feed, "read_committed", admin)
+    return fold(feed, scan(settings, ledger_partition(feed), "read_committed", admin))
 
 
 def read_epochs(settings: KafkaSettings, feed: str, *, admin: Any = None) -> Ledger:
     """The epochs of a changefeed, as they are now. Waits for no transaction; no positions."""
-    return Ledger(_scan(settings, feed, "read_uncommitted", admin).epochs)
+    records = scan(settings, ledger_partition(feed), "read_uncommitted", admin)
+    return Ledger(fold(feed, records).epochs)
 
 
-def _write_plain(settings: KafkaSettings, feed: str, records: list[SmallRecord]) -> None:
-    at = ledger_partition(feed)
+def write_plain(settings: KafkaSettings, at: TopicPartition, records: list[SmallRecord]) -> None:
+    """Write records durably, outside of any transaction."""
     now = time.time_ns() // 1_000_000
     producer = open_producer(settings.model_copy(update={"required_acks": -1}))
     try:
@@ -185,7 +192,8 @@ def fold(feed: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> Led
             if value is None:
                 positions.pop(destination, None)
             else:
-                positions[destination] = Position(int(value["ts"]), int(value["row"]))
+                at = Stand.from_json(int(value["ts"]), int(value["row"]), value.get("held"))
+                positions[destination] = at
         except (ValueError, TypeError, KeyError, IndexError) as e:
             raise KafkaInternal(
                 f"a ledger record cannot be read: {key_text!r}", object=f"topic {LEDGER_TOPIC}"
@@ -193,8 +201,10 @@ def fold(feed: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> Led
     return Ledger(frozenset(epochs), positions)
 
 
-def _scan(settings: KafkaSettings, feed: str, isolation: str, admin: Any) -> Ledger:
-    at = ledger_partition(feed)
+def scan(
+    settings: KafkaSettings, at: TopicPartition, isolation: str, admin: Any = None
+) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of a ledger partition up to its end as it is now; errors as of :func:`read`."""
     if admin is None:
         with open_admin(settings) as own:
             end = _end(own, at)
@@ -223,7 +233,7 @@ def _scan(settings: KafkaSettings, feed: str, isolation: str, admin: Any) -> Led
                     object=f"topic {LEDGER_TOPIC}/{at.partition}",
                     hint="another changefeed's transaction is open; its server should recover",
                 )
-    return fold(feed, records)
+    return records
 
 
 def _end(admin: Any, at: TopicPartition) -> int:

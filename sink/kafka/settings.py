@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from sink.dispatch.settings import DispatcherSettings
+from sink.dispatch.read import read_column_selectors, read_dispatchers
+from sink.dispatch.settings import ColumnSelectorSettings, DispatcherSettings
 from sink.kafka.compression import Codec
 from sink.kafka.errors import SinkProtocolNotSupported, SinkUnknownProtocol, SinkURIInvalid
-from sink.uri import SinkUri, kebab, known, seconds, section, validated
+from sink.uri import SinkUri, known, seconds, section, validated
 
 SCHEMES = ("kafka", "kafka+ssl")
 _EXAMPLE = "kafka://127.0.0.1:9092/topic?protocol=canal-json"
@@ -26,7 +27,7 @@ _KNOWN_PROTOCOLS = (
 # Options of TiCDC that mean something we do not do: silence about them would be a lie.
 _LATER = frozenset(
     {
-        *("column-selectors", "schema-registry", "csv", "open", "debezium", "pulsar-config"),
+        *("schema-registry", "csv", "open", "debezium", "pulsar-config"),
         *("codec-config", "large-message-handle", "glue-schema-registry-config"),
         *("output-raw-change-event", "transaction-atomicity", "mysql-config", "safe-mode"),
         *("cloud-storage-config", "sasl-gssapi-auth-type", "sasl-gssapi-keytab-path"),
@@ -101,6 +102,7 @@ class KafkaSettings(BaseModel):
     sasl_mechanism: SaslMechanism | None = None
 
     dispatchers: tuple[DispatcherSettings, ...] = ()
+    column_selectors: tuple[ColumnSelectorSettings, ...] = ()
     enable_tidb_extension: bool = False
     content_compatible: bool = False
     only_output_updated_columns: bool = False
@@ -141,8 +143,6 @@ class KafkaSettings(BaseModel):
             raise ValueError("sasl-user and sasl-password belong together")
         if self.sasl_user is None and self.sasl_mechanism is not None:
             raise ValueError("sasl-mechanism needs sasl-user and sasl-password")
-        for rule in self.dispatchers:
-            _ = rule.mode
         return self
 
     @property
@@ -222,9 +222,10 @@ def _server(text: str, uri: SinkUri) -> str:
 
 def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
     fields = section(config, "kafka-config")
-    rules = fields.get("dispatchers")
-    if isinstance(rules, list) and all(isinstance(r, Mapping) for r in rules):
-        fields["dispatchers"] = [kebab(r) for r in rules]
+    if "dispatchers" in fields:
+        fields["dispatchers"] = read_dispatchers(fields["dispatchers"])
+    if "column-selectors" in fields:
+        fields["column-selectors"] = read_column_selectors(fields["column-selectors"])
     return fields
 
 

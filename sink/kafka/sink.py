@@ -7,10 +7,12 @@ from typing import Any
 
 from sink.codec.settings import CanalSettings
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.kafka.changer import KafkaChanger
 from sink.kafka.deliverer import KafkaDeliverer
 from sink.kafka.driver import KafkaDriver, router_of
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.worker import KafkaWorker
+from sink.schema_change import SchemaChanger
 
 
 class KafkaSink:
@@ -23,6 +25,16 @@ class KafkaSink:
     ) -> None:
         self._settings = KafkaSettings.parse(sink_uri, sink_config)
         self._case_sensitive = case_sensitive
+
+    @property
+    def places_by_schema(self) -> bool:
+        """Topics go by names; columns are looked up when rows are sent."""
+        return False
+
+    @property
+    def single_stream(self) -> bool:
+        """Messages of tables are apart."""
+        return False
 
     @property
     def routing(self) -> tuple[object, ...]:
@@ -38,6 +50,12 @@ class KafkaSink:
         """A Spark worker's side; claims the slot."""
         return KafkaWorker(KafkaDeliverer(self._settings, feed, epoch, slot), self._codec())
 
+    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+        """The owner's side: schema changes as messages."""
+        return KafkaChanger(
+            self._settings, self._codec(), feed, epoch, case_sensitive=self._case_sensitive
+        )
+
     def routes(self, layout: Layout) -> Routes:
         """Topics and partition rules."""
         return router_of(self._settings, layout.counts, case_sensitive=self._case_sensitive)
@@ -49,4 +67,7 @@ class KafkaSink:
             only_output_updated_columns=settings.only_output_updated_columns,
             delete_only_output_handle_key_columns=settings.delete_only_output_handle_key_columns,
             content_compatible=settings.content_compatible,
+            dispatchers=settings.dispatchers,
+            column_selectors=settings.column_selectors,
+            case_sensitive=self._case_sensitive,
         )

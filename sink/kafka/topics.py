@@ -63,6 +63,14 @@ class Topics:
                     self._known[name] = self._check(admin, name, found or {})
         return {name: self._known[name] for name in wanted}
 
+    def present(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of these topics that exist."""
+        asked = list(names)
+        if not asked:
+            return frozenset()
+        with open_admin(self._settings) as admin:
+            return frozenset(n for n, found in _describe(admin, asked).items() if found)
+
     def refresh(self) -> None:
         """Forget what was found: topics may have been changed or deleted."""
         self._known.clear()

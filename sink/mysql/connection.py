@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _IDLE_S = 600
 _LOCK_WAIT_S = 50
 _ACCESS_DENIED = 1045
 _UTC = "+00:00"
+_PREPARE = 0x16
 _STATEMENT_TEXT_MARIADB = "binlog_annotate_row_events"
 _STATEMENT_TEXT_MYSQL = "binlog_rows_query_log_events"
 
@@ -76,6 +78,31 @@ class Session:
         with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
             cursor.execute(sql, args or None)
             return [{k.lower(): v for k, v in row.items()} for row in cursor.fetchall()]
+
+    def prepare(self, sql: str) -> int:
+        """Prepare a statement without result; its id for EXECUTE commands."""
+        self._connection._execute_command(_PREPARE, sql)
+        answer = self._connection._read_packet().get_all_data()
+        number, parameters = struct.unpack_from("<I2xH", answer, 1)
+        for _ in range(parameters + 1 if parameters else 0):
+            self._connection._read_packet()
+        return int(number)
+
+    def write(self, packets: bytes | bytearray | memoryview) -> None:
+        """Send whole commands as packets; ``reply`` reads their answers, one for each."""
+        self._connection._write_bytes(packets)
+
+    def reply(self, sequence: int) -> int:
+        """Wait for the answer to a command without result; rows matched.
+
+        ``sequence`` is the number that the answer's packet has: how many the command had.
+        """
+        self._connection._next_seq_id = sequence
+        packet = self._connection._read_packet()
+        if not packet.is_ok_packet():
+            raise pymysql.err.InternalError(0, "an answer that no such command has")
+        packet.advance(1)
+        return int(packet.read_length_encoded_integer())
 
     def close(self) -> None:
         """Close the socket; the server rolls an open transaction back."""

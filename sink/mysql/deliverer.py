@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import pymysql
 
@@ -17,11 +17,12 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.table import Table
 from sink.codec.plan import Matrix
 from sink.codec.route import Route
-from sink.codec.rows import Batch, Located, Order
+from sink.codec.rows import Located, Order
 from sink.contract import Destination
-from sink.mysql import ledger
+from sink.mysql import holders, ledger
 from sink.mysql.blame import explain
-from sink.mysql.connection import EVENTS_SQL_MODE, Session, Target
+from sink.mysql.connection import Session, Target
+from sink.mysql.cutter import Cutter
 from sink.mysql.errors import (
     DIVERGED,
     MysqlCommitLost,
@@ -30,36 +31,21 @@ from sink.mysql.errors import (
     MysqlUnavailable,
     TargetRowMissing,
     is_lost,
+    ledger_lost,
     map_error,
     number_of,
 )
-from sink.mysql.events import ApplyPlan, Cutter, apply_plan, format_event
+from sink.mysql.events import ApplyPlan, EventCutter, apply_plan, format_event
 from sink.mysql.placement import TARGET as TARGET
 from sink.mysql.recheck import Recheck
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.sql_cutter import SqlBatch
-from sink.mysql.sql_plan import SQL_MODE
+from sink.mysql.statements import LITERAL_SPARE, Statements
 
-_HEAD, _TAIL = b"BINLOG '", b"'"
-# What one statement carries at most: more does not make it faster, and all of it is copied.
-_STATEMENT_BYTES = 4 << 20
-# COM_QUERY, our own words, and the line ends that the base64 does not have.
-_SPARE = 64
+# What one statement carries at most: with more the caches of both sides' processors overflow.
+_STATEMENT_BYTES = 512 << 10
 
 Entry = tuple[Table, TableMap, tuple[str, str]]
-
-
-class AnyCutter(Protocol):
-    """Makes payloads of rows: the events of one BINLOG statement each, or one statement of SQL."""
-
-    @property
-    def sql(self) -> bool:
-        """Whether payloads are SQL text."""
-
-    def batches(
-        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
-    ) -> Iterator[Batch]:
-        """Payloads of at most ``limit`` bytes, or of one row that takes up to ``max_message``."""
 
 
 class DeliverState(Enum):
@@ -78,37 +64,23 @@ _TRANSITIONS: dict[str, tuple[DeliverState, DeliverState]] = {
 }
 
 
+_NO_LEDGER = frozenset((1049, 1146))
 # No right to do this, or no such statement.
 _DENIED = frozenset((1044, 1064, 1142, 1227, 1235, 1295))
 
 
 def may_binlog(session: Session) -> bool:
-    """Whether the session takes row events; it is then told how to read them.
-
-    Raises PyMySQL's errors.
-    """
+    """Whether a session takes row events. Raises PyMySQL's errors."""
     if session.settings.apply is Apply.SQL or "tidb" in session.target.version.lower():
         # TiDB passes over BINLOG without a word.
         return False
     try:
-        announce(session)
+        Statements(session).prepare(format_event(session.target))
     except pymysql.err.Error as error:
         if number_of(error) not in _DENIED:
             raise
         return False
     return True
-
-
-def announce(session: Session) -> None:
-    """Tell the session how our events are to be read; needs the right to BINLOG.
-
-    Raises PyMySQL's errors.
-    """
-    event = format_event(session.target)
-    session.run(_HEAD + binascii.b2a_base64(event, newline=False) + _TAIL)
-    if not session.target.mariadb:
-        # The event leaves it at NOT_YET_DETERMINED, with which nothing can be written.
-        session.run("SET SESSION gtid_next = 'AUTOMATIC'")
 
 
 class MysqlDeliverer:
@@ -139,9 +111,7 @@ class MysqlDeliverer:
         self._used = False
         self._recheck = recheck or Recheck()
         self._binlog = binlog
-        # The session that is set up for SQL text, if it is.
-        self._text: Session | None = None
-        self._session = self._open()
+        self._session, self._statements = self._open()
 
     @property
     def state(self) -> DeliverState:
@@ -174,13 +144,13 @@ class MysqlDeliverer:
         self._recheck.compare(self._session, entries, upstream_mariadb=upstream_mariadb)
         return apply_plan([(t, m, Route(), at) for t, m, at in entries], self.target.server_id)
 
-    def cutter(self, plan: ApplyPlan) -> Cutter:
+    def cutter(self, plan: ApplyPlan) -> EventCutter:
         """Makes payloads for ``send``."""
-        return Cutter(plan, self._settings, self.target)
+        return EventCutter(plan, self._settings, self.target)
 
     def message_limit(self, name: str) -> int:
         """Largest payload of one row: what fits, as base64, into one packet of the target."""
-        return (self.target.max_packet - len(_HEAD) - len(_TAIL) - _SPARE) // 4 * 3
+        return (self.target.max_packet - LITERAL_SPARE) // 4 * 3
 
     def batch_limit(self, name: str) -> int:
         """Largest payload of one ``send``, unless it is a single row."""
@@ -190,31 +160,24 @@ class MysqlDeliverer:
         """Open a transaction; ``position`` then says what is delivered."""
         self._step("begin", self._begin)
 
-    def apply(self, cutter: AnyCutter, located: Located, runs: Matrix, order: Order) -> int:
-        """Cut ``located.refs[order]`` into statements and apply them; the bytes of their payloads.
+    def apply(self, cutter: Cutter, located: Located, runs: Matrix, order: Order) -> int:
+        """Cut ``located.refs[order]`` into statements and send them; the bytes of their payloads.
 
-        The same as ``send`` of each of the cutter's payloads, but an error about data names the
-        first row that the target refuses. ``runs`` are those that ``located`` was made of.
+        What the target refuses is raised here, or by a later call: an error about data that names
+        the first row of it. ``runs`` are those that ``located`` was made of.
         """
         sent = 0
-        most = self.target.max_packet - _SPARE if cutter.sql else self.message_limit(TARGET)
 
-        def apply_all(some: Order) -> None:
+        def send_all() -> None:
             nonlocal sent
-            for batch in cutter.batches(
-                located, runs, some, limit=min(_STATEMENT_BYTES, most), max_message=most
-            ):
-                try:
-                    self._run(cutter.sql, batch, located, some)
-                except pymysql.err.Error as error:
-                    part = some[batch.first : batch.last]
-                    if some is not order:
-                        raise
-                    raise explain(error, apply_all, located, part) from None
-                sent += batch.data.nbytes
+            sent = self._send_rows(cutter, located, runs, order)
 
-        self._step("send", lambda: apply_all(order))
+        self._step("send", send_all)
         return sent
+
+    def settle(self) -> None:
+        """Wait until the target has applied all that was sent."""
+        self._step("send", self._statements.settle)
 
     def send(
         self,
@@ -231,7 +194,12 @@ class MysqlDeliverer:
         """Apply the events of one payload; returns when the target has applied them."""
         if (name, number) != (TARGET, self._bucket):
             raise MysqlInternal(f"rows of {name}/{number}", object=self._feed)
-        self._step("send", lambda: self._apply(payload))
+
+        def send_and_wait() -> None:
+            self._statements.events(payload)
+            self._statements.settle()
+
+        self._step("send", send_and_wait)
         if done is not None:
             done()
 
@@ -249,7 +217,7 @@ class MysqlDeliverer:
 
     def abort(self) -> None:
         """Give the window up and end the object."""
-        if self._state is DeliverState.OPEN:
+        if self._state is DeliverState.OPEN and not self._statements.open:
             with suppress(pymysql.err.Error, OSError, EOFError):
                 self._session.run("ROLLBACK")
         self.close()
@@ -259,15 +227,19 @@ class MysqlDeliverer:
         self._state = DeliverState.BROKEN
         self._session.close()
 
-    def _open(self) -> Session:
+    def _open(self) -> tuple[Session, Statements]:
         session = Session(self._settings)
+        statements = Statements(session)
         try:
             if self._binlog:
-                announce(session)
+                statements.prepare(format_event(session.target))
+            # What was sent behind a statement that ended the transaction must not count.
+            session.run("SET SESSION autocommit = 0")
+            holders.hold(session, self._feed, self._bucket, self._epoch)
         except (pymysql.err.Error, OSError, EOFError) as error:
             session.close()
             raise map_error(error, f"BINLOG at {self._settings.address}") from None
-        return session
+        return session, statements
 
     def _step(self, call: str, action: Callable[[], None]) -> None:
         needed, then = _TRANSITIONS[call]
@@ -294,53 +266,56 @@ class MysqlDeliverer:
                 raise
             # An idle connection may have been closed since the last window: nothing is open.
             self._session.close()
-            self._session = self._open()
+            self._session, self._statements = self._open()
             self._lock()
         self._used = True
 
     def _lock(self) -> None:
         self._recheck.look(self._session)
         self._session.run("BEGIN")
-        self._position = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
-
-    def _apply(self, payload: bytes | bytearray | memoryview) -> None:
-        text = binascii.b2a_base64(payload, newline=False)
-        statement = bytearray(_HEAD)
-        statement += text
-        statement += _TAIL
-        self._session.run(statement)
-
-    def _run(self, sql: bool, batch: Batch, located: Located, order: Order) -> None:
-        self._use(sql)
-        if not sql:
-            self._apply(batch.data)
+        if not self._settings.exactly_once:
             return
-        found = self._session.run(bytes(batch.data))
-        wanted = batch.matched if isinstance(batch, SqlBatch) else -1
-        if wanted in (-1, found):
-            return
-        part = order[batch.first : batch.last]
-        last = located.plans.entries[int(located.refs[part[-1], L.R_PLAN])].table
-        rows = f"row {located.key_text(int(part[0]))}"
-        if len(part) > 1:
-            rows = f"among {len(part)} rows from {rows} on"
-        raise TargetRowMissing(
-            f"the target has {found} of {wanted} rows that are to be changed",
-            object=f"{last.full_name}, {rows}",
-            position=f"{located.name}:{int(located.refs[part[0], L.R_END])}",
-            hint=DIVERGED,
-        )
+        try:
+            self._position = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
+        except pymysql.err.Error as error:
+            # No such table, which was made before the first row.
+            if number_of(error) not in _NO_LEDGER:
+                raise
+            raise ledger_lost(self._feed, self._settings.address) from None
 
-    def _use(self, sql: bool) -> None:
-        """Set the session up for text or for events."""
-        if sql and self._text is not self._session:
-            self._session.run(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
-            self._text = self._session
-        elif not sql and self._text is self._session:
-            self._session.run(f"SET SESSION sql_mode = '{EVENTS_SQL_MODE}'")
-            self._text = None
+    def _send_rows(
+        self,
+        cutter: Cutter,
+        located: Located,
+        runs: Matrix,
+        order: Order,
+        *,
+        again: bool = False,
+    ) -> int:
+        """Send rows; without an explanation of errors if they are sent ``again`` to find one."""
+        most = self.target.max_packet - LITERAL_SPARE if cutter.sql else self.message_limit(TARGET)
+        sent = 0
+
+        def send_again(some: Order) -> None:
+            self._send_rows(cutter, located, runs, some, again=True)
+            self._statements.settle()
+
+        for batch in cutter.batches(
+            located, runs, order, limit=min(_STATEMENT_BYTES, most), max_message=most
+        ):
+            part = order[batch.first : batch.last]
+            refused = None if again else partial(_refused, send_again, located, part)
+            if cutter.sql:
+                wanted = batch.matched if isinstance(batch, SqlBatch) else -1
+                answered = None if wanted < 0 else partial(_answered, wanted, located, part)
+                self._statements.text(batch.data, answered=answered, refused=refused)
+            else:
+                self._statements.events(batch.data, refused=refused)
+            sent += batch.data.nbytes
+        return sent
 
     def _commit(self, positions: Mapping[Destination, Position]) -> None:
+        self._statements.settle()
         position = positions.get((TARGET, self._bucket))
         if len(positions) != (position is not None):
             raise MysqlInternal(f"positions of {sorted(positions)}", object=self._feed)
@@ -352,11 +327,12 @@ class MysqlDeliverer:
             raise MysqlInternal(f"{position} goes back behind {before}", object=self._feed)
         if not position.whole() and self._settings.transaction_atomicity is not Atomicity.NONE:
             raise MysqlInternal(f"{position} splits a transaction", object=self._feed)
-        ledger.write(self._session, self._feed, self._bucket, self._epoch, position)
+        if self._settings.exactly_once:
+            ledger.write(self._session, self._feed, self._bucket, self._epoch, position)
         try:
             self._session.run("COMMIT")
         except (pymysql.err.Error, OSError, EOFError) as error:
-            if not is_lost(error):
+            if not (is_lost(error) and self._settings.exactly_once):
                 raise
             self._ask(position)
         self._position = position
@@ -369,7 +345,7 @@ class MysqlDeliverer:
         self._session.close()
         object = f"changefeed {self._feed}"
         try:
-            self._session = self._open()
+            self._session, self._statements = self._open()
             self._session.run("BEGIN")
             found = ledger.lock(self._session, self._feed, self._bucket, self._epoch)
             self._session.run("ROLLBACK")
@@ -385,3 +361,25 @@ class MysqlDeliverer:
                 object=object,
                 hint="delivery recovers by itself from the ledger",
             )
+
+
+def _refused(
+    send_again: Callable[[Order], None], located: Located, order: Order, error: pymysql.err.Error
+) -> TidegateError:
+    return explain(error, send_again, located, order)
+
+
+def _answered(wanted: int, located: Located, order: Order, found: int) -> None:
+    """Raise TargetRowMissing unless the target has found all of the rows."""
+    if found == wanted:
+        return
+    last = located.plans.entries[int(located.refs[order[-1], L.R_PLAN])].table
+    rows = f"row {located.key_text(int(order[0]))}"
+    if len(order) > 1:
+        rows = f"among {len(order)} rows from {rows} on"
+    raise TargetRowMissing(
+        f"the target has {found} of {wanted} rows that are to be changed",
+        object=f"{last.full_name}, {rows}",
+        position=f"{located.name}:{int(located.refs[order[0], L.R_END])}",
+        hint=DIVERGED,
+    )

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import pymysql
 
 from cdc.base.errors import DefiniteError, InvalidError
-from cdc.base.position import Position
+from cdc.base.position import Position, stand
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.contract import Applied, Destination, Recovered
-from sink.mysql import ledger
+from sink.mysql import holders, ledger
 from sink.mysql.connection import Session, mapped
+from sink.mysql.ddl import ledger as ddl_ledger
 from sink.mysql.deliverer import may_binlog
-from sink.mysql.errors import MysqlAccessDenied, MysqlReadOnly, map_error
+from sink.mysql.errors import (
+    MysqlAccessDenied,
+    MysqlLockWait,
+    MysqlReadOnly,
+    ledger_lost,
+    map_error,
+)
 from sink.mysql.methods import chosen
 from sink.mysql.placement import TARGET, Placement, place
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
+
+# An earlier worker may still commit what it has; for longer than this none is waited for.
+_PATIENCE_S = 20
+_log = logging.getLogger(__name__)
 
 
 class MysqlDriver:
@@ -38,10 +50,13 @@ class MysqlDriver:
 
         The definitions are compared here, the upstream's TABLE_MAP only where its rows come by.
         """
+        tables = list(tables)
+        self._settings.names.check((t.schema, t.name) for t in tables)
         session = Session(self._settings)
         try:
             binlog = self._check_server(session)
-            ledger.create(session)
+            if self._settings.exactly_once:
+                ledger.create(session)
             with mapped(f"target {self._settings.address}"):
                 chosen(
                     session,
@@ -53,24 +68,38 @@ class MysqlDriver:
             session.close()
 
     def recover(
-        self, feed: str, epoch: int, slots: int, tables: Sequence[Table], position: Position
+        self,
+        feed: str,
+        epoch: int,
+        slots: int,
+        tables: Sequence[Table],
+        position: Position,
+        *,
+        begun: bool = False,
     ) -> Recovered:
         """Give tables their buckets, and see :func:`sink.mysql.ledger.take_over`.
 
-        While a bucket is ahead of ``position``, the placement holds under which it came there;
-        ``slots`` mean nothing to a database.
+        While a bucket is ahead of ``position``, if only with one table, the placement holds under
+        which it came there; ``slots`` mean nothing to a database. Raises MysqlLedgerLost if
+        delivery has ``begun`` and the ledger knows nothing of it: this is another server, without
+        the rows.
         """
         session = Session(self._settings)
         try:
+            wanted, tied = self._wanted(session, tables)
+            if not self._settings.exactly_once:
+                return Recovered(wanted.layout, {})
             ledger.create(session)
-            wanted = self._wanted(session, tables)
 
             def choose(found: Mapping[int, Position], stored: Placement | None) -> Placement:
-                if stored is None or all(p <= position for p in found.values()):
+                if stored is None and begun:
+                    raise ledger_lost(feed, self._settings.address)
+                here = stand(position)
+                if stored is None or all(stand(p).within(here) for p in found.values()):
                     return wanted
-                return stored.joined(wanted)
+                return stored.joined(wanted, tied)
 
-            placement, positions = ledger.take_over(session, feed, epoch, choose)
+            placement, positions = self._take_over(session, feed, epoch, choose)
         finally:
             session.close()
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
@@ -90,6 +119,8 @@ class MysqlDriver:
 
     def delivered(self, feed: str) -> Mapping[Destination, Position]:
         """Positions in the ledger."""
+        if not self._settings.exactly_once:
+            return {}
         session = Session(self._settings)
         try:
             ledger.create(session)
@@ -100,27 +131,62 @@ class MysqlDriver:
 
     def forget(self, feed: str, slots: int) -> None:
         """Remove the changefeed's ledger rows: a deliverer that still runs stops there."""
+        if not self._settings.exactly_once:
+            return
         session = Session(self._settings)
         try:
             ledger.forget(session, feed)
+            ddl_ledger.forget(session, feed)
         finally:
             session.close()
 
-    def _wanted(self, session: Session, tables: Sequence[Table]) -> Placement:
+    def _take_over(
+        self, session: Session, feed: str, epoch: int, choose: ledger.Choose
+    ) -> tuple[Placement, Mapping[int, Position]]:
+        """Take over; a connection of ours that keeps the ledger locked is ended after a while."""
+        with mapped(f"target {self._settings.address}"):
+            session.run(f"SET SESSION innodb_lock_wait_timeout = {_PATIENCE_S}")
+        try:
+            return ledger.take_over(session, feed, epoch, choose)
+        except MysqlLockWait:
+            # The failure has closed the session.
+            again = Session(self._settings)
+            try:
+                with mapped(f"target {self._settings.address}"):
+                    ended = holders.end(again, feed, ledger.epochs_below(again, feed, epoch))
+                if not ended:
+                    raise
+                _log.warning("changefeed %s: ended connections %s at the target", feed, ended)
+                return ledger.take_over(again, feed, epoch, choose)
+            finally:
+                again.close()
+
+    def _wanted(
+        self, session: Session, tables: Sequence[Table]
+    ) -> tuple[Placement, list[tuple[str, str]]]:
+        """A placement, and the tables that foreign keys of the target tie together."""
         atomicity = self._settings.transaction_atomicity
         buckets = 1 if atomicity is Atomicity.GLOBAL else self._settings.worker_count
         if buckets == 1:
-            return place(tables, {}, (), 1)
+            return place(tables, {}, (), 1), []
         with mapped(f"target {self._settings.address}"):
-            tied = references(session, {t.schema for t in tables})
+            tied = self._tied(session, tables)
         targets = {}
         if atomicity is Atomicity.NONE:
             for table in tables:
                 # What cannot be read is an error where its rows come by, not here.
                 with suppress(DefiniteError):
-                    found = read_table(session, table.schema, table.name)
+                    name = self._settings.names.target(table.schema, table.name)
+                    found = read_table(session, *name)
                     targets[table.full_name] = found.table
-        return place(tables, targets, tied, buckets)
+        return place(tables, targets, tied, buckets), tied
+
+    def _tied(self, session: Session, tables: Sequence[Table]) -> list[tuple[str, str]]:
+        """Foreign keys of the target, under the upstream's names of the tables that it has."""
+        names = {t.full_name: self._settings.names.target(t.schema, t.name) for t in tables}
+        upstream = {".".join(name).lower(): ours for ours, name in names.items()}
+        pairs = references(session, {schema for schema, _ in names.values()})
+        return [(upstream.get(a.lower(), a), upstream.get(b.lower(), b)) for a, b in pairs]
 
     def _check_server(self, session: Session) -> bool:
         """Whether the target takes row events; raises if it takes no writes."""

@@ -17,6 +17,7 @@ from cdc.base.errors import (
     TidegateError,
     TransientError,
 )
+from sink.errors import LayoutOutgrown
 
 
 class MysqlUnavailable(TransientError):
@@ -79,6 +80,12 @@ class MysqlLedgerInvalid(InvalidError):
     code = "TG:ErrMysqlLedgerInvalid"
 
 
+class MysqlLedgerLost(DefiniteError):
+    """The target's ledger does not know the changefeed, though it has delivered before."""
+
+    code = "TG:ErrMysqlLedgerLost"
+
+
 class TargetTableMissing(DefiniteError):
     """The target has no such table or schema."""
 
@@ -103,7 +110,7 @@ class TargetChanged(TransientError):
     code = "TG:ErrTargetChanged"
 
 
-class TargetNotPlaced(TransientError):
+class TargetNotPlaced(LayoutOutgrown):
     """A table came after the last recovery, which gives tables their buckets."""
 
     code = "TG:ErrTargetNotPlaced"
@@ -224,6 +231,16 @@ def map_error(error: BaseException, object: str, *, position: str = "") -> Tideg
     said = f"{text} ({number})" if number else text
     return MysqlUnavailable(
         said, object=object, hint="check that the server runs and can be reached"
+    )
+
+
+def ledger_lost(feed: str, address: str) -> MysqlLedgerLost:
+    """The error of a server that is not the one that this changefeed has delivered to."""
+    return MysqlLedgerLost(
+        "tidegate.ledger knows nothing of this changefeed, which has delivered already",
+        object=f"changefeed {feed}, target {address}",
+        hint="give the address of the server that has it, or load this one anew and resume with"
+        " --overwrite-checkpoint-ts",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,15 +18,14 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.table import Table
 from sink.codec.plan import Matrix, PlanBuilder, PlanSet, planned
 from sink.codec.route import Route
-from sink.codec.rows import Batch, Buffer, Located, Order
+from sink.codec.rows import Batch, Located, Order
 from sink.mysql.connection import Target
-from sink.mysql.errors import TargetRowTooLarge
+from sink.mysql.cutter import Cutter
 from sink.mysql.settings import Checks, MysqlSettings
 
 _PADDING = 64
 # Large enough that its head does not matter, small enough for the target's own binlog.
 _EVENT_BYTES = 256 << 10
-_FIRST_ROOM = 64 << 10
 _KEPT_MYSQL = kernels.FLAG_NO_FOREIGN_KEY_CHECKS | kernels.FLAG_NO_UNIQUE_CHECKS | 8
 # MariaDB knows one more: no check of CHECK constraints.
 _KEPT_MARIADB = _KEPT_MYSQL | 0x80
@@ -78,12 +77,14 @@ def apply_plan(
     )
 
 
-class Cutter:
-    """Cuts rows into payloads of ``MysqlDeliverer.send``: the events of one statement each."""
+class EventCutter(Cutter):
+    """Makes the events of one ``BINLOG`` statement after the other."""
 
     sql = False
+    _form = "an event"
 
     def __init__(self, plan: ApplyPlan, settings: MysqlSettings, target: Target) -> None:
+        super().__init__()
         self.plan = plan
         self._server_id = target.server_id
         self._kept = _KEPT_MARIADB if target.mariadb else _KEPT_MYSQL
@@ -96,26 +97,12 @@ class Cutter:
         self._turn = 0
 
     def batches(
-        self,
-        located: Located,
-        runs: Matrix,
-        order: Order,
-        *,
-        limit: int,
-        max_message: int,
-        buffer: Callable[[int], Buffer] | None = None,
+        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
     ) -> Iterator[Batch]:
-        """Payloads of at most ``limit`` bytes for ``located.refs[order]``, or of one row.
-
-        ``runs`` are those that ``located`` was made of. ``buffer(room)`` gives the array of at
-        least ``room`` bytes for the next payload, the caller's from then on; without it one array
-        serves all. Raises ``TargetRowTooLarge`` at the first row that takes more than
-        ``max_message`` bytes, after the payloads before it.
-        """
-        flags = self._flags(located, runs)
+        """See ``Cutter``."""
+        flags = self._source_flags(located, runs) & self._kept | self._added
         refs, plan, i, bound = located.refs, self.plan, 0, limit
-        room = min(limit, _FIRST_ROOM + 2 * self._size(refs, order))
-        out = np.empty(room, np.uint8) if buffer is None else buffer(room)
+        out = self._room(located, order, limit, 2)
         while i < len(order):
             self._turn += 2
             after, size, detail, error, at = kernels.cut(
@@ -123,7 +110,7 @@ class Cutter:
                 self._seen, self._turn, self._server_id, _EVENT_BYTES, bound, out,
             )  # fmt: skip
             if error == L.ERR_ROOM:
-                out = np.empty(detail, np.uint8) if buffer is None else buffer(detail)
+                out = self._array(detail)
             elif error == L.ERR_TOO_LARGE and bound < max_message:
                 bound = max_message if detail > max_message else detail
             elif error == L.ERR_TOO_LARGE:
@@ -135,25 +122,3 @@ class Cutter:
                 max_ms = physical_ms(int(refs[order[after - 1], L.R_TS]))
                 yield Batch(memoryview(out.data)[:size], i, after, base_ms, max_ms)
                 i, bound = after, limit
-                if buffer is not None and i < len(order):
-                    out = buffer(room)
-
-    def _size(self, refs: Matrix, order: Order) -> int:
-        start = np.where(refs[:, L.R_BEFORE] >= 0, refs[:, L.R_BEFORE], refs[:, L.R_AFTER])
-        return int((refs[order, L.R_END] - start[order]).sum())
-
-    def _flags(self, located: Located, runs: Matrix) -> npt.NDArray[np.int64]:
-        flags = np.empty(len(located.refs), np.int64)
-        error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
-        if error != L.OK:
-            raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
-        return flags & self._kept | self._added
-
-    def _too_large(self, located: Located, row: int, size: int, limit: int) -> TargetRowTooLarge:
-        table = located.plans.entries[int(located.refs[row, L.R_PLAN])].table
-        return TargetRowTooLarge(
-            f"the row takes {size} bytes as an event, the target's limit leaves {limit}",
-            object=f"{table.full_name}, row {located.key_text(row)}",
-            position=f"{located.name}:{int(located.refs[row, L.R_END])}",
-            hint="raise max_allowed_packet of the target",
-        )

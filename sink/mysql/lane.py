@@ -16,7 +16,8 @@ from cdc.base.position import Position
 from cdc.kernels import layout as L  # noqa: N812
 from sink.codec.plan import Matrix
 from sink.codec.rows import Located, Order
-from sink.mysql.deliverer import AnyCutter, MysqlDeliverer
+from sink.mysql.cutter import Cutter
+from sink.mysql.deliverer import MysqlDeliverer
 from sink.mysql.methods import MysqlPlan
 from sink.mysql.sql_cutter import SqlCutter
 
@@ -31,7 +32,7 @@ class Lane:
         self._deliverer = deliverer
         self._thread = ThreadPoolExecutor(1, "bucket")
         self._pending: deque[Future[None]] = deque()
-        self._cutters: tuple[AnyCutter, ...] = ()
+        self._cutters: tuple[Cutter, ...] = ()
         self._cutter_of: NDArray[np.int64] = np.zeros(0, np.int64)
         self.rows = self.bytes = 0
 
@@ -86,7 +87,7 @@ class Lane:
             self.bytes += self._deliverer.apply(cutter, located, runs, part)
             self.rows += len(part)
 
-    def _stretches(self, located: Located, order: Order) -> list[tuple[AnyCutter, Order]]:
+    def _stretches(self, located: Located, order: Order) -> list[tuple[Cutter, Order]]:
         """Consecutive rows whose tables have the same cutter."""
         if len(self._cutters) == 1:
             return [(self._cutters[0], order)]

@@ -1,6 +1,7 @@
 """The ledger of a MySQL target: how far each bucket stands, in the transaction of the rows.
 
-One row of ``tidegate.ledger`` a changefeed and bucket: ``(epoch, ts, row)``. A deliverer locks its
+One row of ``tidegate.ledger`` a changefeed and bucket: ``(epoch, ts, row)``, and in ``held`` tables
+that stand lower. A deliverer locks its
 bucket's row first in each transaction and finds its own epoch there, or stops: so a recovery, which
 writes a newer epoch into the same rows, waits for what an older deliverer has open, and no older
 deliverer can commit after it.
@@ -11,12 +12,14 @@ mean something under that placement only, so it changes in the same transaction 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pymysql
 
-from cdc.base.position import Position
+from cdc.base.position import Position, Stand, stand
 from sink.errors import FencedEpoch
 from sink.mysql.connection import Session, mapped
 from sink.mysql.errors import MysqlAccessDenied, MysqlLedgerInvalid, map_error, number_of
@@ -31,6 +34,7 @@ _CREATE = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
   `epoch` bigint NOT NULL,
   `ts` bigint NULL,
   `row` bigint NULL,
+  `held` longtext CHARACTER SET utf8mb4 NULL,
   PRIMARY KEY (`changefeed`, `bucket`)
 ) ENGINE = InnoDB"""
 PLACEMENT = "`tidegate`.`placement`"
@@ -39,7 +43,8 @@ _CREATE_PLACEMENT = f"""CREATE TABLE IF NOT EXISTS {PLACEMENT} (
   `placed` longtext CHARACTER SET utf8mb4 NOT NULL,
   PRIMARY KEY (`changefeed`)
 ) ENGINE = InnoDB"""
-_COLUMNS = frozenset(("changefeed", "bucket", "epoch", "ts", "row"))
+_HELD = f"ALTER TABLE {LEDGER} ADD COLUMN `held` longtext CHARACTER SET utf8mb4 NULL"
+_COLUMNS = frozenset(("changefeed", "bucket", "epoch", "ts", "row", "held"))
 _GRANT = "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `tidegate`.* TO the sink's user"
 _DENIED = frozenset((1044, 1045, 1142, 1143, 1227))
 _NO_TABLE = frozenset((1049, 1146))
@@ -67,6 +72,10 @@ def create(session: Session) -> None:
             if not _columns(session, name):
                 session.run(definition)
         columns = _columns(session, "ledger")
+        if "held" not in columns and columns >= _COLUMNS - {"held"}:
+            # It was made by a version that knew of no tables that wait.
+            session.run(_HELD)
+            columns |= {"held"}
         engine = session.rows(
             "SELECT engine AS e FROM information_schema.tables"
             " WHERE table_schema = %s AND table_name = 'ledger'",
@@ -96,7 +105,7 @@ def _columns(session: Session, table: str) -> frozenset[str]:
 def _try_rights(session: Session) -> None:
     session.run("BEGIN")
     try:
-        session.run(f"INSERT INTO {LEDGER} VALUES (%s, 0, 0, NULL, NULL)", _PROBE)
+        session.run(f"INSERT INTO {LEDGER} VALUES (%s, 0, 0, NULL, NULL, NULL)", _PROBE)
         session.rows(f"SELECT * FROM {LEDGER} WHERE changefeed = %s FOR UPDATE", _PROBE)
         session.run(f"UPDATE {LEDGER} SET epoch = 1 WHERE changefeed = %s", _PROBE)
         session.run(f"DELETE FROM {LEDGER} WHERE changefeed = %s", _PROBE)
@@ -119,7 +128,7 @@ def lock(session: Session, feed: str, bucket: int, epoch: int) -> Position | Non
     pass.
     """
     found = session.rows(
-        f"SELECT epoch AS e, ts AS t, `row` AS r FROM {LEDGER}"
+        f"SELECT epoch AS e, ts AS t, `row` AS r, held AS h FROM {LEDGER}"
         " WHERE changefeed = %s AND bucket = %s FOR UPDATE",
         feed,
         bucket,
@@ -133,10 +142,11 @@ def lock(session: Session, feed: str, bucket: int, epoch: int) -> Position | Non
 def write(session: Session, feed: str, bucket: int, epoch: int, position: Position) -> None:
     """Set the position of a row that ``lock`` has locked. PyMySQL's errors pass."""
     changed = session.run(
-        f"UPDATE {LEDGER} SET ts = %s, `row` = %s"
+        f"UPDATE {LEDGER} SET ts = %s, `row` = %s, held = %s"
         " WHERE changefeed = %s AND bucket = %s AND epoch = %s",
         position.ts,
         position.row,
+        _held(position),
         feed,
         bucket,
         epoch,
@@ -203,6 +213,16 @@ def positions(session: Session, feed: str) -> dict[int, Position]:
     return _delivered(entries)
 
 
+def epochs_below(session: Session, feed: str, epoch: int) -> dict[int, int]:
+    """Epochs of buckets that are older than ``epoch``; waits for nobody. PyMySQL's errors pass."""
+    found = session.rows(
+        f"SELECT bucket AS b, epoch AS e FROM {LEDGER} WHERE changefeed = %s AND epoch < %s",
+        feed,
+        epoch,
+    )
+    return {int(row["b"]): int(row["e"]) for row in found}
+
+
 def forget(session: Session, feed: str) -> None:
     """Remove a changefeed's rows: a deliverer that still runs finds none, and stops."""
     try:
@@ -226,16 +246,22 @@ def _placement(session: Session, feed: str) -> Placement | None:
 
 def _locked(session: Session, feed: str) -> Mapping[int, Entry]:
     found = session.rows(
-        f"SELECT bucket AS b, epoch AS e, ts AS t, `row` AS r FROM {LEDGER}"
+        f"SELECT bucket AS b, epoch AS e, ts AS t, `row` AS r, held AS h FROM {LEDGER}"
         " WHERE changefeed = %s ORDER BY bucket FOR UPDATE",
         feed,
     )
     return {int(row["b"]): _entry(row) for row in found}
 
 
-def _entry(row: Mapping[str, int | None]) -> Entry:
+def _held(position: Position) -> str | None:
+    held = stand(position).to_json()
+    return json.dumps(held, sort_keys=True) if held else None
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
     ts, at = row["t"], row["r"]
-    position = None if ts is None or at is None else Position(int(ts), int(at))
+    held = json.loads(row["h"]) if row["h"] else None
+    position = None if ts is None or at is None else Stand.from_json(int(ts), int(at), held)
     return Entry(int(row["e"] or 0), position)
 
 

@@ -65,10 +65,11 @@ def chosen(
     listed = list(tables)
     settings = session.settings
     same_family = upstream_mariadb == session.target.mariadb
-    facts = read_facts(session, {table.schema for table, _ in listed})
+    names = [settings.names.target(table.schema, table.name) for table, _ in listed]
+    facts = read_facts(session, {schema for schema, _ in names})
     found = []
-    for table, stored in listed:
-        target = read_table(session, table.schema, table.name)
+    for (table, stored), name in zip(listed, names, strict=True):
+        target = read_table(session, *name)
         if not target.transactional:
             raise TargetIncompatible(
                 f"the target's engine {target.engine or '?'} has no transactions",
@@ -80,10 +81,10 @@ def chosen(
             settings.apply,
             differences,
             may_binlog,
-            safe_mode=settings.safe_mode,
+            safe_mode=settings.repeatable,
             table=table.full_name,
         )
-        one = Chosen(choice, target, facts.get((table.schema, table.name), Facts()))
+        one = Chosen(choice, target, facts.get(name, Facts()))
         if one.sql:
             _has_columns(table, target)
         found.append(one)
@@ -93,9 +94,14 @@ def chosen(
 def job_plan(
     entries: Sequence[Entry], ways: Sequence[Chosen], settings: MysqlSettings, target: Target
 ) -> MysqlPlan:
-    """The plan of a job's tables; the index in ``entries`` is the plan index of runs."""
+    """The plan of a job's tables; the index in ``entries`` is the plan index of runs.
+
+    Raises ``RouteConflict`` if two of them have one name at the target.
+    """
+    names = settings.names
+    names.check({(table.schema, table.name) for table, _, _ in entries})
     rows = apply_plan(
-        [(table, stored, route, (table.schema, table.name)) for table, stored, route in entries],
+        [(t, stored, route, names.target(t.schema, t.name)) for t, stored, route in entries],
         target.server_id,
     )
     by_sql = np.array([way.sql for way in ways], np.bool_)
@@ -107,7 +113,7 @@ def job_plan(
             for (table, stored, route), way in zip(entries, ways, strict=True)
         ],
         target,
-        safe_mode=settings.safe_mode,
+        safe_mode=settings.repeatable,
     )
     return MysqlPlan(sql.plans, rows, sql, by_sql)
 

@@ -52,9 +52,19 @@ class Placement:
         value = json.loads(text)
         return cls(int(value["buckets"]), {str(k): int(v) for k, v in value["tables"].items()})
 
-    def joined(self, wanted: Placement) -> Placement:
-        """This one, with the tables that it does not know: each whole, where its name falls."""
-        new = {n: _bucket(n.lower(), self.buckets) for n in wanted.tables if n not in self.tables}
+    def joined(self, wanted: Placement, tied: Iterable[tuple[str, str]] = ()) -> Placement:
+        """This one, with the tables that it does not know: each whole.
+
+        A new table lies beside those that it is ``tied`` to, as (child, parent) pairs say, if they
+        lie whole in a bucket; else where its name falls.
+        """
+        groups = _components(tied)
+        known = {groups[t.lower()]: b for t, b in self.tables.items() if t.lower() in groups}
+        new = {}
+        for name in wanted.tables.keys() - self.tables.keys():
+            group = groups.get(name.lower(), name.lower())
+            bucket = known.get(group, SPREAD)
+            new[name] = _bucket(group, self.buckets) if bucket == SPREAD else bucket
         return Placement(self.buckets, {**self.tables, **new})
 
     @property

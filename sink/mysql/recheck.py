@@ -41,6 +41,10 @@ class Recheck:
             found = read_table(session, schema, name)
             check(table, stored, found, same_family=upstream_mariadb == session.target.mariadb)
 
+    def keep(self, names: Collection[Name]) -> None:
+        """Forget all other tables: they are looked at no more."""
+        self._known = {name: at for name, at in self._known.items() if name in names}
+
     def remember(self, session: Session, names: Collection[Name]) -> None:
         """Remember tables that will be compared now: a change in between is then noticed later."""
         with mapped(session.settings.address):

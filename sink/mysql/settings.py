@@ -10,8 +10,11 @@ from typing import Any, Self
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
+from sink.dispatch.read import read_dispatchers
+from sink.dispatch.settings import DispatcherSettings
+from sink.dispatch.target import TargetRouter
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption
 from sink.uri import SinkUri, known, seconds, section, validated
 
@@ -23,7 +26,7 @@ ALL_SCHEMES = (*SCHEMES, *_OTHER_SCHEMES)
 _LATER = frozenset(
     {
         *("tidb-txn-mode", "where-clause", "dry-run", "has-vector-type", "enable-ddl-ts"),
-        *("async-ddl-timeout", "column-selectors", "dispatchers", "protocol"),
+        *("async-ddl-timeout", "column-selectors", "protocol"),
         *("schema-registry", "kafka-config", "pulsar-config", "cloud-storage-config", "csv"),
         *("bdr-mode", "only-output-updated-columns", "delete-only-output-handle-key-columns"),
     }
@@ -118,13 +121,23 @@ class MysqlSettings(BaseModel):
     sql_log_bin: bool = True
     foreign_key_checks: Checks = Checks.UPSTREAM
     unique_checks: Checks = Checks.UPSTREAM
+    dispatchers: tuple[DispatcherSettings, ...] = ()
+    _names: TargetRouter = PrivateAttr(default_factory=TargetRouter)
 
     @classmethod
-    def parse(cls, sink_uri: str, sink_config: Mapping[str, Any] | None = None) -> MysqlSettings:
+    def parse(
+        cls,
+        sink_uri: str,
+        sink_config: Mapping[str, Any] | None = None,
+        *,
+        case_sensitive: bool = False,
+    ) -> MysqlSettings:
         """Settings of a sink URI and a ``sink`` section (kebab- or snake-case keys).
 
-        The URI wins over the section. Raises an :class:`InvalidError` with one hint for a bad
-        URI, an unknown key or a value of the wrong type. No message carries a password.
+        The URI wins over the section. ``case_sensitive`` is about the patterns of dispatchers, of
+        which a database needs the target's names only. Raises an :class:`InvalidError` with one
+        hint for a bad URI, an unknown key or a value of the wrong type. No message carries a
+        password.
         """
         uri = SinkUri.parse(sink_uri, ALL_SCHEMES, _EXAMPLE)
         fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
@@ -135,14 +148,23 @@ class MysqlSettings(BaseModel):
         for name in _WORDS:
             if isinstance(fields.get(name), str):
                 fields[name] = fields[name].lower()
+        if "dispatchers" in fields:
+            fields["dispatchers"] = read_dispatchers(fields["dispatchers"])
         settings = validated(cls, fields, shown)
-        settings._check_supported(shown)
+        settings._names = TargetRouter.of(settings.dispatchers, case_sensitive=case_sensitive)
         return settings
+
+    @property
+    def names(self) -> TargetRouter:
+        """Which names tables have at the target."""
+        return self._names
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.ssl_cert is None) != (self.ssl_key is None):
             raise ValueError("ssl-cert and ssl-key belong together")
+        if not self.exactly_once and self.apply is Apply.ROWS:
+            raise ValueError("exactly-once=false repeats rows, which row images cannot: apply=sql")
         if self.ssl_mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and self.ssl_ca is None:
             raise ValueError(f"ssl-mode={self.ssl_mode} needs ssl-ca")
         if self.time_zone:
@@ -152,15 +174,10 @@ class MysqlSettings(BaseModel):
                 raise ValueError(f"time-zone {self.time_zone!r} is not known") from None
         return self
 
-    def _check_supported(self, shown: str) -> None:
-        refused = {
-            "exactly-once=false": not self.exactly_once,
-        }
-        for name, asked in refused.items():
-            if asked:
-                raise SinkOptionNotSupported(
-                    f"{name} is not supported", object=shown, hint=f"remove {name}"
-                )
+    @property
+    def repeatable(self) -> bool:
+        """Whether statements must bear being run twice."""
+        return self.safe_mode or not self.exactly_once
 
     @property
     def decoded_password(self) -> SecretStr | None:

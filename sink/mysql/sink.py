@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.placement import BucketRoutes
 from sink.mysql.settings import Atomicity, MysqlSettings
 from sink.mysql.worker import MysqlWorker
+from sink.schema_change import SchemaChanger
 
 
 class MysqlSink:
@@ -18,12 +20,26 @@ class MysqlSink:
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
     ) -> None:
-        self._settings = MysqlSettings.parse(sink_uri, sink_config)
+        self._settings = MysqlSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
+
+    @property
+    def places_by_schema(self) -> bool:
+        """Rows are spread over buckets by the keys that a table has."""
+        return self._settings.worker_count > 1
+
+    @property
+    def single_stream(self) -> bool:
+        """With ``transaction-atomicity=global`` each upstream transaction is one at the target.
+
+        Where tables have other names there, its foreign keys do not say which of ours they tie.
+        """
+        settings = self._settings
+        return settings.transaction_atomicity is Atomicity.GLOBAL or bool(settings.names)
 
     @property
     def routing(self) -> tuple[object, ...]:
-        """One for all: the ledger keeps the placement that its positions belong to."""
-        return ("mysql",)
+        """The ledger keeps the placement that its positions belong to; the names are ours."""
+        return ("mysql", *(rule for rule in self._settings.dispatchers if rule.routes))
 
     @property
     def whole_transactions(self) -> bool:
@@ -37,6 +53,17 @@ class MysqlSink:
     def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; a database knows no slots."""
         return MysqlWorker(self._settings, feed, epoch)
+
+    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+        """Who carries out schema changes."""
+        names = self._settings.names
+
+        def route(schema: str, table: str) -> tuple[str, str]:
+            if table:
+                return names.target(schema, table)
+            return names.target_schema(schema) if schema else "", ""
+
+        return MysqlChanger(self._settings, feed, epoch, route)
 
     def routes(self, layout: Layout) -> Routes:
         """The buckets of tables."""

@@ -52,7 +52,7 @@ def choose(
 
 def _against(differences: Sequence[str], may_binlog: bool, safe_mode: bool) -> str:
     if safe_mode:
-        return "safe-mode writes rows that may be there already"
+        return "safe-mode or exactly-once=false: rows may be there already"
     if not may_binlog:
         return "the sink's user has no right to BINLOG"
     if differences:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from cdc.base.errors import InternalError, TidegateError
+from cdc.base.errors import TidegateError
 from cdc.base.ts import physical_ms
-from cdc.kernels import apply as kernels
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import sql_layout as S  # noqa: N812
 from cdc.kernels.sql_json import STACK
@@ -17,10 +16,10 @@ from cdc.kernels.sql_statement import write
 from cdc.kernels.values.errors import MESSAGES as VALUE_MESSAGES
 from sink.codec.plan import Matrix
 from sink.codec.rows import Batch, Buffer, EventMalformedInLog, Located, Order, ValueMalformed
-from sink.mysql.errors import TargetRowTooLarge, TargetValueRejected
+from sink.mysql.cutter import Cutter
+from sink.mysql.errors import TargetValueRejected
 from sink.mysql.sql_plan import SqlPlan
 
-_FIRST_ROOM = 64 << 10
 _SPARE = 16 << 10
 # No literal is longer than this many bytes for each stored one.
 _WORST = 16
@@ -37,49 +36,37 @@ class SqlBatch(Batch):
     matched: int
 
 
-class SqlCutter:
+class SqlCutter(Cutter):
     """Makes one statement after the other for rows in commit order.
 
     The session has ``sql_plan.SQL_MODE``, time zone +00:00 and connection charset utf8mb4.
     """
 
     sql = True
+    _form = "a statement"
 
     def __init__(self, plan: SqlPlan) -> None:
+        super().__init__()
         self.plan = plan
         columns = int(plan.plans.tables[:, L.T_COLUMNS].max(initial=0))
         self._spans = np.empty(4 * columns + STACK, np.int64)
         self._scratch = np.empty(_SPARE, np.uint8)
-        self._out = np.empty(0, np.uint8)
 
     def batches(
-        self,
-        located: Located,
-        runs: Matrix,
-        order: Order,
-        *,
-        limit: int,
-        max_message: int,
-        buffer: Callable[[int], Buffer] | None = None,
+        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
     ) -> Iterator[SqlBatch]:
-        """Statements of at most ``limit`` bytes for ``located.refs[order]``, or of one row.
-
-        ``runs`` are those that ``located`` was made of. ``buffer(room)`` gives the array of at
-        least ``room`` bytes for the next statement, the caller's from then on; without it one
-        array serves all. Raises ``TargetRowTooLarge``, ``TargetValueRejected`` or
-        ``ValueMalformed`` at the first row that cannot be written, after the statements before it.
-        """
-        flags = self._flags(located, runs)
-        i, second, room = 0, False, self._first_room(located, order, limit)
-        out = self._array(room, buffer)
+        """See ``Cutter``; also raises ``TargetValueRejected`` or ``ValueMalformed``."""
+        flags = self._source_flags(located, runs)
+        i, second = 0, False
+        out = self._room(located, order, limit + _SPARE, 4)
         while i < len(order):
             after, half, size, rows, form, detail, error, at, item = self._write(
                 located, order, i, second, flags, limit, max_message, out
             )
             if error == S.ERR_SCRATCH:
                 self._scratch = np.empty(detail, np.uint8)
-            elif error == L.ERR_ROOM and detail <= _WORST * max_message + _FIRST_ROOM:
-                out = self._array(max(detail, min(2 * out.size, limit + _SPARE)), buffer)
+            elif error == L.ERR_ROOM and detail <= _WORST * max_message + 4 * _SPARE:
+                out = self._array(max(detail, min(2 * out.size, limit + _SPARE)))
             elif error in (L.ERR_TOO_LARGE, L.ERR_ROOM):
                 raise self._too_large(located, int(order[i]), detail, max_message)
             elif error != L.OK:
@@ -87,8 +74,6 @@ class SqlCutter:
             else:
                 yield self._batch(located, order, out, size, i, after + half, rows, form)
                 i, second = after, half != 0
-                if buffer is not None and i < len(order):
-                    out = buffer(room)
 
     def _write(
         self,
@@ -132,26 +117,6 @@ class SqlCutter:
             matched * rows if matched >= 0 else -1,
         )
 
-    def _first_room(self, located: Located, order: Order, limit: int) -> int:
-        refs = located.refs
-        start = np.where(refs[:, L.R_BEFORE] >= 0, refs[:, L.R_BEFORE], refs[:, L.R_AFTER])
-        size = int((refs[order, L.R_END] - start[order]).sum())
-        return min(limit + _SPARE, _FIRST_ROOM + 4 * size)
-
-    def _array(self, room: int, buffer: Callable[[int], Buffer] | None) -> Buffer:
-        if buffer is not None:
-            return buffer(room)
-        if self._out.size < room:
-            self._out = np.empty(room, np.uint8)
-        return self._out
-
-    def _flags(self, located: Located, runs: Matrix) -> Order:
-        flags = np.empty(len(located.refs), np.int64)
-        error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
-        if error != L.OK:
-            raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
-        return flags
-
     def _row_error(
         self, located: Located, row: int, error: int, at: int, item: int
     ) -> TidegateError:
@@ -173,13 +138,4 @@ class SqlCutter:
             VALUE_MESSAGES.get(error, f"error {error}"),
             object=f"{name}, row {located.key_text(row)}",
             position=position,
-        )
-
-    def _too_large(self, located: Located, row: int, size: int, limit: int) -> TargetRowTooLarge:
-        table = located.plans.entries[int(located.refs[row, L.R_PLAN])].table
-        return TargetRowTooLarge(
-            f"the row takes {size} bytes as a statement, the target's limit leaves {limit}",
-            object=f"{table.full_name}, row {located.key_text(row)}",
-            position=f"{located.name}:{int(located.refs[row, L.R_END])}",
-            hint="raise max_allowed_packet of the target",
         )

@@ -62,14 +62,24 @@ def read_table(session: Session, schema: str, name: str) -> TargetTable:
         shown = session.rows(f"SHOW CREATE TABLE {quoted(schema, name)}")[0]["create table"]
     except pymysql.err.Error as error:
         raise map_error(error, object) from None
+    table = printed(session, schema, name, str(shown), (row["charset"], row["collation"]))
+    return TargetTable(table, str(row["engine"]).lower(), row["transactions"] == "YES")
+
+
+def printed(
+    session: Session, schema: str, name: str, text: str, database: tuple[str, str]
+) -> Table:
+    """The table of a SHOW CREATE TABLE text; ``database`` has its charset and collation.
+
+    Raises DDLNotUnderstood.
+    """
     snapshot = {
         "ts": 0,
         "server": {"kind": session.target.kind, "version": session.target.version},
-        "databases": {schema: {"charset": row["charset"], "collation": row["collation"]}},
-        "tables": {f"{schema}.{name}": str(shown)},
+        "databases": {schema: {"charset": database[0], "collation": database[1]}},
+        "tables": {f"{schema}.{name}": text},
     }
-    table = load(snapshot)[schema, name]
-    return TargetTable(table, str(row["engine"]).lower(), row["transactions"] == "YES")
+    return load(snapshot)[schema, name]
 
 
 def references(session: Session, schemas: Iterable[str]) -> list[tuple[str, str]]:

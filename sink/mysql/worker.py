@@ -28,20 +28,20 @@ class MysqlWorker:
         self._epoch = epoch
         self._recheck = Recheck()
         self._binlog: bool | None = None
-        self._ways: list[Chosen] = []
+        self._ways: dict[int, tuple[Entry, Chosen]] = {}
         self._plan: MysqlPlan | None = None
         self._lanes: dict[int, Lane] = {}
         self._open: list[int] = []
 
     def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
-        """Compare new tables with the target's, and lay all of them out."""
+        """Compare new tables with the target's, and lay all of them out; others are forgotten."""
         session = Session(self._settings)
         try:
             with mapped(self._settings.address):
                 if self._binlog is None:
                     self._binlog = may_binlog(session)
-                self._choose(session, entries[len(self._ways) :], self._binlog, mariadb)
-                self._plan = job_plan(entries, self._ways, self._settings, session.target)
+                ways = self._choose(session, entries, self._binlog, mariadb)
+                self._plan = job_plan(entries, ways, self._settings, session.target)
         finally:
             session.close()
         for lane in self._lanes.values():
@@ -50,11 +50,21 @@ class MysqlWorker:
 
     def _choose(
         self, session: Session, entries: Sequence[Entry], binlog: bool, mariadb: bool
-    ) -> None:
-        if entries:
-            self._recheck.remember(session, {(t.schema, t.name) for t, _, _ in entries})
-            pairs = [(table, stored) for table, stored, _ in entries]
-            self._ways += chosen(session, pairs, may_binlog=binlog, upstream_mariadb=mariadb)
+    ) -> list[Chosen]:
+        """The way of each; a table in a version that was chosen for is not compared again."""
+        known = [self._ways.get(id(entry[1])) for entry in entries]
+        new = [e for e, k in zip(entries, known, strict=True) if k is None or k[0][0] is not e[0]]
+        at = self._settings.names.target
+        self._recheck.keep({at(t.schema, t.name) for t, _, _ in entries})
+        if new:
+            self._recheck.remember(session, {at(t.schema, t.name) for t, _, _ in new})
+            pairs = [(table, stored) for table, stored, _ in new]
+            ways = chosen(session, pairs, may_binlog=binlog, upstream_mariadb=mariadb)
+            fresh = {id(e[1]): (e, way) for e, way in zip(new, ways, strict=True)}
+        else:
+            fresh = {}
+        self._ways = {id(e[1]): fresh.get(id(e[1])) or self._ways[id(e[1])] for e in entries}
+        return [self._ways[id(e[1])][1] for e in entries]
 
     def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
         """Lock the buckets' ledger rows; what each of them says."""

@@ -192,3 +192,24 @@ def test_character_sets_are_compared(name: str, database: Any, fresh_name: str) 
         ) as e:
             rows(path(), replace(u, columns=changed))
         assert re.search(r"utf8mb4 in the binlog|latin1 in the binlog", str(e.value)), at
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_members_are_compared(name: str, database: Any, fresh_name: str) -> None:
+    """Rows hold numbers of members: another list of them would be another value."""
+    server = database(name)
+    with file_of(server, fresh_name) as (run, path):
+        run(
+            "create table t (id int primary key, e enum('a','ß','c d ') character set latin1,"
+            " s set('x','y','日') character set utf8mb4, n int)"
+        )
+        run("insert into t values (1, 'ß', 'x,日', 1)")
+    t = table_of(server, fresh_name, "t")
+    assert len(rows(path(), t)) == 1
+    for column in ("e", "s"):
+        changed = tuple(
+            replace(c, members=(*c.members[1:], c.members[0])) if c.name == column else c
+            for c in t.columns
+        )
+        with pytest.raises(SchemaMismatch, match=rf"column {column} is .* its members are"):
+            rows(path(), replace(t, columns=changed))

@@ -12,6 +12,7 @@ from cdc.kernels import layout as L  # noqa: N812
 from sink.codec.route import Route, RouteMode
 from sink.codec.rows import Located, MessageTooLarge
 from sink.codec.settings import CanalSettings
+from sink.dispatch.columns import ColumnSelectorFailed
 from tests.codec.binlog_rows import TS, locate_file, messages_of, table_of
 
 _DDL = (
@@ -66,6 +67,40 @@ def test_content_options(changes: Any) -> None:
     assert rows[0]["mysqlType"]["name"] == "varchar(20)"
     assert rows[4]["data"] == [{"id": "1"}]
     assert rows[4]["sqlType"] == {"id": 4}
+
+
+def test_selected_columns_only(changes: Any) -> None:
+    selector = {"matcher": ["*.t"], "columns": ["*", "!u", "!su*"]}
+    settings = CanalSettings.model_validate({"column-selectors": [selector]})
+    rows = messages_of(locate_file(*changes, settings))
+    assert [r["type"] for r in rows] == ["INSERT", "INSERT", "UPDATE", "UPDATE", "DELETE"]
+    assert rows[0]["data"] == [{"id": "1", "name": "a"}]
+    assert rows[2]["old"] == [{"id": "1", "name": "a"}]
+    assert rows[0]["sqlType"] == {"id": 4, "name": 12}
+    assert rows[0]["mysqlType"] == {"id": "int", "name": "varchar"}
+    assert {str(r["pkNames"]) for r in rows} == {"['id']"}
+    other = CanalSettings.model_validate(
+        {"column-selectors": [selector], "only-output-updated-columns": True}
+    )
+    assert messages_of(locate_file(*changes, other))[3]["old"] == [{"id": "2"}]
+
+
+def test_a_selector_that_takes_the_key_is_refused(changes: Any) -> None:
+    selector = {"matcher": ["*.t"], "columns": ["name"]}
+    with pytest.raises(ColumnSelectorFailed):
+        locate_file(*changes, CanalSettings.model_validate({"column-selectors": [selector]}))
+
+
+def test_rows_carry_the_names_of_the_target(changes: Any) -> None:
+    data, tables = changes
+    rule = {"matcher": ["codec_*.*"], "target-schema": "0000000000000", "target-table": "{table}_x"}
+    settings = CanalSettings.model_validate({"dispatchers": [rule]})
+    route = Route(mode=RouteMode.COLUMNS, partitions=7, base=20, columns=(0,))
+    plain, named = (locate_file(data, tables, s, route) for s in (CanalSettings(), settings))
+    expected = [r | {"database": "0000000000000", "table": "t_x"} for r in messages_of(plain)]
+    assert messages_of(named) == expected
+    # Which partition a row goes to is decided by the upstream's names.
+    assert (named.refs == plain.refs).all()
 
 
 def test_dispatch_by_key(changes: Any) -> None:

@@ -73,12 +73,12 @@ def test_section_and_uri_merge() -> None:
         (URI + "&sasl-user=u", {}, "TG:ErrSinkURIInvalid"),
         (URI + "&compresion=lz4", {}, "TG:ErrSinkUnknownOption"),
         (URI, {"nonsense": 1}, "TG:ErrSinkUnknownOption"),
-        (URI, {"column-selectors": []}, "TG:ErrSinkOptionNotSupported"),
+        (URI, {"column-selectors": [{"columns": ["*"]}]}, "TG:ErrDispatcherInvalid"),
         (URI, {"kafka-config": 3}, "TG:ErrSinkURIInvalid"),
-        (URI, {"dispatchers": 3}, "TG:ErrSinkURIInvalid"),
-        (URI, {"dispatchers": [{"matcher": ["a.*"], "partition": "x"}]}, "TG:ErrSinkURIInvalid"),
-        (URI, {"dispatchers": [{"matcher": ["a.*"], "colums": []}]}, "TG:ErrSinkURIInvalid"),
-        (URI, {"dispatchers": [{"matcher": [], "partition": "ts"}]}, "TG:ErrSinkURIInvalid"),
+        (URI, {"dispatchers": 3}, "TG:ErrDispatcherInvalid"),
+        (URI, {"dispatchers": [{"matcher": ["a"], "partition": "ts"}]}, "TG:ErrFilterRuleInvalid"),
+        (URI, {"dispatchers": [{"matcher": ["a.*"], "colums": []}]}, "TG:ErrDispatcherInvalid"),
+        (URI, {"dispatchers": [{"matcher": [], "partition": "ts"}]}, "TG:ErrDispatcherInvalid"),
     ],
 )
 def test_refused_with_a_hint(uri: str, config: dict[str, Any], code: str) -> None:

@@ -84,6 +84,16 @@ def test_what_the_ledger_keeps_is_read_back_and_joined() -> None:
     assert joined.tables["s.c"] in range(4)
 
 
+def test_a_new_table_lies_beside_those_that_it_is_tied_to() -> None:
+    names = [f"s.child{i}" for i in range(8)]
+    kept = Placement(4, {"s.parent": 2, "s.other": 1})
+    pairs = [(name.upper(), "s.PARENT") for name in names]
+    joined = kept.joined(Placement(4, dict.fromkeys(names, 0)), pairs)
+    assert {joined.tables[name] for name in names} == {2}
+    apart = kept.joined(Placement(4, dict.fromkeys(names, 0)))
+    assert len({apart.tables[name] for name in names}) > 1
+
+
 def test_a_table_without_a_bucket_waits_for_a_recovery() -> None:
     with pytest.raises(TargetNotPlaced):
         BucketRoutes(Layout({TARGET: 2}, {})).route(_table("`a` int"))

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from cdc.base.errors import InvalidError
+from sink.dispatch.rules import DispatcherInvalid
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
 from sink.mysql.settings import Apply, Atomicity, Checks, MysqlSettings, SslMode
 
@@ -64,7 +65,7 @@ def test_base64_password() -> None:
         ("?worker-cont=1", {}, SinkUnknownOption, "unknown option worker-cont"),
         ("?worker-count=0", {}, SinkURIInvalid, "worker-count"),
         ("?aply=rows", {}, SinkUnknownOption, "did you mean apply"),
-        ("?exactly-once=false", {}, SinkOptionNotSupported, "exactly-once=false"),
+        ("?exactly-once=false&apply=rows", {}, SinkURIInvalid, "repeats rows"),
         ("?where-clause=x", {}, SinkOptionNotSupported, "where-clause"),
         ("?apply=fast", {}, SinkURIInvalid, "apply"),
         ("?transaction-atomicity=some", {}, SinkURIInvalid, "transaction-atomicity"),
@@ -74,7 +75,8 @@ def test_base64_password() -> None:
         ("?ssl-mode=verify_ca", {}, SinkURIInvalid, "needs ssl-ca"),
         ("?password=x", {}, SinkURIInvalid, "belongs before the host"),
         ("shop", {}, SinkURIInvalid, "a schema (/shop) is not used"),
-        ("", {"dispatchers": []}, SinkOptionNotSupported, "dispatchers"),
+        ("", {"column-selectors": []}, SinkOptionNotSupported, "column-selectors"),
+        ("", {"dispatchers": 3}, DispatcherInvalid, "list of rules"),
         ("", {"mysql-config": 3}, SinkURIInvalid, "not a table"),
         ("", {"password": "x"}, SinkUnknownOption, "password"),
     ],

@@ -11,6 +11,9 @@ from sink.mysql.sql_choice import choose
 _DIFFERS = ["column a: int upstream, bigint at the target", "column b: other"]
 
 
+_SAFE = "safe-mode or exactly-once=false: rows may be there already"
+
+
 @pytest.mark.parametrize(
     ("apply", "differences", "may_binlog", "safe_mode", "method", "reason"),
     [
@@ -18,7 +21,7 @@ _DIFFERS = ["column a: int upstream, bigint at the target", "column b: other"]
         ("auto", _DIFFERS, True, False, "sql", f"{_DIFFERS[0]} (and 1 more)"),
         ("auto", _DIFFERS[:1], True, False, "sql", _DIFFERS[0]),
         ("auto", [], False, False, "sql", "the sink's user has no right to BINLOG"),
-        ("auto", [], True, True, "sql", "safe-mode writes rows that may be there already"),
+        ("auto", [], True, True, "sql", _SAFE),
         ("rows", [], True, False, "rows", "apply=rows"),
         ("sql", [], True, False, "sql", "apply=sql"),
         ("sql", _DIFFERS, False, True, "sql", "apply=sql"),

@@ -1,0 +1,217 @@
+"""The session of one statement: variables as upstream, no time limit, and a watch over it."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import pymysql
+from pymysql.constants import COMMAND
+
+from cdc.schema.charsets import charset_of_collation
+from cdc.schema.events import session_of_event
+from cdc.schema.session import Session as Reading
+from sink.mysql.connection import Session, mapped, quoted
+from sink.mysql.ddl.server import Server
+from sink.mysql.errors import MysqlAccessDenied, is_lost, number_of
+from sink.mysql.settings import Checks, MysqlSettings
+from sink.schema_change import SchemaChange
+
+_POLL_S = 0.5
+_ASK_S = 5.0
+# A statement behind which readers queue up gives way, and is tried again.
+_LOCK_WAIT_S = 120
+_NO_FOREIGN_KEYS = 1 << 26
+_NO_UNIQUE = 1 << 27
+# Bits of sql_mode that both families share; combinations (ANSI, TRADITIONAL) are their bits.
+_MODES = {
+    1: "REAL_AS_FLOAT",
+    2: "PIPES_AS_CONCAT",
+    4: "ANSI_QUOTES",
+    8: "IGNORE_SPACE",
+    32: "ONLY_FULL_GROUP_BY",
+    64: "NO_UNSIGNED_SUBTRACTION",
+    1 << 19: "NO_AUTO_VALUE_ON_ZERO",
+    1 << 20: "NO_BACKSLASH_ESCAPES",
+    1 << 21: "STRICT_TRANS_TABLES",
+    1 << 22: "STRICT_ALL_TABLES",
+    1 << 23: "NO_ZERO_IN_DATE",
+    1 << 24: "NO_ZERO_DATE",
+    1 << 25: "ALLOW_INVALID_DATES",
+    1 << 26: "ERROR_FOR_DIVISION_BY_ZERO",
+    1 << 29: "HIGH_NOT_PRECEDENCE",
+    1 << 30: "NO_ENGINE_SUBSTITUTION",
+    1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
+}
+_MARIADB_MODES = {
+    512: "ORACLE",
+    4096: "MAXDB",
+    1 << 32: "EMPTY_STRING_IS_NULL",
+    1 << 33: "SIMULTANEOUS_ASSIGNMENT",
+    1 << 34: "TIME_ROUND_FRACTIONAL",
+}
+_MYSQL_MODES = {1 << 32: "TIME_TRUNCATE_FRACTIONAL"}
+
+
+def sql_mode(bits: int, *, source_mariadb: bool, server: Server) -> str:
+    """The upstream's sql_mode in the target's words; what the target does not know is left out."""
+    names = dict(_MODES)
+    if source_mariadb and server.mariadb:
+        names |= _MARIADB_MODES
+    if not source_mariadb and not server.mariadb and server.version >= (8, 0):
+        names |= _MYSQL_MODES
+    return ",".join(name for bit, name in names.items() if bits & bit)
+
+
+class _Patient(Session):
+    """A session with a statement whose end may be far away."""
+
+    def send(self, sql: str) -> None:
+        """Send it; nothing of this connection has a time limit from now on."""
+        self._connection._read_timeout = None
+        self._connection._execute_command(COMMAND.COM_QUERY, sql)
+
+    def keep_alive(self) -> None:
+        """Notice within minutes that the target's host has vanished without a word."""
+        options = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 8}
+        with suppress(OSError, AttributeError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in options.items():
+                self.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def finish(self) -> None:
+        """Take what it gives."""
+        self._connection._read_query_result()
+
+
+class Execution:
+    """A connection for one change. Not thread-safe."""
+
+    def __init__(self, settings: MysqlSettings) -> None:
+        self._session = _Patient(settings)
+        self._session.keep_alive()
+        with mapped(f"target {settings.address}"):
+            self.id = int(self._session.rows("SELECT CONNECTION_ID() AS i")[0]["i"])
+
+    def hold(self, lock: str, wait_s: int) -> bool:
+        """Take the change's named lock, which stays until the connection ends."""
+        found = self._session.rows("SELECT GET_LOCK(%s, %s) AS l", lock, wait_s)
+        return bool(found[0]["l"])
+
+    def prepare(self, change: SchemaChange, server: Server, schema: str) -> None:
+        """Set what decides the meaning of the statement. ``schema``: the default database.
+
+        PyMySQL's errors pass.
+        """
+        for name, value in self._variables(change, server):
+            self._session.run(f"SET SESSION {name} = {value}")
+        for name, value in _wishes(change, server):
+            with suppress(pymysql.err.OperationalError, pymysql.err.InternalError):
+                # The user may lack the right, or the server the variable.
+                self._session.run(f"SET SESSION {name} = {value}")
+        self._check_timestamps(change)
+        if schema:
+            self._session.run(f"USE {quoted(schema)}")
+
+    def _check_timestamps(self, change: SchemaChange) -> None:
+        """Refuse to run a TIMESTAMP under another ``explicit_defaults_for_timestamp``."""
+        if "timestamp" not in change.sql.lower():
+            return
+        found = self._session.rows("SELECT @@explicit_defaults_for_timestamp AS e")[0]["e"]
+        if bool(int(found)) is not change.session.explicit_defaults_for_timestamp:
+            raise MysqlAccessDenied(
+                "the sink's user may not set explicit_defaults_for_timestamp as it was upstream,"
+                " which decides what a TIMESTAMP is",
+                hint="GRANT SESSION_VARIABLES_ADMIN ON *.* TO the sink's user, or set the global"
+                " variable at the target as it is upstream",
+            )
+
+    def _variables(self, change: SchemaChange, server: Server) -> Iterator[tuple[str, str]]:
+        status = change.status
+        bits = status.sql_mode or 0
+        mode = sql_mode(bits, source_mariadb=change.session.mariadb, server=server)
+        yield "sql_mode", f"'{mode}'"
+        flags = status.flags2 or 0
+        off = self._session.settings.foreign_key_checks is Checks.OFF
+        yield "foreign_key_checks", "0" if off or flags & _NO_FOREIGN_KEYS else "1"
+        yield "unique_checks", "0" if flags & _NO_UNIQUE else "1"
+        step, offset = status.auto_increment or (1, 1)
+        yield "auto_increment_increment", str(step)
+        yield "auto_increment_offset", str(offset)
+        if status.time_zone:
+            yield "time_zone", "'" + status.time_zone.replace("'", "''") + "'"
+        yield "timestamp", f"{change.time_s}.{status.microseconds or 0:06d}"
+        yield "lock_wait_timeout", str(_LOCK_WAIT_S)
+        collation = change.session.collation_server
+        if collation is not None and collation in server.collations:
+            yield "collation_server", server.collations[collation]
+        client = _connection_collation(change, server)
+        if client is not None:
+            yield "collation_connection", client
+
+    def run(self, sql: str, alive: Callable[[int], bool], stopped: Callable[[], bool]) -> None:
+        """Execute a statement that may take hours.
+
+        ``alive`` says whether the target still has the connection with this id; ``stopped``
+        whether nobody waits any more. Then, or when the connection is gone, it raises PyMySQL's
+        OperationalError for a lost connection; the statement is left to the server.
+        """
+        self._session.send(sql)
+        poll = select.poll()
+        poll.register(self._session.socket, select.POLLIN | select.POLLHUP | select.POLLERR)
+        asked, gone = time.monotonic(), False
+        while not poll.poll(_POLL_S * 1000):
+            if stopped() or gone:
+                self._session.close()
+                raise pymysql.err.OperationalError(2013, "the connection was lost in a DDL")
+            if time.monotonic() - asked >= _ASK_S:
+                # What its end has sent may still be on its way: one more look.
+                gone, asked = not alive(self.id), time.monotonic()
+        self._session.finish()
+
+    def close(self) -> None:
+        """End the connection, and its lock with it."""
+        self._session.close()
+
+
+def _connection_collation(change: SchemaChange, server: Server) -> str | None:
+    """What literals of the statement have; the client speaks utf8mb4 as it may."""
+    if change.status.charset is None:
+        return None
+    base = Reading(mariadb=change.session.mariadb, version=change.session.version)
+    numbers = (change.status.charset[1],) * 3
+    read = session_of_event(base, "", replace(change.status, charset=numbers))
+    name = read.collation_client
+    if name is None or name not in server.collations or charset_of_collation(name) == "binary":
+        return None
+    return server.collations[name]
+
+
+def _wishes(change: SchemaChange, server: Server) -> Iterator[tuple[str, str]]:
+    """Variables that need a right or a version."""
+    session = change.session
+    yield "explicit_defaults_for_timestamp", str(int(session.explicit_defaults_for_timestamp))
+    yield "innodb_strict_mode", "0"
+    yield "default_storage_engine", "InnoDB"
+    if server.mariadb:
+        yield "max_statement_time", "0"
+        yield "system_versioning_alter_history", "KEEP"
+        yield "old_mode", "'UTF8_IS_UTF8MB3'"
+        if session.mariadb:
+            pairs = [f"{a}={b}" for a, b in session.charset_collations]
+            yield "character_set_collations", "'" + ",".join(pairs) + "'"
+        return
+    yield "sql_require_primary_key", "0"
+    yield "sql_generate_invisible_primary_key", "0"
+    default = session.default_collation_utf8mb4
+    if not session.mariadb and default is not None:
+        yield "default_collation_for_utf8mb4", default
+
+
+def lost(error: BaseException) -> bool:
+    """Whether the fate of the statement is not known: it is to be looked at."""
+    return is_lost(error) or number_of(error) in (1317, 1053)

@@ -1,0 +1,217 @@
+"""MariaDB's words for MySQL."""
+
+from __future__ import annotations
+
+from cdc.schema.tokens import Kind
+from sink.mysql.connection import quoted
+from sink.mysql.ddl.edits import Editor
+from sink.mysql.ddl.errors import DDLNotTranslatable
+from sink.mysql.ddl.names import Parsed, Verb
+from sink.mysql.ddl.structure import Clause, clauses
+from sink.schema_change import SchemaChange
+
+_ASCII = "CHARACTER SET ascii COLLATE ascii_general_ci"
+# Types that MySQL has not, and what takes their values as text.
+_TYPES = {
+    "UUID": f"char(36) {_ASCII}",
+    "INET6": f"varchar(45) {_ASCII}",
+    "INET4": f"varchar(15) {_ASCII}",
+    "VARCHAR2": "varchar",
+    "CLOB": "longtext",
+    "RAW": "varbinary",
+    "NUMBER": "decimal",
+}
+_OPTIONS = frozenset(
+    "ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM COLLATE COMMENT CHARSET SET"
+    " CONNECTION DELAY_KEY_WRITE INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS"
+    " ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES UNION ALGORITHM".split()
+)
+_PHRASES = (
+    (("SYSTEM", "VERSIONING"), "system versioning"),
+    (("AS", "ROW"), "system versioning"),
+    (("BY", "SYSTEM_TIME"), "partitions by system time"),
+    (("WITHOUT", "OVERLAPS"), "WITHOUT OVERLAPS"),
+    (("PERIOD", "FOR"), "periods"),
+    (("PERIOD", "IF"), "periods"),
+    (("VALUE", "FOR"), "sequences"),
+    (("CONVERT", "PARTITION"), "CONVERT PARTITION"),
+    (("CONVERT", "TABLE"), "CONVERT TABLE"),
+)
+_HINT = "make the change at the target in its own words, and leave the statement out:"
+
+
+def refused(what: str, server: str) -> DDLNotTranslatable:
+    """The error for what a kind of server does not have."""
+    return DDLNotTranslatable(f"{server} has no {what}", hint=f"{_HINT} `cdc cli ddl skip`")
+
+
+def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+    """Edit the statement; True if it does nothing."""
+    _refuse(editor, parsed)
+    _words(editor, parsed)
+    for clause in clauses(editor, parsed):
+        if clause.name >= 0:
+            _type(editor, clause)
+    if parsed.verb is Verb.ALTER:
+        return _conditions(editor, parsed, change)
+    if parsed.verb in (Verb.CREATE_INDEX, Verb.DROP_INDEX):
+        return _index(editor, parsed, change)
+    return False
+
+
+def _refuse(editor: Editor, parsed: Parsed) -> None:
+    items = editor.items
+    for i, item in enumerate(items):
+        if item.kind is not Kind.WORD:
+            continue
+        for words, what in _PHRASES:
+            if editor.words(i, *words) and not (i and items[i - 1].is_punct(".")):
+                raise refused(what, "MySQL")
+        if item.is_word("NEXTVAL", "LASTVAL", "SETVAL") and _opens(editor, i + 1):
+            raise refused("sequences", "MySQL")
+        if item.is_word("IGNORE") and parsed.first < i < parsed.body:
+            raise refused("ALTER IGNORE", "MySQL")
+        if item.is_word("VECTOR") and _opens(editor, i + 1):
+            raise refused("VECTOR of MariaDB's form", "MySQL")
+        if item.is_word("DEFAULT") and i > 1 and items[i - 2].is_word("PARTITION"):
+            raise refused("default partition of a list", "MySQL")
+
+
+def _opens(editor: Editor, i: int) -> bool:
+    return i < len(editor.items) and editor.items[i].is_punct("(")
+
+
+def _words(editor: Editor, parsed: Parsed) -> None:
+    items = editor.items
+    for i, item in enumerate(items):
+        if i < parsed.body:
+            if parsed.verb is Verb.CREATE and parsed.replacing and editor.words(i, "OR", "REPLACE"):
+                editor.remove(i, i + 1)
+            continue
+        if item.kind not in (Kind.WORD, Kind.NAME):
+            continue
+        before = items[i - 1]
+        if item.is_word("PERSISTENT") and before.is_punct(")"):
+            editor.replace(i, i, "STORED")
+        elif editor.words(i, "NOT", "IGNORED"):
+            editor.replace(i, i + 1, "VISIBLE")
+        elif item.is_word("IGNORED") and not before.is_word("NOT"):
+            editor.replace(i, i, "INVISIBLE")
+        elif item.is_word("REF_SYSTEM_ID"):
+            last = i + 2 if items[i + 1].is_punct("=") else i + 1
+            editor.replace(i, last, f"SRID {items[last].text}")
+        elif item.is_word("COMPRESSED") and not _is_value(editor, i):
+            last = i + 2 if i + 2 < len(items) and items[i + 1].is_punct("=") else i
+            editor.remove(i, last)
+        elif editor.depth[i] <= 1 and _is_option(editor, i) and item.text.upper() not in _OPTIONS:
+            editor.drop(i, i + 2) if not editor.depth[i] else editor.remove(i, i + 2)
+
+
+def _is_value(editor: Editor, i: int) -> bool:
+    before = editor.items[i - 1]
+    return before.is_punct("=") or before.is_word("ROW_FORMAT")
+
+
+def _is_option(editor: Editor, i: int) -> bool:
+    items = editor.items
+    if i + 2 >= len(items) or not items[i + 1].is_punct("=") or editor.depth[i + 1] > 1:
+        return False
+    # An option's value stands alone; what goes on is an expression.
+    return not items[i - 1].is_punct("=")
+
+
+def _type(editor: Editor, clause: Clause) -> None:
+    item = editor.items[clause.type]
+    word = item.text.upper()
+    if word == "SERIAL":
+        parts = editor.items[clause.type : clause.end]
+        unique = "" if any(x.is_word("PRIMARY") for x in parts) else " UNIQUE"
+        made = f"bigint unsigned NOT NULL AUTO_INCREMENT{unique}"
+        editor.replace(clause.type, clause.type, made)
+    elif word in _TYPES:
+        editor.replace(clause.type, clause.type, _TYPES[word])
+    elif word == "JSON":
+        own = any(x.is_word("COLLATE") for x in editor.items[clause.type : clause.end])
+        collation = "" if own else " COLLATE utf8mb4_bin"
+        editor.replace(clause.type, clause.type, f"longtext CHARACTER SET utf8mb4{collation}")
+
+
+def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+    """Without ``IF [NOT] EXISTS``, by what the upstream's table had; True if nothing is left."""
+    for i in range(parsed.first, parsed.body):
+        if editor.words(i, "IF", "EXISTS"):
+            editor.remove(i, i + 1)
+    table = change.before.table(*parsed.tables[0].table)
+    assert table is not None
+    columns = set(table.positions)
+    keys = {index.name.lower() for index in table.indexes}
+    actions = [c for c in clauses(editor, parsed) if c.verb]
+    effective = 0
+    for clause in actions:
+        if clause.conditional is None:
+            effective += not (clause.verb == "ADD" and editor.depth[clause.first])
+            continue
+        first, last = clause.conditional
+        name = editor.items[last + 1].text.lower()
+        if editor.items[last + 1].is_punct("("):
+            raise refused("ADD COLUMN IF NOT EXISTS (…)", "MySQL")
+        there = name in (keys if clause.key else columns)
+        if clause.verb == "ADD" and not clause.key and clause.name < 0:
+            raise refused("IF NOT EXISTS of a constraint", "MySQL")
+        if clause.verb == "DROP" and _drops_constraint(editor, clause):
+            raise refused("DROP CONSTRAINT IF EXISTS", "MySQL")
+        if there == (clause.verb != "ADD"):
+            effective += 1
+            editor.remove(first, last)
+            if clause.verb == "ADD":
+                columns.add(name)
+        else:
+            editor.drop(clause.first, clause.end - 1)
+    return effective == 0
+
+
+def _drops_constraint(editor: Editor, clause: Clause) -> bool:
+    words = ("CONSTRAINT", "FOREIGN", "CHECK", "PARTITION")
+    return editor.items[clause.first + 1].is_word(*words)
+
+
+def _index(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+    table = change.before.table(*parsed.tables[0].table)
+    assert table is not None
+    at = next(i for i, item in enumerate(editor.items) if item.is_word("INDEX"))
+    name = at + 1
+    for words in (("IF", "NOT", "EXISTS"), ("IF", "EXISTS")):
+        if editor.words(at + 1, *words):
+            editor.remove(at + 1, at + len(words))
+            name = at + 1 + len(words)
+            there = _has_key(change, parsed, editor.items[name].text)
+            if there == (words[1] == "NOT"):
+                return True
+            break
+    i = name + 1
+    if i < len(editor.items) and editor.items[i].is_word("WAIT", "NOWAIT"):
+        editor.remove(i, i + editor.items[i].is_word("WAIT"))
+    if parsed.replacing:
+        _replace_index(editor, parsed, change, at, name)
+    return False
+
+
+def _has_key(change: SchemaChange, parsed: Parsed, name: str) -> bool:
+    table = change.before.table(*parsed.tables[0].table)
+    return table is not None and any(i.name.lower() == name.lower() for i in table.indexes)
+
+
+def _replace_index(
+    editor: Editor, parsed: Parsed, change: SchemaChange, at: int, name: int
+) -> None:
+    """One ALTER TABLE that drops the old key, if there was one, and adds the new."""
+    first = next(i for i, item in enumerate(editor.items) if item.is_word("CREATE"))
+    kind = " ".join(item.text for item in editor.items[first + 3 : at])
+    table = parsed.tables[0]
+    key = quoted(editor.items[name].text)
+    drop = f"DROP INDEX {key}, " if _has_key(change, parsed, editor.items[name].text) else ""
+    # The table's own replacement is inside of this one, so its name is written again.
+    target = editor.replaced(table.start, table.end)
+    end = parsed.body - 1
+    head = f"ALTER TABLE {target} {drop}ADD {kind} INDEX {key}"
+    editor.override(editor.items[first].start, editor.items[end].end, head)

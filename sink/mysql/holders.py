@@ -1,0 +1,51 @@
+"""Which connection delivers into a bucket, so that one whose worker is gone can be ended.
+
+A host that vanishes leaves its connections behind, with the ledger's rows locked, until the server
+finds out (``wait_timeout``). Every deliverer therefore holds a lock of the server that is named
+after changefeed, bucket and epoch (GET_LOCK). Who holds it tells the server itself, so that no
+connection but one of ours is ever ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import pymysql
+
+from sink.mysql.connection import Session
+from sink.mysql.errors import is_lost
+
+# The longest name that a lock may have is 64 characters.
+_DIGEST = 10
+
+
+def hold(session: Session, feed: str, bucket: int, epoch: int) -> None:
+    """Say that the session delivers into the bucket; a server that has no such locks is let be.
+
+    Raises PyMySQL's errors of a lost connection.
+    """
+    try:
+        session.rows("SELECT GET_LOCK(%s, 0) AS held", _name(feed, bucket, epoch))
+    except pymysql.err.Error as error:
+        if is_lost(error):
+            raise
+
+
+def end(session: Session, feed: str, epochs: dict[int, int]) -> list[int]:
+    """End the connections that deliver into buckets in the given epochs (by bucket); their ids.
+
+    PyMySQL's errors pass: the right to end another user's connection may be missing.
+    """
+    ended = []
+    for bucket, epoch in epochs.items():
+        found = session.rows("SELECT IS_USED_LOCK(%s) AS id", _name(feed, bucket, epoch))
+        holder = found[0]["id"]
+        if holder is not None:
+            session.run(f"KILL {int(holder)}")
+            ended.append(int(holder))
+    return ended
+
+
+def _name(feed: str, bucket: int, epoch: int) -> str:
+    digest = hashlib.blake2b(feed.encode(), digest_size=_DIGEST).hexdigest()
+    return f"tidegate-{digest}-{bucket}-{epoch}"

@@ -1,0 +1,33 @@
+"""Executes numbered schema changes until it is killed: one process of the crash tests.
+
+usage: change_child URI FEED EPOCH CHANGES LEDGER(yes|no)
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sink.contract import RECOVERY_BITS
+from sink.kafka.sink import KafkaSink
+from tests.sink_kafka.changes import history
+
+
+def main(uri: str, feed: str, epoch: str, changes: str, ledger: str) -> None:
+    changer = KafkaSink(uri, {}).changer(feed, int(epoch) << RECOVERY_BITS)
+    recorded = changer.take_over()
+    if ledger == "no":
+        # What a changer without a memory would do.
+        changer._recorded.clear()  # type: ignore[attr-defined]
+        recorded = {}
+    print("ready", flush=True)
+    statements = [f"CREATE TABLE t{n} (id INT PRIMARY KEY)" for n in range(int(changes))]
+    for change in history("CREATE DATABASE shop", *statements):
+        if change.ts not in recorded:
+            changer.execute(change)
+            print("sent", flush=True)
+    changer.close()
+    print("end", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
