@@ -112,7 +112,10 @@ def remove(store: Store, keys: Keys, feed: str) -> bool:
         return False
     info = FeedInfo.model_validate_json(entry.value)
     transition(info.state, FeedEvent.REMOVE, feed)
-    store.txn([], [Delete(entry.key), Delete(keys.feed_status(feed))])
+    # A later changefeed of this id must not find what operators said of this one.
+    said = [Delete(e.key) for e in store.range(keys.ddl_decisions_prefix(feed))[1]]
+    also = [Delete(keys.feed_status(feed)), Delete(keys.feed_ddls(feed))]
+    store.txn([], [Delete(entry.key), *also, *said])
     return True
 
 

@@ -1,39 +1,47 @@
-"""Which replicated tables a DDL stops.
-
-Until schema changes are followed, a DDL that touches a replicated table stops that table just
-below the DDL's ts; one that touches nothing replicated passes by.
-"""
+"""What a schema change means for a changefeed: whom it waits for, and what is done with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
 from cdc.schema.ddl import Touched
+from filter.decision import DdlFilter, Outcome
+from sink.schema_change import SchemaChange
 
-Matches = Callable[[str, str], bool]
 TableName = tuple[str, str]
+
+EVERY = "*"
+"""In place of a table's name: all tables of the changefeed."""
 
 _EXCERPT = 200
 
 
-class DDLNotSupported(DefiniteError):
-    """A schema change of a replicated table."""
+class Action(StrEnum):
+    """What is to be done with a schema change when its tables have come to it."""
 
-    code = "TG:ErrDDLNotSupported"
+    EXECUTE = "execute"
+    IGNORE = "ignore"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """A DDL row of the change log; ``touched`` is None and ``error`` set if not understood."""
+    """A DDL row of the change log.
+
+    ``touched`` is None and ``error`` set if it is not understood at all; if it is known which
+    tables it changes but not how, both are set. ``change`` is what the sink is given.
+    """
 
     ts: Ts
     sql: str
     touched: Touched | None
     error: ErrorInfo | None = None
+    change: SchemaChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +52,135 @@ class Stop:
     error: ErrorInfo
 
 
-def stops(
-    ddl: Ddl, matches: Matches, tables: Iterable[TableName], position: str, now_ms: int
-) -> dict[str, Stop]:
-    """The replicated tables (``schema.table``) that the DDL stops.
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a changefeed delivers: its filter, and tables that must not run apart from each other.
 
-    ``tables`` are those of the schema snapshot: a DROP DATABASE stops all of them that it takes
-    away. Creating or altering a database changes no table that exists.
+    ``whole``: no table may run apart from any other, as a transaction is delivered whole.
+    ``ties``: pairs of ``schema.table`` that foreign keys hold together at the target.
     """
+
+    filter: DdlFilter
+    whole: bool = False
+    ties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Whom a change waits for (lower-case ``schema.table``, or EVERY), and what happens then.
+
+    ``replicated`` are the tables that are delivered, before or after it. ``error``: those tables
+    stop at the change instead.
+    """
+
+    tables: frozenset[str]
+    replicated: tuple[TableName, ...]
+    action: Action
+    why: str = ""
+    error: ErrorInfo | None = None
+
+
+def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
+    """None for a change that touches nothing of the changefeed. ``ddl.touched`` must be known."""
     assert ddl.touched is not None
-    names = {name for name in ddl.touched.tables if matches(*name)}
-    if ddl.touched.kind == "drop database":
-        gone = {s.lower() for s in ddl.touched.schemas}
-        names |= {name for name in tables if name[0].lower() in gone and matches(*name)}
-    return {
-        f"{schema}.{table}": Stop(ddl.ts, _error(ddl, f"{schema}.{table}", position, now_ms))
-        for schema, table in sorted(names)
-    }
-
-
-def _error(ddl: Ddl, table: str, position: str, now_ms: int) -> ErrorInfo:
-    sql = " ".join(ddl.sql.split())
-    if len(sql) > _EXCERPT:
-        sql = sql[:_EXCERPT] + "…"
-    return ErrorInfo(
-        code=DDLNotSupported.code,
-        kind=str(DDLNotSupported.kind),
-        message=f"schema changes of replicated tables are not supported yet: {sql}",
-        object=table,
-        position=position,
-        hint="exclude the table with filter.rules (pause, update, resume), or create a new "
-        "changefeed that starts after the DDL",
-        time_ms=now_ms,
+    touched, rules = ddl.touched, scope.filter.rules
+    matched = [name for name in touched.tables if rules.matches(*name)]
+    if not matched and not any(map(rules.matches_schema, touched.schemas)):
+        return None
+    read = [name for name in touched.referenced if rules.matches(*name)]
+    if touched.schemas or scope.whole:
+        tables = frozenset({EVERY})
+    else:
+        tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
+    if ddl.error is not None:
+        return Judged(tables, tuple(matched), Action.EXECUTE, error=ddl.error)
+    assert ddl.change is not None
+    before = ddl.change.before.table(*matched[0]) if matched else None
+    try:
+        decision = scope.filter.decide(ddl.sql, ddl.change.session, before, ts=ddl.ts)
+    except DefiniteError as e:
+        return Judged(tables, tuple(matched), Action.EXECUTE, error=_said(e, ddl, now_ms))
+    if decision.error is not None:
+        error = _said(decision.error, ddl, now_ms)
+        return Judged(tables, tuple(matched), Action.EXECUTE, error=error)
+    if decision.outcome is Outcome.OUTSIDE:
+        return None
+    if decision.outcome is not Outcome.DELIVER:
+        return Judged(tables, tuple(matched), Action.IGNORE, decision.why)
+    renamed = [name for step in decision.steps for name in step]
+    delivered = dict.fromkeys((*(n for n in decision.delivered if n[1]), *renamed))
+    made = [new for _, new in decision.steps]
+    if touched.kind == "create table":
+        made += delivered
+    after = (ddl.change.after.table(*name) for name in delivered)
+    wrong = scope.filter.conflict(ddl.change.after, made) or scope.filter.unfit(
+        (table for table in after if table is not None), ddl.change.session
     )
+    if wrong is not None:
+        error = _said(wrong, ddl, now_ms)
+        return Judged(tables, tuple(delivered), Action.EXECUTE, error=error)
+    left = (f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left)
+    return Judged(tables, tuple(delivered), Action.EXECUTE, "; ".join(left))
+
+
+def _said(error: DefiniteError, ddl: Ddl, now_ms: int) -> ErrorInfo:
+    info = ErrorInfo(**error.to_dict(), time_ms=now_ms)
+    return info.model_copy(
+        update={
+            "message": f"{error.message}; statement: {excerpt(ddl.sql)}",
+            "position": error.position or f"ts {ddl.ts}",
+        }
+    )
+
+
+def full_name(schema: str, table: str) -> str:
+    """``schema.table`` as barriers know it: lower case, whatever the server distinguishes."""
+    return f"{schema}.{table}".lower()
+
+
+def tied(names: Iterable[str], ties: Iterable[tuple[str, str]]) -> set[str]:
+    """``names`` and all that foreign keys hold together with them."""
+    found = set(names)
+    pairs = [(a.lower(), b.lower()) for a, b in ties]
+    while True:
+        more = {x for a, b in pairs if (a in found) != (b in found) for x in (a, b)}
+        if not more:
+            return found
+        found |= more
+
+
+_DESTRUCTIVE_KINDS = frozenset({"drop table", "drop database", "drop schema", "truncate table"})
+
+
+def destructive(ddl: Ddl) -> bool:
+    """Whether rows or columns are lost at the target that the upstream may still want back."""
+    assert ddl.touched is not None
+    if ddl.touched.kind in _DESTRUCTIVE_KINDS:
+        return True
+    if ddl.change is None:
+        return False
+    before, after = ddl.change.before, ddl.change.after
+    for name in ddl.change.tables:
+        old, new = before.table(*name), after.table(*name)
+        if old is None or new is None:
+            continue
+        kept = {c.name.lower() for c in new.columns}
+        if ddl.touched.kind == "alter table" and any(
+            c.name.lower() not in kept for c in old.columns
+        ):
+            return True
+        if _partitions(old) - _partitions(new):
+            return True
+    words = " ".join(ddl.sql.upper().split())
+    return "TRUNCATE PARTITION" in words or "EXCHANGE PARTITION" in words
+
+
+def _partitions(table: object) -> set[str]:
+    partitioning = getattr(table, "partitioning", None)
+    return {p.name for p in partitioning.partitions} if partitioning else set()
+
+
+def excerpt(sql: str) -> str:
+    """The statement in one line, cut where it is long."""
+    text = " ".join(sql.split())
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

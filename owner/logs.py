@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cdc.base.ts import Ts
-from owner.ddl import Ddl, TableName
+from owner.ddl import Ddl
 
 
 class UpstreamLog(Protocol):
@@ -21,8 +21,8 @@ class UpstreamLog(Protocol):
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``, in order."""
 
-    def tables(self, at: Ts) -> tuple[TableName, ...]:
-        """Tables of the schema snapshot that holds at ``at``."""
+    def forget_below(self, ts: Ts) -> None:
+        """No changefeed will ask for DDLs at or below ``ts``."""
 
 
 Logs = Callable[[str], UpstreamLog]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -32,6 +33,8 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
+    DdlDecision,
+    DdlEntries,
     ErrorInfo,
     FeedInfo,
     FeedState,
@@ -39,12 +42,16 @@ from cdc.coord.messages import (
     Report,
     UpstreamStatus,
 )
-from filter.rules import TableRules
-from owner.ddl import Matches
+from filter.decision import DdlFilter
+from owner.changes import next_retry_ms
+from owner.ddl import Scope
+from owner.executor import Executor, OpenChanger
 from owner.logs import Logs, UpstreamLog
+from owner.policy import DdlPolicy
 from owner.retry import RetryPolicy
 from owner.state import ACTIVE
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
+from sink.open import open_sink
 
 _log = logging.getLogger("owner")
 
@@ -68,8 +75,11 @@ class _Feed:
     tick: FeedTick = field(default_factory=FeedTick)
     capture: str = ""
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    matches: Matches | None = None
-    matches_revision: int = 0
+    ddl_policy: DdlPolicy = DdlPolicy.AUTO
+    scope: Scope | None = None
+    scope_revision: int = 0
+    invalid: ErrorInfo | None = None
+    forgotten_ts: Ts = 0
 
 
 class OwnerRunner:
@@ -85,6 +95,7 @@ class OwnerRunner:
         keys: Keys,
         token: int,
         logs: Logs,
+        open_changer: OpenChanger,
         clock: Clock,
         *,
         policy: RetryPolicy | None = None,
@@ -100,6 +111,7 @@ class OwnerRunner:
         self._feeds: dict[str, _Feed] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
         self._wake = threading.Event()
+        self._executor = Executor(open_changer, clock, self._wake.set)
         self._stop = threading.Event()
         self._followers: dict[str, threading.Thread] = {}
         self._in_use: set[str] = set()
@@ -122,6 +134,7 @@ class OwnerRunner:
         self._wake.set()
         self._watch.close()
         self._captures_watch.close()
+        self._executor.stop()
         for thread in [*self._threads, *self._followers.values()]:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(timeout_s)
@@ -165,6 +178,7 @@ class OwnerRunner:
         infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
         known = {last(e.key) for e in infos}
         self._feeds = {name: f for name, f in self._feeds.items() if name in known}
+        self._executor.keep(known)
         in_use = set()
         for entry in infos:
             info = self._message(entry, FeedInfo)
@@ -172,7 +186,20 @@ class OwnerRunner:
                 in_use.add(info.upstream)
             timeout_s = min(timeout_s, self._tick(entry, info, found, captures))
         self._follow_logs(in_use)
+        self._forget(infos, found)
         return timeout_s
+
+    def _forget(self, infos: list[Entry], found: dict[str, Entry]) -> None:
+        """Let logs forget schema changes that every changefeed has behind it."""
+        lowest: dict[str, Ts] = {}
+        for entry in infos:
+            info = self._message(entry, FeedInfo)
+            status = found.get(self._keys.feed_status(info.id))
+            passed = self._message(status, FeedStatus).checkpoint_ts if status else info.start_ts
+            lowest[info.upstream] = min(passed, lowest.get(info.upstream, passed))
+        for upstream in lowest.keys() & self._in_use:
+            with suppress(TidegateError):
+                self._logs(upstream).forget_below(lowest[upstream])
 
     def _tick(
         self, entry: Entry, info: FeedInfo, found: dict[str, Entry], captures: list[str]
@@ -195,6 +222,7 @@ class OwnerRunner:
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
         if self._write(entry, info, feed.capture, effects, found):
             feed.tick = tick
+            self._carry_out(info, feed, seen, effects)
             if self._observe:
                 self._observe(effects.info or info, effects.status or status, report)
         else:
@@ -202,9 +230,24 @@ class OwnerRunner:
         after = effects.info or info
         if after.state is FeedState.PENDING:
             return max(0.0, (tick.retry.next_ms - self._clock.now_ms()) / 1000)
-        if effects.info is not None or tick.scanned_ts < seen.resolved_ts:
+        waiting = seen.recorded is None and after.state in ACTIVE
+        if effects.info is not None or (tick.scanned_ts < seen.resolved_ts and not waiting):
             return 0.0
+        retry_ms = next_retry_ms(tick.changes)
+        if retry_ms is not None:
+            return max(0.0, (retry_ms - self._clock.now_ms()) / 1000)
         return _IDLE_S
+
+    def _carry_out(self, info: FeedInfo, feed: _Feed, seen: FeedInput, effects: Effects) -> None:
+        """What is written down is done now."""
+        self._executor.taken(info.id, seen.outcomes)
+        for order in effects.orders:
+            self._executor.submit(info.id, info.epoch, order)
+        status = effects.status or seen.status
+        if seen.recorded and status.checkpoint_ts > feed.forgotten_ts:
+            if any(feed.forgotten_ts < ts <= status.checkpoint_ts for ts in seen.recorded):
+                self._executor.forget_below(info.id, status.checkpoint_ts)
+            feed.forgotten_ts = status.checkpoint_ts
 
     def _place(self, captures: list[str]) -> str:
         load = dict.fromkeys(captures, 0)
@@ -222,11 +265,13 @@ class OwnerRunner:
         feed: _Feed,
         found: dict[str, Entry],
     ) -> FeedInput:
-        if feed.matches is None or feed.matches_revision != entry.mod_revision:
+        if feed.scope is None or feed.scope_revision != entry.mod_revision:
             config = FeedConfig.model_validate(info.config)
-            rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
             feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
-            feed.matches, feed.matches_revision = rules.matches, entry.mod_revision
+            feed.ddl_policy = DdlPolicy(config.ddl_policy)
+            feed.scope, feed.invalid = _scope(info, config, self._clock)
+            feed.scope_revision = entry.mod_revision
+        scope = feed.scope
         above = scan_from(feed.tick, info, status)
         seen = FeedInput(
             info=info,
@@ -235,16 +280,30 @@ class OwnerRunner:
             resolved_ts=0,
             ddls_above=above,
             ddls=(),
-            matches=feed.matches,
+            scope=scope,
+            ddl_policy=feed.ddl_policy,
             policy=feed.policy,
+            # A new owner's first look too: what had ended before it is still shown.
+            shown=self._shown(info.id, found),
         )
+        if feed.invalid is not None:
+            return replace(seen, changer_error=feed.invalid)
+        if feed.tick.epoch and (info.state in ACTIVE or self._executor.knows(info)):
+            progress = self._executor.progress(info)
+            seen = replace(
+                seen,
+                scope=replace(scope, ties=progress.ties),
+                recorded=progress.recorded,
+                outcomes=progress.outcomes,
+                changer_error=progress.error,
+                decisions=self._decisions(info.id, found),
+            )
         if info.state not in ACTIVE:
             return seen
         try:
             log = self._logs(info.upstream)
             resolved = log.resolved_ts()
             ddls = log.ddls(above, resolved) if resolved > above else ()
-            tables = log.tables(info.start_ts) if ddls else ()
         except TidegateError as e:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen
@@ -253,7 +312,16 @@ class OwnerRunner:
         error = self._message(upstream, UpstreamStatus).error if upstream else None
         if error is not None and error.kind == ErrorKind.TRANSIENT:
             error = None
-        return replace(seen, resolved_ts=resolved, ddls=ddls, tables=tables, upstream_error=error)
+        return replace(seen, resolved_ts=resolved, ddls=ddls, upstream_error=error)
+
+    def _shown(self, feed: str, found: dict[str, Entry]) -> DdlEntries:
+        entry = found.get(self._keys.feed_ddls(feed))
+        return self._message(entry, DdlEntries) if entry else DdlEntries()
+
+    def _decisions(self, feed: str, found: dict[str, Entry]) -> dict[Ts, DdlDecision]:
+        prefix = self._keys.ddl_decisions_prefix(feed)
+        said = (self._message(e, DdlDecision) for k, e in found.items() if k.startswith(prefix))
+        return {d.ts: d for d in said}
 
     def _write(
         self,
@@ -267,11 +335,15 @@ class OwnerRunner:
         key = keys.assignment(capture, info.id)
         old = self._message(found[key], Assignment) if key in found else None
         new = effects.assignment
-        # The checkpoint alone is no news to the processor: it knows better.
-        if old is None or old.model_copy(update={"checkpoint_ts": new.checkpoint_ts}) != new:
+        # Progress alone is no news to the processor: it knows better.
+        progress = {"checkpoint_ts": new.checkpoint_ts, "tables": new.tables}
+        if old is None or old.model_copy(update=progress) != new:
             ops.append(Put(key, new.model_dump_json().encode()))
         if effects.status is not None:
             ops.append(Put(keys.feed_status(info.id), effects.status.model_dump_json().encode()))
+        ddls = keys.feed_ddls(info.id)
+        if effects.ddls is not None and effects.ddls != self._shown(info.id, found):
+            ops.append(Put(ddls, effects.ddls.model_dump_json().encode()))
         if effects.info is not None:
             _log.info(
                 "changefeed %s: %s -> %s, epoch %d%s",
@@ -300,8 +372,15 @@ class OwnerRunner:
                 capture, feed = key.split("/")[-2:]
                 if capture not in captures or keys.feed_info(feed) not in found:
                     gone.append(Delete(key))
-            elif key.startswith(keys.feed_status_prefix) and keys.feed_info(last(key)) not in found:
-                gone.append(Delete(key))
+            elif key.startswith((keys.feed_status_prefix, keys.feed_ddls(""))):
+                if keys.feed_info(last(key)) not in found:
+                    gone.append(Delete(key))
+            elif "/changefeed/ddl-decision/" in key:
+                feed, ts = key.split("/")[-2:]
+                status = found.get(keys.feed_status(feed))
+                passed = self._message(status, FeedStatus).checkpoint_ts if status else 0
+                if keys.feed_info(feed) not in found or int(ts) <= passed:
+                    gone.append(Delete(key))
         if gone:
             self._store.txn([Held(keys.owner, self._token)], gone, durable=False)
 
@@ -322,7 +401,7 @@ class OwnerRunner:
                 self._watch = self._store.watch(keys.prefix, self._store.revision() + 1)
                 self._wake.set()
                 continue
-            ours = ("/changefeed/status/", "/task/assignment/", "/task/slots/")
+            ours = ("/changefeed/status/", "/changefeed/ddl/", "/task/assignment/", "/task/slots/")
             if any(not any(part in e.key for part in ours) for e in events):
                 self._wake.set()
 
@@ -363,3 +442,13 @@ class OwnerRunner:
             if resolved > seen:
                 seen = resolved
                 self._wake.set()
+
+
+def _scope(info: FeedInfo, config: FeedConfig, clock: Clock) -> tuple[Scope, ErrorInfo | None]:
+    """What the changefeed delivers; the error of a configuration that no sink can take."""
+    try:
+        sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+        return Scope(DdlFilter(config), whole=sink.single_stream), None
+    except TidegateError as e:
+        error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
+        return Scope(DdlFilter(FeedConfig())), error

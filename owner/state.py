@@ -51,6 +51,7 @@ TRANSITIONS: dict[tuple[FeedState, FeedEvent], FeedState] = {
     (_S.WARNING, _E.FATAL_ERROR): _S.FAILED,
     (_S.WARNING, _E.TABLE_STOPPED): _S.WARNING,
     (_S.WARNING, _E.ADVANCED): _S.NORMAL,
+    (_S.WARNING, _E.RESUME): _S.NORMAL,
     (_S.WARNING, _E.TARGET_REACHED): _S.FINISHED,
     (_S.PENDING, _E.PAUSE): _S.STOPPED,
     (_S.PENDING, _E.REMOVE): _S.REMOVED,
@@ -75,7 +76,8 @@ ACTIVE = RUNNING | {FeedState.PENDING}
 
 _HINTS = {
     FeedEvent.PAUSE: "only a running changefeed can be paused",
-    FeedEvent.RESUME: "only a stopped, failed or finished changefeed can be resumed",
+    FeedEvent.RESUME: "a stopped, failed or finished changefeed can be resumed, and one in state "
+    "warning, whose stopped tables then go on",
     FeedEvent.UPDATE: "pause the changefeed first",
 }
 

@@ -6,12 +6,14 @@ it promises: the checkpoint never goes back, and no assignment lets a table pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cdc.base.ts import MAX_TS, Ts
 from cdc.coord.messages import (
     Assignment,
+    DdlDecision,
+    DdlEntries,
     ErrorInfo,
     FeedInfo,
     FeedState,
@@ -19,9 +21,13 @@ from cdc.coord.messages import (
     Report,
     TableStop,
 )
-from owner.ddl import Ddl, Matches, Stop, TableName, stops
+from owner.barrier import Reached, global_barrier, table_barriers
+from owner.changes import Changes, Order, Outcome, begin, conclude, decide, take_in, tie
+from owner.ddl import EVERY, Ddl, Scope, Stop
+from owner.policy import DdlPolicy
 from owner.retry import Retry, RetryPolicy
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
+from sink.schema_change import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +35,25 @@ class FeedTick:
     """What the owner remembers of a changefeed between ticks; all of it can be found again.
 
     ``epoch``: the start of delivery that the rest belongs to. DDLs at or below ``scanned_ts``
-    have been judged. ``table_stops``: tables held below a ts; ``stop``: the whole changefeed.
+    have been judged; ``ready`` once all that the sink's ledger knows of are among them.
+    ``table_stops``: tables that the processor had to stop, by lower-case name.
     """
 
     epoch: int = 0
     scanned_ts: Ts = 0
+    ready: bool = False
+    changes: Changes = field(default_factory=Changes)
     table_stops: Mapping[str, Stop] = field(default_factory=dict)
-    stop: Stop | None = None
     retry: Retry = field(default_factory=Retry)
+
+    @property
+    def stops(self) -> dict[str, Stop]:
+        """Tables that have stopped until the operator acts, each at its first reason."""
+        found = dict(self.table_stops)
+        for table, stop in self.changes.stops.items():
+            if table not in found or stop.ts < found[table].ts:
+                found[table] = stop
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +61,10 @@ class FeedInput:
     """What the owner sees of a changefeed now.
 
     ``ddls`` are those in ``(ddls_above, resolved_ts]``, in order; :func:`scan_from` says where to
-    begin. ``upstream_error`` is a definite error of the upstream: its log will not grow any more.
-    ``log_error``: the log itself cannot serve this changefeed.
+    begin. ``recorded`` is what the sink's ledger said when this epoch began, None while it is not
+    known; ``outcomes`` are of this epoch; ``shown`` is what people see now. ``upstream_error`` is a
+    definite error of the upstream: its log will not grow any more. ``log_error``: the log itself
+    cannot serve this changefeed; ``changer_error``: the sink could not be taken over for changes.
     """
 
     info: FeedInfo
@@ -54,10 +73,15 @@ class FeedInput:
     resolved_ts: Ts
     ddls_above: Ts
     ddls: tuple[Ddl, ...]
-    matches: Matches
-    tables: tuple[TableName, ...] = ()
+    scope: Scope
+    recorded: Mapping[Ts, Recorded] | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    decisions: Mapping[Ts, DdlDecision] = field(default_factory=dict)
+    shown: DdlEntries = field(default_factory=DdlEntries)
+    ddl_policy: DdlPolicy = DdlPolicy.AUTO
     upstream_error: ErrorInfo | None = None
     log_error: ErrorInfo | None = None
+    changer_error: ErrorInfo | None = None
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
@@ -65,12 +89,15 @@ class FeedInput:
 class Effects:
     """What to write: each field is the new value, or None where nothing changes.
 
-    ``assignment`` is always the value that should stand; the runner writes differences only.
+    ``assignment`` is always the value that should stand, ``ddls`` too where it is not None; the
+    runner writes differences only. ``orders`` are schema changes to execute, once.
     """
 
     assignment: Assignment
     info: FeedInfo | None = None
     status: FeedStatus | None = None
+    ddls: DdlEntries | None = None
+    orders: tuple[Order, ...] = ()
 
 
 def next_epoch(epoch: int, now_ms: int) -> int:
@@ -90,80 +117,137 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         # A new owner starts delivery anew: whatever an earlier process still does is fenced.
         info = info.model_copy(update={"epoch": next_epoch(info.epoch, now_ms)})
     if info.epoch != tick.epoch:
-        tick = FeedTick(info.epoch, seen.status.checkpoint_ts, retry=tick.retry)
-    tick = _judge(tick, seen, now_ms)
+        kept = tick.changes.kept() if tick.epoch else Changes.of(seen.shown)
+        tick = FeedTick(info.epoch, seen.status.checkpoint_ts, changes=kept, retry=tick.retry)
+    if seen.info.epoch == info.epoch:
+        tick = _judge(tick, seen, now_ms)
     report = seen.report if seen.report and seen.report.epoch == info.epoch else None
     if report:
         tick = _hold_reported(tick, report)
+    reached = _reached(seen.status, report)
+    changes = tie(conclude(tick.changes, seen.outcomes, now_ms), seen.scope.ties)
+    changes = decide(changes, seen.decisions)
+    orders: tuple[Order, ...] = ()
+    if info.state in RUNNING and tick.ready and report is not None:
+        changes, orders = begin(changes, reached, now_ms)
+    tick = replace(tick, changes=changes)
     status = _progress(tick, seen, info, report)
     tick, info = _react(tick, seen, info, report, status, now_ms)
+    main, tables = _starts(status, changes)
+    # A new epoch is judged anew, by the next tick, before anything of it runs.
+    same = info.epoch == tick.epoch
+    held = _held(tick)
     assignment = Assignment(
         feed=info.id,
         epoch=info.epoch,
-        run=info.state in RUNNING,
-        checkpoint_ts=status.checkpoint_ts,
+        run=info.state in RUNNING and tick.ready and same,
+        checkpoint_ts=main,
+        tables=tables,
         barrier_ts=status.barrier_ts,
-        table_barriers={t: s.ts - 1 for t, s in tick.table_stops.items()},
+        table_barriers=held,
+        ties=_ties(seen.scope.ties, held.keys() | status.tables.keys()),
     )
-    return replace(tick, epoch=info.epoch), Effects(
+    return tick, Effects(
         assignment,
         info if info != seen.info else None,
         status if status != seen.status else None,
+        changes.entries(reached) if tick.ready else None,
+        orders,
     )
 
 
 def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
     """Take in the DDLs that the log has resolved since the last tick."""
-    if seen.ddls_above > tick.scanned_ts:
+    if seen.recorded is None or not seen.resolved_ts or seen.ddls_above > tick.scanned_ts:
         # Not all of them were read: nothing beyond what has been judged may pass.
         return tick
-    table_stops = dict(tick.table_stops)
-    stop = tick.stop
-    for ddl in seen.ddls:
-        if ddl.ts <= tick.scanned_ts or ddl.ts > seen.resolved_ts or stop is not None:
-            continue
-        if ddl.touched is None:
-            assert ddl.error is not None
-            stop = Stop(ddl.ts, ddl.error)
-            continue
-        for table, at in stops(ddl, seen.matches, seen.tables, f"ts {ddl.ts}", now_ms).items():
-            table_stops.setdefault(table, at)
-    scanned = max(tick.scanned_ts, seen.resolved_ts)
-    return replace(tick, scanned_ts=scanned, table_stops=table_stops, stop=stop)
+    new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
+    changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
+    return replace(
+        tick,
+        scanned_ts=max(tick.scanned_ts, seen.resolved_ts),
+        changes=changes,
+        ready=tick.ready or seen.resolved_ts >= max(seen.recorded, default=0),
+    )
 
 
 def _hold_reported(tick: FeedTick, report: Report) -> FeedTick:
     """Tables that the processor itself had to stop are held where it stopped them."""
     table_stops = dict(tick.table_stops)
     for stopped in report.stopped_tables:
-        known = table_stops.get(stopped.table)
+        table = stopped.table.lower()
+        known = table_stops.get(table)
         if known is None or stopped.ts < known.ts:
-            table_stops[stopped.table] = Stop(stopped.ts, stopped.error)
+            table_stops[table] = Stop(stopped.ts, stopped.error)
     return replace(tick, table_stops=table_stops)
+
+
+def _reached(status: FeedStatus, report: Report | None) -> Reached:
+    """Up to where tables are delivered."""
+    if report is None:
+        main, tables = _main(status), dict(status.tables)
+    else:
+        main = report.checkpoint_ts
+        tables = {t.lower(): ts for t, ts in report.table_checkpoints.items()}
+    least = min([main, *tables.values()])
+    return lambda table: least if table == EVERY else tables.get(table, main)
+
+
+def _main(status: FeedStatus) -> Ts:
+    # A status of an older version does not have it.
+    return status.main_ts or status.checkpoint_ts
+
+
+def _starts(status: FeedStatus, changes: Changes) -> tuple[Ts, dict[str, Ts]]:
+    """Where delivery starts: all tables but some, and those. What ran is behind them."""
+    behind = changes.passed.get(EVERY, 0)
+    main = max(_main(status), behind)
+    tables = {t: max(ts, behind) for t, ts in status.tables.items()}
+    for table, ts in changes.passed.items():
+        if table != EVERY and ts > tables.get(table, main):
+            tables[table] = ts
+    return main, {t: ts for t, ts in tables.items() if ts != main}
+
+
+def _held(tick: FeedTick) -> dict[str, Ts]:
+    """Barriers of single tables: their next schema change, and where they have stopped."""
+    found = table_barriers(tick.changes.pending)
+    for table, stop in tick.stops.items():
+        found[table] = min(stop.ts - 1, found.get(table, MAX_TS))
+    return found
+
+
+def _ties(ties: Iterable[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
+    """Those between tables that do not simply stand with the others."""
+    lowered = {(a.lower(), b.lower()) for a, b in ties}
+    return sorted((a, b) for a, b in lowered if a in names and b in names)
 
 
 def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:
     """Checkpoint = min over tables, barrier = how far anybody may go."""
     target = info.target_ts or MAX_TS
-    held = tick.stop.ts - 1 if tick.stop else MAX_TS
-    barrier = min(tick.scanned_ts, target, held)
-    checkpoint = seen.status.checkpoint_ts
-    stopped = {s.table: s for s in seen.status.stopped_tables if s.table in tick.table_stops}
+    stop = tick.changes.stop
+    held = stop.ts - 1 if stop else MAX_TS
+    barrier = min(tick.scanned_ts, target, held, global_barrier(tick.changes.pending))
+    status, stops = seen.status, tick.stops
+    checkpoint, main, tables = status.checkpoint_ts, _main(status), dict(status.tables)
+    named = {s.table: s for s in status.stopped_tables if s.table in stops}
     if report:
-        least = min([report.checkpoint_ts, *report.table_checkpoints.values()])
-        least = min([least, *(s.ts - 1 for s in tick.table_stops.values())])
+        main = max(main, report.checkpoint_ts)
+        tables = {t.lower(): ts for t, ts in report.table_checkpoints.items() if ts < main}
+        least = min([report.checkpoint_ts, *tables.values(), *_held(tick).values()])
         checkpoint = max(checkpoint, least)
-        for table, stop in tick.table_stops.items():
-            reached = min(
-                report.table_checkpoints.get(table, report.checkpoint_ts), report.checkpoint_ts
-            )
-            if reached >= stop.ts - 1:
-                stopped[table] = TableStop(table=table, ts=stop.ts, error=stop.error)
+        for table, at in stops.items():
+            reached = min(tables.get(table, report.checkpoint_ts), report.checkpoint_ts)
+            if reached >= at.ts - 1:
+                named[table] = TableStop(table=table, ts=at.ts, error=at.error)
     return FeedStatus(
         checkpoint_ts=checkpoint,
-        resolved_ts=max(seen.status.resolved_ts, seen.resolved_ts),
+        resolved_ts=max(status.resolved_ts, seen.resolved_ts),
+        main_ts=main,
+        tables=tables,
         barrier_ts=max(barrier, checkpoint),
-        stopped_tables=sorted(stopped.values(), key=lambda s: (s.ts, s.table)),
+        stopped_tables=sorted(named.values(), key=lambda s: (s.ts, s.table)),
     )
 
 
@@ -211,10 +295,13 @@ def _event(
         return None, None
     if seen.log_error:
         return FeedEvent.FATAL_ERROR, seen.log_error
+    if seen.changer_error:
+        return event_of_error(seen.changer_error.kind), seen.changer_error
     if report and report.error:
         return event_of_error(report.error.kind), report.error
-    if tick.stop and drained and status.barrier_ts == tick.stop.ts - 1:
-        return FeedEvent.FATAL_ERROR, tick.stop.error
+    stop = tick.changes.stop
+    if stop and drained and status.barrier_ts == stop.ts - 1:
+        return FeedEvent.FATAL_ERROR, stop.error
     if info.target_ts and status.checkpoint_ts >= info.target_ts:
         return FeedEvent.TARGET_REACHED, None
     if seen.upstream_error and drained:

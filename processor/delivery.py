@@ -11,19 +11,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cdc.base.errors import TidegateError
-from cdc.base.position import Position
+from cdc.base.position import Position, Stand, stand
 from cdc.changelog.index import Runs
 from cdc.changelog.names import data_name
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
+from filter.passing import Passing
+from filter.transactions import Transactions
 from processor.catalog import Catalog, Numbering
+from processor.plans import Plans
 from processor.slot import Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
-from sink.codec.plan import Matrix, PlanSet
 from sink.codec.rows import Located, Order
 from sink.contract import Deliverer, Destination, Sent
 from sink.open import open_sink
@@ -40,11 +41,10 @@ class FeedDelivery:
         self._log = ChangeLog.open(Path(plan.log_folder))
         config = FeedConfig.model_validate(plan.config)
         self._sink = open_sink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-        routes = self._sink.routes(plan.layout)
-        self._catalog = Catalog(self._log, plan.start_ts, config, routes)
-        self._numbering = Numbering.of(plan.layout)
-        self._plans: PlanSet | None = None
-        self._plan_of: NDArray[np.int64] = np.full(0, -1, np.int64)
+        self._catalog = Catalog(self._log, plan.start_ts, config, self._sink.routes(plan.layout))
+        self._plans = Plans(Numbering.of(plan.layout), mariadb=self._catalog.mariadb)
+        self._ignored = Transactions.of(config.filter)
+        self._passing = Passing(config, self._catalog.session)
         self._slot: Slot | None = None
         self._deliverer: Deliverer | None = None
 
@@ -53,14 +53,18 @@ class FeedDelivery:
         began = time.perf_counter()
         sent, log_bytes = Sent(0, 0), 0
         error: dict[str, str] | None = None
+        self._plans.failed = None
         try:
             self._log.refresh()
             sink = self.open()
-            self._refresh_plans(sink)
-            runs = self._runs(descriptor)
+            self._catalog.refresh(descriptor.hi.ts)
+            runs = self._runs(descriptor, sink)
             log_bytes = int(runs.length.sum())
             sent = self._deliver(descriptor, runs, sink)
+            lowest = min([descriptor.lo, *(span.lo for span in descriptor.spans.values())])
+            self._catalog.collect(lowest.ts - 1)
         except TidegateError as e:
+            self._plans.blame(e)
             self.discard()
             error = e.to_dict()
         except BaseException:
@@ -74,11 +78,12 @@ class FeedDelivery:
             log_bytes=log_bytes,
             seconds=time.perf_counter() - began,
             error=error,
+            table=self._plans.failed if error else None,
         )
 
     def discard(self) -> None:
         """Give the deliverer and its slot up, after an error or for a newer plan."""
-        self._plans = None
+        self._plans.clear()
         if self._deliverer is not None:
             self._deliverer.abort()
             self._deliverer = None
@@ -96,86 +101,109 @@ class FeedDelivery:
             )
         return self._deliverer
 
-    def _runs(self, d: Descriptor) -> Runs:
-        runs = self._log.runs(d.lo, d.hi, tables=self._catalog.ids_for(d.destinations))
-        runs = self._catalog.under(runs, d.caps)
+    def _runs(self, d: Descriptor, sink: Deliverer) -> Runs:
+        """The runs for the descriptor's destinations, those that tables catch up first."""
+        catalog = self._catalog
+        parts = [
+            self._log.runs(span.lo, min(span.hi, d.lo), tables=catalog.ids_of(name))
+            for name, span in d.spans.items()
+            if span.lo < d.lo
+        ]
+        if d.lo < d.hi:
+            parts.append(self._log.runs(d.lo, d.hi, tables=catalog.ids))
+        runs = catalog.inside(Runs.concat(parts), d.spans)
+        if len(parts) > 1:
+            # Tables that catch up together may depend on each other: in the order of the log.
+            runs = runs.take(np.lexsort((runs.first_row, runs.commit_ts)))
+        ours = self._plans.refresh(catalog.in_force(runs), d.destinations, sink, catalog.is_current)
+        keep = np.isin(runs.table, ours)
+        if self._ignored:
+            keep &= self._ignored.keep(runs, self._log.sources)
+        runs = runs if keep.all() else runs.take(keep)
         self._log.verify(runs)
         return runs
 
     def _deliver(self, d: Descriptor, runs: Runs, sink: Deliverer) -> Sent:
         known = sink.begin(d.destinations)
-        starts = {
-            destination: max(d.lo, d.starts.get(destination, d.lo), known.get(destination, d.lo))
-            for destination in d.destinations
-        }
+        stands = {at: _later(d.starts.get(at), known.get(at)) for at in d.destinations}
+        starts = {at: _ahead(before, d) for at, before in stands.items()}
         touched: set[Destination] = set()
         for segment, chunk in _chunks(runs):
             touched |= self._deliver_chunk(starts, segment, chunk, sink)
         if d.watermark is not None:
             for destination in d.destinations:
                 sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
-        return sink.commit(dict.fromkeys(touched, d.hi))
+        return sink.commit({at: _reached(stands[at], d) for at in touched})
 
     def _deliver_chunk(
         self,
-        starts: Mapping[Destination, Position],
+        starts: Mapping[Destination, Stand | None],
         segment: int,
         chunk: Runs,
         sink: Deliverer,
     ) -> set[Destination]:
-        assert self._plans is not None
-        matrix = self._run_matrix(chunk)
+        matrix = self._plans.matrix(chunk)
         located = Located(
             self._log.segment(segment),
             matrix,
             int(chunk.rows.sum()),
-            self._plans,
+            self._plans.plans,
             data_name(segment),
         )
-        numbers = [self._numbering.number(destination) for destination in starts]
+        passing = self._passing.keep(located)
+        if passing is not None and not passing.all():
+            located.refs = located.refs.take(np.flatnonzero(passing), axis=0)
+        numbers = [self._plans.numbering.number(destination) for destination in starts]
         orders = located.by_destination(np.array(numbers, np.int64))
         touched = set()
         for (destination, start), order in zip(starts.items(), orders, strict=True):
-            order = _after(located.refs, order, start)
+            order = _after(located, order, start)
             if len(order):
                 touched.add(destination)
                 sink.deliver(located, matrix, order, destination)
         return touched
 
-    def _refresh_plans(self, sink: Deliverer) -> None:
-        if not self._catalog.refresh() and self._plans is not None:
-            return
-        delivered = list(self._catalog.tables.values())
-        self._plans = sink.plan(
-            [(r.table, r.table_map, self._numbering.codec_route(r)) for r in delivered],
-            mariadb=self._catalog.mariadb,
-        )
-        self._plan_of = np.full(max(self._catalog.tables, default=-1) + 1, -1, np.int64)
-        for row, r in enumerate(delivered):
-            self._plan_of[r.id] = row
 
-    def _run_matrix(self, runs: Runs) -> Matrix:
-        matrix = np.empty((len(runs), layout.RUN_SIZE), np.int64)
-        matrix[:, layout.RUN_OFFSET] = runs.offset
-        matrix[:, layout.RUN_LENGTH] = runs.length
-        matrix[:, layout.RUN_PLAN] = self._plan_of[runs.table]
-        matrix[:, layout.RUN_TS] = runs.commit_ts
-        matrix[:, layout.RUN_FIRST_ROW] = runs.first_row
-        matrix[:, layout.RUN_SKIP] = 0
-        matrix[:, layout.RUN_TAKE] = runs.rows
-        return matrix
+def _later(a: Stand | None, b: Position | None) -> Stand | None:
+    """The stand that is ahead: the ledger's own, if it was read since."""
+    if a is None or b is None:
+        return a if b is None else stand(b)
+    return stand(max(a, b))
 
 
-def _after(refs: Matrix, order: Order, start: Position) -> Order:
-    """The rows of ``order`` (in commit order) that lie behind ``start``."""
-    if not len(order):
+def _reached(before: Stand | None, d: Descriptor) -> Stand:
+    """Where a destination stands behind the window.
+
+    It may have had more of a table that is held than others have: a window that failed for the
+    table's rows elsewhere was committed here.
+    """
+    held = d.held
+    if before is not None:
+        held = {table: max(at, before.of(table)) for table, at in held.items()}
+    return Stand(d.hi.ts, d.hi.row, {table: at for table, at in held.items() if at != d.hi})
+
+
+def _ahead(start: Stand | None, d: Descriptor) -> Stand | None:
+    """``start``, unless all that the window brings lies behind it anyhow."""
+    if start is None or start > d.lo:
+        return start
+    late = ((name, span) for name, span in d.spans.items() if span.lo < d.lo)
+    return start if any(span.lo < start.of(name) for name, span in late) else None
+
+
+def _after(located: Located, order: Order, start: Stand | None) -> Order:
+    """The rows of ``order`` that a destination which stands at ``start`` does not have."""
+    if start is None or not len(order):
         return order
-    first = refs[order[0]]
-    if Position(int(first[layout.R_TS]), int(first[layout.R_ROW])) >= start:
-        return order
+    refs, entries = located.refs, located.plans.entries
+    stands = [start.of(e.table.full_name.lower()) for e in entries]
+    plan = refs[order, layout.R_PLAN]
+    least_ts = np.array([s.ts for s in stands], np.int64)[plan]
+    least_row = np.array([s.row for s in stands], np.int64)[plan]
     ts, row = refs[order, layout.R_TS], refs[order, layout.R_ROW]
-    behind: Order = order[(ts > start.ts) | ((ts == start.ts) & (row >= start.row))]
-    return behind
+    behind = (ts > least_ts) | ((ts == least_ts) & (row >= least_row))
+    found: Order = order if behind.all() else order[behind]
+    return found
 
 
 def _chunks(runs: Runs) -> Iterator[tuple[int, Runs]]:

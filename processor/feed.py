@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,26 +18,33 @@ import numpy as np
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
-from cdc.base.position import Position
-from cdc.base.ts import Ts
+from cdc.base.position import Position, Stand, stand
+from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
-from cdc.schema.snapshot import load
-from processor.catalog import Catalog, delivered_tables
+from cdc.schema.table import Table
+from processor.catalog import (
+    Catalog,
+    Replicated,
+    Span,
+    TableNotRouted,
+    Unfit,
+    delivered_tables,
+)
 from processor.jobs import JobRunner
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
+from processor.standing import Standing, passed, together
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.window import (
     Window,
     group,
     reach,
     spread,
-    table_checkpoints,
 )
-from sink.contract import Destination, Recovered, Sink, SinkDriver
+from sink.contract import RECOVERY_BITS, Destination, Recovered, Sink, SinkDriver
 from sink.open import open_sink
 
 _log = logging.getLogger("processor")
@@ -49,14 +56,18 @@ _QUIET_S = 10.0
 # An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
 # or every other one would be left out.
 _WATERMARK_EARLY = 0.8
-# Epochs follow the clock (owner.tick); ours leaves room below each for recoveries of its own.
-_RECOVERY_BITS = 16
 
 
 class WindowFailed(TransientError):
     """Spark could not run a window's job: a worker died, or an executor was lost."""
 
     code = "TG:ErrWindowFailed"
+
+
+class TableHasStopped(TransientError):
+    """A window failed for one table's rows: the others are delivered without it."""
+
+    code = "TG:ErrTableHasStopped"
 
 
 class Feed:
@@ -84,14 +95,18 @@ class Feed:
         self._publish = publish
         self._clock = clock
         self._config = FeedConfig.model_validate(info.config)
-        self._position = Position(assignment.checkpoint_ts)
-        self._starts: dict[Destination, Position] = {}
+        self._standing = Standing(
+            Position(assignment.checkpoint_ts),
+            {table: Position(ts) for table, ts in assignment.tables.items()},
+        )
+        self._starts: dict[Destination, Stand] = {}
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
         self._plan: FeedPlan | None = None
         self._sink: Sink | None = None
         self._driver: SinkDriver | None = None
         self._kept = False
+        self._relayout = False
         self._catalog: Catalog | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
@@ -118,7 +133,10 @@ class Feed:
 
     def update(self, assignment: Assignment) -> None:
         """Take new barriers in."""
-        self._assignment = assignment
+        before, self._assignment = self._assignment, assignment
+        if _lifted(before, assignment):
+            # A schema change has run: where its tables' rows go may have changed with it.
+            self._relayout = True
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -151,6 +169,10 @@ class Feed:
         if self._kept and not self._starts:
             # All destinations stand at one position now: a new layout can begin there.
             self._plan = None
+        if self._relayout:
+            self._relayout = False
+            if self._sink is not None and self._sink.places_by_schema:
+                self._plan = None
         if self._plan is None:
             self._recover()
         self._wake.clear()
@@ -169,26 +191,35 @@ class Feed:
     def _next_window(self) -> Window | None:
         self._log.refresh()
         upper = min(self._log.state.resolved_ts, self._assignment.barrier_ts)
-        return reach(self._position, upper)
+        main = self._standing.main
+        if self._standing.behind(self._caps()):
+            return reach(main, upper) or Window(main, main)
+        return reach(main, upper)
 
-    def _recover(self) -> None:
+    def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> None:
+        """Take the sink over, with destinations for the tables at ``at`` and those ``beside``."""
         slots = self._register_slots(
             self._info.id, self._settings.slots_per_core * self._jobs.parallelism
         )
-        epoch = (self._assignment.epoch << _RECOVERY_BITS) + self._recoveries
+        epoch = (self._assignment.epoch << RECOVERY_BITS) + 1 + self._recoveries
         self._recoveries += 1
+        if self._catalog is None:
+            self._catalog = Catalog(self._log, self._info.start_ts, self._config)
+        catalog, main = self._catalog, self._standing.main
+        catalog.refresh(self._log.refresh().resolved_ts)
         sink = self._sink = open_sink(
             self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
         )
         driver = self._driver = sink.driver()
-        schema = load(self._log.snapshot_at(self._info.start_ts))
-        tables = delivered_tables(schema, self._config)
-        found = driver.recover(self._info.id, epoch, slots, tables, self._position)
-        self._starts = {d: p for d, p in found.positions.items() if p > self._position}
+        schemas = catalog.at(main.ts if at is None else at)
+        known = {t.full_name: t for t in delivered_tables(schemas, self._config)}
+        known |= {t.full_name: t for t in beside}
+        begun = main > Position(self._info.start_ts)
+        found = driver.recover(self._info.id, epoch, slots, list(known.values()), main, begun=begun)
+        stands = {d: stand(p) for d, p in found.positions.items()}
+        self._starts = {d: p for d, p in stands.items() if not passed(p, self._standing)}
         self._kept = found.kept
-        self._catalog = Catalog(
-            self._log, self._info.start_ts, self._config, sink.routes(found.layout)
-        )
+        catalog.use(sink.routes(found.layout))
         self._plan = self._planned(epoch, slots, found)
 
     def _planned(self, epoch: int, slots: int, found: Recovered) -> FeedPlan:
@@ -209,34 +240,62 @@ class Feed:
 
     def _deliver(self, window: Window) -> None:
         assert self._catalog is not None
-        self._catalog.refresh()
+        self._catalog.refresh(window.hi.ts)
+        caps = self._caps()
+        late, caught = self._late(caps)
         runs, hi = self._cut(window)
-        runs = self._passing(runs)
-        weights = self._weights(runs)
-        watermark = self._watermark(hi)
+        runs = Runs.concat([late, runs]) if len(late) else runs
+        spans = self._standing.spans(hi, caps, caught)
+        runs, spans, tables = self._passing(runs, hi, spans, caught)
+        weights = _weights(runs, tables)
+        watermark = self._watermark(hi, spans)
         if watermark is not None:
             assert self._plan is not None
             weights = {d: weights.get(d, 0) for d in self._plan.layout.destinations()}
+        after = self._standing.after(hi, spans)
         if weights:
-            self._run_job(window, hi, weights, watermark)
-        self._position = hi
-        self._starts = {d: p for d, p in self._starts.items() if p > hi}
+            self._run_job(window, hi, weights, spans, after, watermark, runs)
+        self._standing = after
+        self._starts = {d: p for d, p in self._starts.items() if not passed(p, after)}
+        self._catalog.collect(min([hi, *after.tables.values()]).ts - 1)
         self._report()
 
-    def _cut(self, window: Window) -> tuple[Runs, Position]:
-        """The window's runs and its end; a sink may want all of each transaction in one window."""
+    def _late(self, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
+        """Runs that tables catch up, and up to where they are complete, a share of a window each.
+
+        Others wait for no more than a window's work.
+        """
         assert self._catalog is not None
+        behind = self._standing.behind(caps)
+        parts, caught = [], {}
+        for table, span in behind.items():
+            ids = self._catalog.ids_of(table)
+            size = max(1, self._settings.window_bytes // len(behind))
+            runs, caught[table] = self._take(span.lo, span.hi, ids, size)
+            parts.append(runs)
+        return Runs.concat(parts), together(caught, behind, self._assignment.ties)
+
+    def _cut(self, window: Window) -> tuple[Runs, Position]:
+        """The window's runs and its end."""
+        assert self._catalog is not None
+        if window.lo == window.hi:
+            return Runs.empty(), window.hi
+        return self._take(window.lo, window.hi, self._catalog.ids, self._settings.window_bytes)
+
+    def _take(
+        self, lo: Position, hi: Position, tables: Collection[int], size: int
+    ) -> tuple[Runs, Position]:
+        """Runs of about ``size`` bytes; a sink may want all of each transaction in one window."""
         assert self._sink is not None
-        tables, size = self._catalog.ids, self._settings.window_bytes
-        runs = self._log.runs(window.lo, window.hi, max_bytes=size, tables=tables)
-        hi = self._log.end_position(runs, window.hi)
+        runs = self._log.runs(lo, hi, max_bytes=size, tables=tables)
+        hi = self._log.end_position(runs, hi)
         if hi.whole() or not self._sink.whole_transactions:
             return runs, hi
         before = int(np.searchsorted(runs.commit_ts, hi.ts, "left"))
         if before:
             return runs.slice(0, before), Position(hi.ts - 1)
         # One transaction that is larger than a window: its rows are streamed, never held.
-        return self._log.runs(window.lo, Position(hi.ts), tables=tables), Position(hi.ts)
+        return self._log.runs(lo, Position(hi.ts), tables=tables), Position(hi.ts)
 
     def _caps(self) -> dict[str, Ts]:
         """Tables of which nothing above a ts is delivered: the owner's, and our own stops."""
@@ -245,25 +304,57 @@ class Feed:
             caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
         return caps
 
-    def _passing(self, runs: Runs) -> Runs:
-        """The runs that may be delivered; a table that cannot be decoded stops at its first."""
+    def _passing(
+        self, runs: Runs, hi: Position, spans: dict[str, Span], caught: Mapping[str, Position]
+    ) -> tuple[Runs, dict[str, Span], dict[int, Replicated]]:
+        """The runs that may be delivered, and their tables; one that cannot be stops at its first.
+
+        Tables that no recovery has seen make the layout anew.
+        """
         assert self._catalog is not None
-        runs = self._catalog.under(runs, self._caps())
-        unfit = self._catalog.first_unfit(runs)
-        for name, (ts, error) in unfit.items():
+        catalog = self._catalog
+        new: dict[str, Table] = {}
+        while True:
+            runs = catalog.inside(runs, spans)
+            try:
+                tables = catalog.in_force(runs)
+            except TableNotRouted as e:
+                if e.table.full_name in new:
+                    raise
+                new[e.table.full_name] = e.table
+                self._recover(hi.ts, new.values())
+                continue
+            unfit = {i: t for i, t in tables.items() if isinstance(t, Unfit)}
+            if not unfit:
+                fit = {i: t for i, t in tables.items() if isinstance(t, Replicated)}
+                keep = np.isin(runs.table, list(fit))
+                return (runs if keep.all() else runs.take(keep)), spans, fit
+            for table_id, one in unfit.items():
+                ts = int(runs.commit_ts[runs.table == table_id].min())
+                self._stop_table(one.name, ts, one.error)
+            spans = self._standing.spans(hi, self._caps(), caught)
+
+    def _stop_table(self, name: str, ts: Ts, error: TidegateError) -> None:
+        known = self._stops.get(name.lower())
+        if known is None or ts < known.ts:
             _log.warning("changefeed %s: stops at ts %d: %s", self._info.id, ts, error)
             said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
-            self._stops[name] = TableStop(table=name, ts=ts, error=said)
-        return self._catalog.under(runs, self._caps()) if unfit else runs
+            self._stops[name.lower()] = TableStop(table=name, ts=ts, error=said)
 
     def _run_job(
-        self, window: Window, hi: Position, weights: dict[Destination, int], watermark: Ts | None
+        self,
+        window: Window,
+        hi: Position,
+        weights: dict[Destination, int],
+        spans: Mapping[str, Span],
+        after: Standing,
+        watermark: Ts | None,
+        runs: Runs,
     ) -> None:
         assert self._plan is not None
         size = sum(weights.values())
         tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
         groups = group(weights, tasks)
-        caps = self._caps()
         descriptors = [
             Descriptor(
                 plan=self._plan,
@@ -271,7 +362,8 @@ class Feed:
                 hi=hi,
                 destinations=tuple(sorted(g)),
                 starts={d: self._starts[d] for d in g if d in self._starts},
-                caps=caps,
+                spans=spans,
+                held=after.held(),
                 watermark=watermark,
             )
             for g in groups
@@ -281,31 +373,30 @@ class Feed:
             descriptors,
             f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {names}"[:200],
         )
-        self._check(acks)
+        self._check(acks, runs)
         self._rows += sum(a.rows for a in acks)
         self._bytes += sum(a.bytes for a in acks)
 
-    def _check(self, acks: Sequence[Ack]) -> None:
-        errors = [from_dict(a.error) for a in acks if a.error is not None]
-        if errors:
-            # A definite error explains more than the transient ones that it caused elsewhere.
-            order = [ErrorKind.FENCED, ErrorKind.DEFINITE, ErrorKind.INVALID, ErrorKind.INTERNAL]
-            errors.sort(key=lambda e: order.index(e.kind) if e.kind in order else len(order))
-            raise errors[0]
-
-    def _weights(self, runs: Runs) -> dict[Destination, int]:
+    def _check(self, acks: Sequence[Ack], runs: Runs) -> None:
+        """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""
+        failed = [(a, from_dict(a.error)) for a in acks if a.error is not None]
+        if not failed:
+            return
+        # A definite error explains more than the transient ones that it caused elsewhere.
+        order = [ErrorKind.FENCED, ErrorKind.DEFINITE, ErrorKind.INVALID, ErrorKind.INTERNAL]
+        failed.sort(key=lambda f: order.index(f[1].kind) if f[1].kind in order else len(order))
+        ack, error = failed[0]
+        about_rows = error.kind in (ErrorKind.DEFINITE, ErrorKind.INVALID)
+        if not about_rows or ack.table is None:
+            raise error
         assert self._catalog is not None
-        weights: dict[Destination, int] = {}
-        if not len(runs):
-            return weights
-        sizes = _bytes_by_table(runs)
-        for table_id, size in sizes.items():
-            destinations = self._catalog.tables[table_id].route.destinations()
-            for destination, share in spread(destinations, size).items():
-                weights[destination] = weights.get(destination, 0) + max(1, share)
-        return weights
+        ours = np.isin(runs.table, self._catalog.ids_of(ack.table.lower()))
+        if not ours.any():
+            raise error
+        self._stop_table(ack.table, int(runs.commit_ts[ours].min()), error)
+        raise TableHasStopped(error.message, object=ack.table, hint="the other tables go on")
 
-    def _watermark(self, hi: Position) -> Ts | None:
+    def _watermark(self, hi: Position, spans: Mapping[str, Span]) -> Ts | None:
         assert self._driver is not None
         now = time.monotonic()
         if not self._driver.wants_watermarks:
@@ -313,8 +404,8 @@ class Feed:
         if now - self._last_watermark < _WATERMARK_EARLY * self._settings.watermark_interval_s:
             return None
         self._last_watermark = now
-        # Rows of a table that has stopped are missing above its cap.
-        return min([hi.resolved(), *self._caps().values()])
+        # Rows of a table that waits are missing above its barrier.
+        return min([hi.resolved(), *(span.hi.resolved() for span in spans.values())])
 
     def _report(self, error: TidegateError | None = None) -> None:
         a = self._assignment
@@ -322,9 +413,9 @@ class Feed:
             Report(
                 feed=self._info.id,
                 epoch=a.epoch,
-                checkpoint_ts=self._position.resolved(),
+                checkpoint_ts=self._standing.main.resolved(),
                 resolved_ts=self._log.state.resolved_ts,
-                table_checkpoints=table_checkpoints(self._position, self._caps()),
+                table_checkpoints=self._standing.checkpoints(),
                 stopped_tables=list(self._stops.values()),
                 error=(
                     ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
@@ -350,6 +441,24 @@ class Feed:
             return True
         self._report(error)
         return False
+
+
+def _weights(runs: Runs, tables: Mapping[int, Replicated]) -> dict[Destination, int]:
+    weights: dict[Destination, int] = {}
+    if not len(runs):
+        return weights
+    for table_id, size in _bytes_by_table(runs).items():
+        destinations = tables[table_id].route.destinations()
+        for destination, share in spread(destinations, size).items():
+            weights[destination] = weights.get(destination, 0) + max(1, share)
+    return weights
+
+
+def _lifted(before: Assignment, after: Assignment) -> bool:
+    """Whether a table may go on that was held."""
+    return any(
+        after.table_barriers.get(table, MAX_TS) > ts for table, ts in before.table_barriers.items()
+    )
 
 
 def _bytes_by_table(runs: Runs) -> dict[int, int]:

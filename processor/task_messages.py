@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc.base.position import Position
+from cdc.base.position import Position, Stand
 from cdc.base.ts import Ts
+from processor.catalog import Span
 from sink.contract import Destination, Layout
 
 
@@ -34,22 +35,28 @@ class FeedPlan:
 class Descriptor:
     """One task: deliver ``(lo, hi]`` to ``destinations``, each from its own start.
 
-    ``starts`` holds only destinations that the ledger found ahead of ``lo``. ``watermark``:
-    announce that everything at or below it has been sent.
+    ``starts`` holds only destinations that the ledger found ahead of that. ``spans`` are tables
+    (lower-case ``schema.table``) of which something else is delivered than ``(lo, hi]``; ``held``
+    those that will stand below ``hi`` behind the window, and where. ``watermark``: announce that
+    everything at or below it has been sent.
     """
 
     plan: FeedPlan
     lo: Position
     hi: Position
     destinations: tuple[Destination, ...]
-    starts: Mapping[Destination, Position] = field(default_factory=dict)
-    caps: Mapping[str, Ts] = field(default_factory=dict)
+    starts: Mapping[Destination, Stand] = field(default_factory=dict)
+    spans: Mapping[str, Span] = field(default_factory=dict)
+    held: Mapping[str, Position] = field(default_factory=dict)
     watermark: Ts | None = None
 
 
 @dataclass(frozen=True)
 class Ack:
-    """What a task did. ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed."""
+    """What a task did. ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed.
+
+    ``table``: the one table (``schema.table``) that a definite error is about, if it is.
+    """
 
     destinations: tuple[Destination, ...]
     rows: int = 0
@@ -57,3 +64,4 @@ class Ack:
     log_bytes: int = 0
     seconds: float = 0.0
     error: dict[str, str] | None = None
+    table: str | None = None

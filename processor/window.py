@@ -28,12 +28,6 @@ def reach(position: Position, upper: Ts) -> Window | None:
     return Window(position, hi) if hi > position else None
 
 
-def table_checkpoints(position: Position, caps: Mapping[str, Ts]) -> dict[str, Ts]:
-    """Checkpoint of each table that stands below the changefeed's own position."""
-    done = position.resolved()
-    return {table: cap for table, cap in caps.items() if cap < done}
-
-
 def group(weights: Mapping[Destination, int], tasks: int) -> list[list[Destination]]:
     """Destinations in at most ``tasks`` groups of about equal weight, heaviest first.
 

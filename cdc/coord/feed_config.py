@@ -6,17 +6,44 @@ the URI names and is validated by it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+DdlPolicy = Literal["auto", "hold-destructive", "hold-all"]
+"""Which schema changes wait for an operator's approval."""
 
-class FilterConfig(BaseModel):
-    """What passes: table rules, the last match wins."""
+
+class EventFilterConfig(BaseModel):
+    """One of ``filter.event-filters``: which events of the tables that ``matcher`` matches go.
+
+    ``ignore_sql`` are regular expressions over the text of a DDL. The value expressions are SQL.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    rules: list[str] = Field(default_factory=lambda: ["*.*"], min_length=1)
+    matcher: list[str] = Field(min_length=1)
+    ignore_event: list[str] = Field(default_factory=list)
+    ignore_sql: list[str] = Field(default_factory=list)
+    ignore_insert_value_expr: str = ""
+    ignore_update_old_value_expr: str = ""
+    ignore_update_new_value_expr: str = ""
+    ignore_delete_value_expr: str = ""
+    ignore_update_only_columns: list[str] = Field(default_factory=list)
+
+
+class FilterConfig(BaseModel):
+    """What passes: table rules, the last match wins; then what is ignored of what they match.
+
+    ``ignore_txn_start_ts`` are ts of transactions, ``ignore_txn_gtid`` their GTIDs.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rules: list[str] = Field(default_factory=lambda: ["*.*"])
+    ignore_txn_start_ts: list[int] = Field(default_factory=list)
+    ignore_txn_gtid: list[str] = Field(default_factory=list)
+    event_filters: list[EventFilterConfig] = Field(default_factory=list)
 
 
 class SyncedStatus(BaseModel):
@@ -37,6 +64,7 @@ class FeedConfig(BaseModel):
     force_replicate: bool = False
     ignore_ineligible_table: bool = False
     changefeed_error_stuck_duration: float = Field(default=1800.0, gt=0)
+    ddl_policy: DdlPolicy = "auto"
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
     sink: dict[str, Any] = Field(default_factory=dict)

@@ -52,6 +52,17 @@ class Keys:
         """``FeedStatus``."""
         return self.feed_status_prefix + feed
 
+    def feed_ddls(self, feed: str) -> str:
+        """``DdlEntries``: the owner's word on schema changes."""
+        return self.prefix + f"changefeed/ddl/{feed}"
+
+    def ddl_decisions_prefix(self, feed: str) -> str:
+        return self.prefix + f"changefeed/ddl-decision/{feed}/"
+
+    def ddl_decision(self, feed: str, ts: int) -> str:
+        """``DdlDecision``: the operator's word on one of them."""
+        return self.ddl_decisions_prefix(feed) + str(ts)
+
     @property
     def upstream_info_prefix(self) -> str:
         return self.prefix + "upstream/info/"

@@ -108,11 +108,78 @@ class TableStop(Message):
     error: ErrorInfo
 
 
+class DdlState(StrEnum):
+    """Where a schema change stands."""
+
+    WAITING = "waiting"
+    HELD = "held"
+    EXECUTING = "executing"
+    FAILED = "failed"
+    DONE = "done"
+    SKIPPED = "skipped"
+    IGNORED = "ignored"
+
+
+class DdlEntry(Message):
+    """A schema change of a changefeed, as shown to people.
+
+    ``tables`` wait for it (``schema.table``, ``*`` for all); ``waits_for`` are those that have not
+    delivered all before it, and earlier changes of the same tables. ``since_ms`` is when the owner
+    first saw it, ``begun_ms`` and ``ended_ms`` are of its execution. ``why`` says who holds, skips
+    or ignores it.
+    """
+
+    ts: int
+    sql: str
+    kind: str = ""
+    tables: list[str] = Field(default_factory=list)
+    state: DdlState = DdlState.WAITING
+    waits_for: list[str] = Field(default_factory=list)
+    since_ms: int = 0
+    begun_ms: int = 0
+    ended_ms: int = 0
+    why: str = ""
+    error: ErrorInfo | None = None
+
+
+class DdlEntries(Message):
+    """What the owner says of a changefeed's schema changes: pending ones, then the last ended."""
+
+    pending: list[DdlEntry] = Field(default_factory=list)
+    ended: list[DdlEntry] = Field(default_factory=list)
+    executed: int = 0
+    skipped: int = 0
+    ignored: int = 0
+
+
+class DdlAction(StrEnum):
+    """What an operator may say of a pending schema change."""
+
+    HOLD = "hold"
+    APPROVE = "approve"
+    SKIP = "skip"
+
+
+class DdlDecision(Message):
+    """An operator's word on one schema change; kept until the change lies below the checkpoint."""
+
+    ts: int
+    action: DdlAction
+    reason: str = ""
+    time_ms: int = 0
+
+
 class FeedStatus(Message):
-    """Progress of a changefeed, written by the owner."""
+    """Progress of a changefeed, written by the owner.
+
+    ``checkpoint_ts`` is the least of all tables. ``main_ts`` is where all tables stand but those of
+    ``tables`` (lower-case ``schema.table``), which wait for a schema change or have stopped.
+    """
 
     checkpoint_ts: int
     resolved_ts: int = 0
+    main_ts: int = 0
+    tables: dict[str, int] = Field(default_factory=dict)
     barrier_ts: int = 0
     stopped_tables: list[TableStop] = Field(default_factory=list)
 
@@ -120,9 +187,11 @@ class FeedStatus(Message):
 class Assignment(Message):
     """Owner to processor: what a capture must run of a changefeed.
 
-    ``barrier_ts``: no row above it may be delivered. ``table_barriers``: the same for single
-    tables (``schema.table``), where lower. ``tables`` maps each replicated table to the ts after
-    which it must be delivered.
+    ``checkpoint_ts``: everything at or below it is delivered, for all tables but those of
+    ``tables`` (lower-case ``schema.table``), which stand where that says, lower or higher; both
+    count when delivery starts. ``barrier_ts``: no row above it may be delivered.
+    ``table_barriers``: the same for single tables, where lower. ``ties`` are pairs of tables that
+    the target ties together, of those that are held or catch up: these do so together.
     """
 
     feed: str
@@ -130,7 +199,9 @@ class Assignment(Message):
     run: bool
     checkpoint_ts: int
     barrier_ts: int
+    tables: dict[str, int] = Field(default_factory=dict)
     table_barriers: dict[str, int] = Field(default_factory=dict)
+    ties: list[tuple[str, str]] = Field(default_factory=list)
 
 
 class Report(Message):

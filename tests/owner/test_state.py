@@ -15,7 +15,7 @@ S, F, D, R = FeedState.STOPPED, FeedState.FAILED, FeedState.FINISHED, FeedState.
 # Written out a second time, from the reference's table, so that a slip in the product shows.
 EXPECTED = {
     FeedEvent.PAUSE: {N: S, W: S, P: S},
-    FeedEvent.RESUME: {S: N, F: N, D: N},
+    FeedEvent.RESUME: {S: N, F: N, D: N, W: N},
     FeedEvent.UPDATE: {S: S, F: F},
     FeedEvent.REMOVE: {N: R, W: R, P: R, S: R, F: R, D: R},
     FeedEvent.TRANSIENT_ERROR: {N: P, W: P},

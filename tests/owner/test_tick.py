@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cdc.binlog.query import StatusVariables
+from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
     ErrorInfo,
     FeedInfo,
@@ -15,23 +17,32 @@ from cdc.coord.messages import (
     Report,
     TableStop,
 )
-from cdc.schema.ddl import Touched
-from owner.ddl import Ddl
+from cdc.schema.catalog import Catalog
+from cdc.schema.ddl import touched
+from cdc.schema.session import Session
+from filter.decision import DdlFilter
+from owner.changes import Outcome
+from owner.ddl import Ddl, Scope
 from owner.retry import RetryPolicy
+from owner.state import ACTIVE
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
+from sink.schema_change import Recorded, SchemaChange
 
 NOW = 1_000_000
 TRANSIENT = ErrorInfo(code="TG:ErrKafkaGone", kind="transient", message="gone")
 DEFINITE = ErrorInfo(code="TG:ErrMessageTooLarge", kind="definite", message="too large")
 
-
-def matches(schema: str, table: str) -> bool:
-    return schema == "shop"
+SCOPE = Scope(DdlFilter(FeedConfig(filter=FilterConfig(rules=["shop.*"]))))
 
 
-def ddl(ts: int, kind: str, *tables: str, schemas: tuple[str, ...] = ()) -> Ddl:
-    names = tuple((t.split(".")[0], t.split(".")[1]) for t in tables)
-    return Ddl(ts, f"{kind} …", Touched(kind, names, schemas))
+def ddl(ts: int, sql: str) -> Ddl:
+    """A statement of the log; what catalogs hold does not matter to the owner."""
+    session, seen = Session(default_schema="shop"), touched(sql, Session(default_schema="shop"))
+    change = SchemaChange(
+        ts, sql, seen.kind, seen.tables, seen.schemas, (), session, StatusVariables(), 0,
+        Catalog(), Catalog(),
+    )  # fmt: skip
+    return Ddl(ts, sql, seen, None, change)
 
 
 def feed(**changes: Any) -> FeedInfo:
@@ -46,13 +57,23 @@ class World:
         self.info = info or feed()
         self.status = FeedStatus(checkpoint_ts=self.info.start_ts)
         self.tick = FeedTick()
+        self.last: Report | None = None
         self.now = NOW
         self.resolved = 100
         self.log: list[Ddl] = []
         self.seen = seen
         self.effects: Effects | None = None
+        self.recorded: dict[int, Recorded] | None = {}
+        self.outcomes: list[Outcome] = []
+        self.ordered: list[int] = []
 
     def turn(self, report: Report | None = None, resolved: int | None = None) -> Effects:
+        if self.tick.epoch == 0 and self.info.state in ACTIVE:
+            # The runner looks again at once when the first tick has begun an epoch.
+            self._turn(report, resolved)
+        return self._turn(report, resolved)
+
+    def _turn(self, report: Report | None, resolved: int | None) -> Effects:
         self.resolved = self.resolved if resolved is None else resolved
         above = scan_from(self.tick, self.info, self.status)
         seen = FeedInput(
@@ -62,21 +83,30 @@ class World:
             resolved_ts=self.resolved,
             ddls_above=above,
             ddls=tuple(d for d in self.log if above < d.ts <= self.resolved),
-            matches=matches,
-            tables=(("shop", "a"), ("shop", "b"), ("other", "x")),
+            scope=SCOPE,
+            recorded=self.recorded,
+            outcomes=tuple(self.outcomes),
         )
         self.tick, effects = step(self.tick, replace(seen, **self.seen), self.now)
         self.info = effects.info or self.info
         self.status = effects.status or self.status
         self.effects = effects
+        self.outcomes = []
+        self.ordered += [order.ddl.ts for order in effects.orders]
         return effects
+
+    def done(self, ts: int, error: ErrorInfo | None = None) -> Effects:
+        """The executor has ended a change."""
+        self.outcomes = [Outcome(ts, error)]
+        return self.turn(self.last)
 
     def report(self, checkpoint: int, **fields: Any) -> Report:
         fields = {"epoch": self.info.epoch, "running": True} | fields
         return Report(feed="f", checkpoint_ts=checkpoint, **fields)
 
     def reported(self, checkpoint: int, **fields: Any) -> Effects:
-        return self.turn(self.report(checkpoint, **fields))
+        self.last = self.report(checkpoint, **fields)
+        return self.turn(self.last)
 
 
 def test_a_new_owner_starts_delivery_under_a_new_epoch() -> None:
@@ -116,46 +146,106 @@ def test_a_report_of_an_older_epoch_counts_for_nothing() -> None:
     assert world.info.state is FeedState.NORMAL
 
 
-def test_a_ddl_stops_its_table_and_no_other() -> None:
+def test_a_change_stops_its_table_and_no_other_until_it_is_done() -> None:
     world = World()
-    world.log = [ddl(300, "alter table", "shop.a"), ddl(310, "create table", "other.y")]
+    world.log = [
+        ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT"),
+        ddl(310, "CREATE TABLE other.y (i INT)"),
+    ]
     effects = world.turn(resolved=500)
     assert effects.assignment.barrier_ts == 500
     assert effects.assignment.table_barriers == {"shop.a": 299}
-    assert world.status.stopped_tables == []
     world.reported(250)
-    assert world.status.stopped_tables == []
-    assert world.info.state is FeedState.NORMAL
+    assert world.ordered == []
     world.reported(500, table_checkpoints={"shop.a": 299})
-    assert [(s.table, s.ts, s.error.code) for s in world.status.stopped_tables] == [
-        ("shop.a", 300, "TG:ErrDDLNotSupported")
-    ]
+    assert world.ordered == [300]
     assert world.status.checkpoint_ts == 299
-    assert world.info.state is FeedState.WARNING
-    assert world.info.error is not None
-    assert world.info.error.object == "shop.a"
-    # later DDLs do not move it, other tables go on
-    world.log.append(ddl(600, "drop table", "shop.a"))
-    assert world.turn(resolved=700).assignment.table_barriers == {"shop.a": 299}
+    assert (world.status.main_ts, world.status.tables) == (500, {"shop.a": 299})
+    # nothing is ordered twice, and the table waits while it runs
+    effects = world.reported(500, table_checkpoints={"shop.a": 299})
+    assert world.ordered == [300]
+    assert effects.assignment.table_barriers == {"shop.a": 299}
+    assert world.done(300).assignment.table_barriers == {}
+    assert world.info.state is FeedState.NORMAL
+    world.reported(500)
+    assert world.status.checkpoint_ts == 500
 
 
-def test_a_processor_that_does_not_name_the_held_table_cannot_push_it() -> None:
+def test_a_table_is_not_passed_that_the_processor_does_not_name() -> None:
     world = World()
-    world.log = [ddl(300, "alter table", "shop.a")]
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
     world.turn(resolved=500)
+    world.reported(290)
+    assert world.status.checkpoint_ts == 290
     world.reported(500)
     assert world.status.checkpoint_ts == 299
 
 
-def test_drop_database_stops_its_tables_create_database_nothing() -> None:
+def test_changes_of_a_table_run_one_after_the_other() -> None:
     world = World()
     world.log = [
-        ddl(200, "create database", schemas=("shop",)),
-        ddl(210, "drop database", schemas=("other",)),
-        ddl(300, "drop database", schemas=("SHOP",)),
+        ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT"),
+        ddl(301, "ALTER TABLE shop.a ADD COLUMN d INT"),
+        ddl(302, "ALTER TABLE shop.b ADD COLUMN c INT"),
+    ]
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299, "shop.b": 301})
+    assert world.ordered == [300, 302]
+    effects = world.done(300)
+    assert effects.assignment.table_barriers == {"shop.a": 300, "shop.b": 301}
+    world.reported(500, table_checkpoints={"shop.a": 300, "shop.b": 301})
+    assert world.ordered == [300, 302, 301]
+
+
+def test_a_foreign_key_that_came_after_a_change_was_judged_holds_both_tables_at_it() -> None:
+    world = World()
+    world.log = [
+        ddl(300, "CREATE TABLE shop.b (i INT PRIMARY KEY, FOREIGN KEY (i) REFERENCES a (i))"),
+        ddl(310, "ALTER TABLE shop.a ADD COLUMN c INT"),
     ]
     effects = world.turn(resolved=500)
     assert effects.assignment.table_barriers == {"shop.a": 299, "shop.b": 299}
+    world.reported(500, table_checkpoints={"shop.a": 299, "shop.b": 299})
+    world.seen["scope"] = replace(SCOPE, ties=(("shop.b", "shop.a"),))
+    assert world.done(300).assignment.table_barriers == {"shop.a": 309, "shop.b": 309}
+
+
+def test_what_the_ledger_knows_is_not_run_again_and_its_tables_begin_behind_it() -> None:
+    world = World()
+    world.recorded = None
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
+    assert not world.turn(resolved=500).assignment.run
+    world.recorded = {300: Recorded.DONE}
+    assert not world.turn(resolved=299).assignment.run
+    effects = world.turn(resolved=500)
+    assert effects.assignment.run
+    assert effects.assignment.tables == {"shop.a": 300}
+    assert effects.assignment.table_barriers == {}
+    world.reported(500)
+    assert world.ordered == []
+
+
+def test_one_that_was_being_executed_is_ordered_again() -> None:
+    world = World()
+    world.recorded = {300: Recorded.EXECUTING}
+    world.log = [ddl(300, "DROP TABLE shop.a")]
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299})
+    assert world.ordered == [300]
+
+
+def test_a_schema_level_change_waits_for_all_and_all_for_it() -> None:
+    world = World()
+    world.log = [
+        ddl(200, "CREATE DATABASE other"),
+        ddl(300, "DROP DATABASE shop"),
+        ddl(400, "CREATE DATABASE shop"),
+    ]
+    effects = world.turn(resolved=500)
+    assert (effects.assignment.barrier_ts, effects.assignment.table_barriers) == (299, {})
+    world.reported(299)
+    assert world.ordered == [300]
+    assert world.done(300).assignment.barrier_ts == 399
 
 
 def test_a_ddl_that_is_not_understood_holds_the_whole_feed_then_fails_it() -> None:
@@ -171,24 +261,80 @@ def test_a_ddl_that_is_not_understood_holds_the_whole_feed_then_fails_it() -> No
     assert world.info.error == error
 
 
-def test_stops_are_found_again_by_a_new_owner() -> None:
+def test_one_whose_tables_are_known_stops_them_alone() -> None:
     world = World()
-    world.log = [ddl(300, "alter table", "shop.a")]
+    error = ErrorInfo(code="TG:ErrDDLNotUnderstood", kind="definite", message="?")
+    world.log = [replace(ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT"), error=error)]
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299})
+    assert world.ordered == []
+    assert [(s.table, s.ts, s.error) for s in world.status.stopped_tables] == [
+        ("shop.a", 300, error)
+    ]
+    assert world.info.state is FeedState.WARNING
+
+
+def test_a_change_that_the_target_refuses_stops_its_tables_until_resumed() -> None:
+    world = World()
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299})
+    effects = world.done(300, DEFINITE)
+    assert effects.assignment.table_barriers == {"shop.a": 299}
+    assert [s.table for s in world.status.stopped_tables] == ["shop.a"]
+    assert world.info.state is FeedState.WARNING
+    world.info = world.info.model_copy(update={"epoch": world.info.epoch + 1})
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299})
+    assert world.ordered == [300, 300]
+    world.done(300)
+    world.reported(500)
+    assert world.status.stopped_tables == []
+
+
+def test_a_change_that_fails_for_the_worlds_reasons_is_tried_again_later() -> None:
+    world = World()
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
+    world.turn(resolved=500)
+    world.reported(500, table_checkpoints={"shop.a": 299})
+    world.done(300, TRANSIENT)
+    assert world.ordered == [300]
+    assert world.info.state is FeedState.NORMAL
+    world.now += 400
+    world.turn(world.last)
+    assert world.ordered == [300]
+    world.now += 200
+    world.turn(world.last)
+    assert world.ordered == [300, 300]
+
+
+def test_a_sink_that_cannot_be_taken_over_is_backed_off_from() -> None:
+    world = World(changer_error=TRANSIENT)
+    world.turn(resolved=500)
+    world.turn(resolved=500)
+    assert world.info.state is FeedState.PENDING
+
+
+def test_barriers_are_found_again_by_a_new_owner() -> None:
+    world = World()
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
     world.turn(resolved=500)
     world.reported(500, table_checkpoints={"shop.a": 299})
     world.tick = FeedTick()
+    world.turn()
     effects = world.turn()
     assert effects.assignment.table_barriers == {"shop.a": 299}
+    assert (effects.assignment.checkpoint_ts, effects.assignment.tables) == (500, {"shop.a": 299})
 
 
 def test_a_resumed_feed_never_sees_a_barrier_beyond_what_was_judged_again() -> None:
     world = World()
-    world.log = [ddl(300, "alter table", "shop.a")]
+    world.log = [ddl(300, "ALTER TABLE shop.a ADD COLUMN c INT")]
     world.turn(resolved=500)
     # The API resumed it: a new epoch, while this tick still read the DDLs only above 500.
     world.info = world.info.model_copy(update={"epoch": world.info.epoch + 1})
     above = 500
-    seen = FeedInput(world.info, world.status, None, 600, above, (), matches, (("shop", "a"),))
+    seen = FeedInput(world.info, world.status, None, 600, above, (), SCOPE, recorded={})
     world.tick, effects = step(world.tick, seen, NOW)
     assert effects.assignment.barrier_ts == 100
     effects = world.turn(resolved=600)
@@ -217,6 +363,8 @@ def test_backing_off_and_coming_back() -> None:
     world.now += 9_999
     assert world.turn().info is None
     world.now += 1
+    assert not world.turn().assignment.run
+    # The new epoch has to be judged first.
     effects = world.turn()
     assert world.info.state is FeedState.WARNING
     assert effects.assignment.run

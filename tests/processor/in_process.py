@@ -65,8 +65,11 @@ class Running:
         jobs: InProcessJobs,
         *,
         start_ts: int,
+        checkpoint_ts: int | None = None,
         epoch: int = 1,
         barriers: dict[str, int] | None = None,
+        barrier_ts: int | None = None,
+        starts: dict[str, int] | None = None,
         feed: str = "feed",
         clock: Clock | None = None,
         **settings: Any,
@@ -83,16 +86,41 @@ class Running:
             feed=feed,
             epoch=epoch,
             run=True,
-            checkpoint_ts=start_ts,
-            barrier_ts=self.upto,
+            checkpoint_ts=start_ts if checkpoint_ts is None else checkpoint_ts,
+            barrier_ts=self.upto if barrier_ts is None else barrier_ts,
+            tables=starts or {},
             table_barriers=barriers or {},
         )
+        self._assignment = assignment
         chosen = ProcessorSettings(single_task_bytes=0, retry_first_s=0.01, **settings)
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,
             self.reports.append, clock or SystemClock(),
         )  # fmt: skip
         self.feed.start()
+
+    def lift(self, *ties: tuple[str, str]) -> None:
+        """The owner lets all tables go on; ``ties`` are those that foreign keys hold together."""
+        change = {"table_barriers": {}, "ties": list(ties)}
+        self.feed.update(self._assignment.model_copy(update=change))
+
+    def hold(self, barriers: dict[str, int], barrier_ts: int) -> None:
+        """The owner's new barriers."""
+        update = {"table_barriers": barriers, "barrier_ts": barrier_ts}
+        self.feed.update(self._assignment.model_copy(update=update))
+
+    def through(self) -> Report:
+        """Wait until all of the log is delivered, but for tables that have stopped."""
+
+        def all_of_it() -> bool:
+            report = self.reports[-1]
+            assert self.feed.alive, report.error
+            stopped = {stop.table.lower() for stop in report.stopped_tables}
+            done = report.checkpoint_ts >= self.upto
+            return done and report.table_checkpoints.keys() <= stopped
+
+        until(all_of_it, "all of every table", 60)
+        return self.reports[-1]
 
     def done(self) -> Report:
         """Wait until all of the log is delivered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.base.position import ROW_END, Position
-from processor.window import Window, group, reach, spread, table_checkpoints
+from processor.window import Window, group, reach, spread
 
 
 def test_nothing_to_do_is_no_window() -> None:
@@ -13,15 +13,6 @@ def test_nothing_to_do_is_no_window() -> None:
 
 def test_a_window_goes_on_inside_a_transaction() -> None:
     assert reach(Position(9, 4), 9) == Window(Position(9, 4), Position(9, ROW_END))
-
-
-def test_a_table_behind_its_cap_is_reported_with_it() -> None:
-    assert table_checkpoints(Position(20), {"a.t": 7, "a.u": 25}) == {"a.t": 7}
-
-
-def test_inside_a_transaction_the_checkpoint_is_before_it() -> None:
-    assert Position(20, 3).resolved() == 19
-    assert table_checkpoints(Position(20, 3), {"a.t": 19}) == {}
 
 
 def test_groups_are_balanced_complete_and_deterministic() -> None:

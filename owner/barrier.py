@@ -1,0 +1,98 @@
+"""Barriers and the order of schema changes, as a pure decision.
+
+A change stops only the tables that it waits for. It may run when each of them has delivered all
+before it and no earlier change of any of them is still to be done; its tables go on when it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cdc.base.ts import MAX_TS, Ts
+from cdc.coord.messages import DdlEntry, DdlState, ErrorInfo
+from owner.ddl import EVERY, Action, Ddl, Judged, excerpt
+
+Reached = Callable[[str], Ts]
+"""By lower-case ``schema.table`` (EVERY: the least of all), up to where it is delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A change that is not done. ``state`` is WAITING, HELD, EXECUTING or FAILED.
+
+    ``retry_ms``: after a transient failure, when it is tried again.
+    """
+
+    ddl: Ddl
+    judged: Judged
+    action: Action
+    state: DdlState
+    since_ms: int
+    begun_ms: int = 0
+    retry_ms: int = 0
+    attempts: int = 0
+    why: str = ""
+    error: ErrorInfo | None = field(default=None)
+
+    @property
+    def ts(self) -> Ts:
+        """Its place in the order."""
+        return self.ddl.ts
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Whom it stops."""
+        return self.judged.tables
+
+    def entry(self, waits_for: Sequence[str] = ()) -> DdlEntry:
+        """As shown to people."""
+        return DdlEntry(
+            ts=self.ts,
+            sql=excerpt(self.ddl.sql),
+            kind=self.ddl.touched.kind if self.ddl.touched else "",
+            tables=sorted(self.tables),
+            state=self.state,
+            waits_for=list(waits_for),
+            since_ms=self.since_ms,
+            begun_ms=self.begun_ms,
+            why=self.why,
+            error=self.error,
+        )
+
+
+def overlap(a: frozenset[str], b: frozenset[str]) -> bool:
+    """Whether two changes wait for the same table."""
+    return EVERY in a or EVERY in b or not a.isdisjoint(b)
+
+
+def global_barrier(pending: Iterable[Pending]) -> Ts:
+    """No table may pass it."""
+    return min((p.ts - 1 for p in pending if EVERY in p.tables), default=MAX_TS)
+
+
+def table_barriers(pending: Iterable[Pending]) -> dict[str, Ts]:
+    """Single tables that may not pass a ts, below the global barrier."""
+    found: dict[str, Ts] = {}
+    for p in pending:
+        for table in p.tables:
+            if table != EVERY:
+                found[table] = min(p.ts - 1, found.get(table, MAX_TS))
+    return found
+
+
+def waits_for(p: Pending, pending: Sequence[Pending], reached: Reached) -> list[str]:
+    """Tables that have not come to the change, and earlier changes (``ts N``) of its tables.
+
+    Empty: it may run.
+    """
+    tables = sorted(t for t in p.tables if reached(t) < p.ts - 1)
+    earlier = [q for q in pending if q.ts < p.ts and overlap(p.tables, q.tables)]
+    return tables + [f"ts {q.ts}" for q in earlier]
+
+
+def ready(pending: Sequence[Pending], reached: Reached) -> list[Pending]:
+    """Changes that may run now, in their order; none of them waits for another of them."""
+    return [
+        p for p in pending if p.state is DdlState.WAITING and not waits_for(p, pending, reached)
+    ]

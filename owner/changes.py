@@ -1,0 +1,269 @@
+"""Schema changes of one changefeed from tick to tick: judged, held, executed, ended.
+
+All of it is values: what executes them is behind ``owner.executor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc.base.errors import ErrorKind
+from cdc.base.ts import Ts
+from cdc.coord.messages import (
+    DdlAction,
+    DdlDecision,
+    DdlEntries,
+    DdlEntry,
+    DdlState,
+    ErrorInfo,
+)
+from owner.barrier import Pending, Reached, ready, waits_for
+from owner.ddl import (
+    EVERY,
+    Action,
+    Ddl,
+    Judged,
+    Scope,
+    Stop,
+    TableName,
+    destructive,
+    judge,
+    tied,
+)
+from owner.policy import DdlPolicy
+from sink.schema_change import Recorded
+
+_ENDED_KEPT = 50
+_RETRY_FIRST_MS = 500
+_RETRY_MAX_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the execution of a change ended; ``error`` is None if it is done."""
+
+    ts: Ts
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the executor is to do with a change: execute it, or record that it is left out."""
+
+    ddl: Ddl
+    replicated: tuple[TableName, ...]
+    skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``passed`` are tables (EVERY: all) that a recorded change lets begin behind it.
+
+    ``stops`` are tables that a change has stopped for good, ``stop`` the whole changefeed.
+    """
+
+    pending: tuple[Pending, ...] = ()
+    passed: Mapping[str, Ts] = field(default_factory=dict)
+    stops: Mapping[str, Stop] = field(default_factory=dict)
+    stop: Stop | None = None
+    ended: tuple[DdlEntry, ...] = ()
+    executed: int = 0
+    skipped: int = 0
+    ignored: int = 0
+
+    @classmethod
+    def of(cls, shown: DdlEntries) -> Changes:
+        """Nothing but what an owner before us has ended."""
+        return cls(
+            ended=tuple(shown.ended),
+            executed=shown.executed,
+            skipped=shown.skipped,
+            ignored=shown.ignored,
+        )
+
+    def kept(self) -> Changes:
+        """What outlives an epoch: what has ended. All else is judged anew."""
+        return Changes(
+            ended=self.ended,
+            executed=self.executed,
+            skipped=self.skipped,
+            ignored=self.ignored,
+        )
+
+    def entries(self, reached: Reached) -> DdlEntries:
+        """What people are shown."""
+        return DdlEntries(
+            pending=[p.entry(waits_for(p, self.pending, reached)) for p in self.pending],
+            ended=list(self.ended),
+            executed=self.executed,
+            skipped=self.skipped,
+            ignored=self.ignored,
+        )
+
+
+def take_in(
+    changes: Changes,
+    ddls: Iterable[Ddl],
+    scope: Scope,
+    policy: DdlPolicy,
+    recorded: Mapping[Ts, Recorded],
+    now_ms: int,
+) -> Changes:
+    """Judge DDLs of the log, in their order."""
+    for ddl in ddls:
+        if changes.stop is not None:
+            break
+        changes = _take_in(changes, ddl, scope, policy, recorded.get(ddl.ts), now_ms)
+    return changes
+
+
+def _take_in(
+    changes: Changes,
+    ddl: Ddl,
+    scope: Scope,
+    policy: DdlPolicy,
+    recorded: Recorded | None,
+    now_ms: int,
+) -> Changes:
+    if ddl.touched is None:
+        assert ddl.error is not None
+        return replace(changes, stop=Stop(ddl.ts, ddl.error))
+    ended = recorded in (Recorded.DONE, Recorded.SKIPPED)
+    # Keys of the target tie tables as they are now, not as they were when a change ran.
+    judged = judge(ddl, replace(scope, ties=()) if ended else scope, now_ms)
+    if judged is None:
+        return changes
+    if ended:
+        # It ran after all that its tables had before it.
+        passed = {**changes.passed, **dict.fromkeys(judged.tables, ddl.ts)}
+        return replace(changes, passed=passed)
+    if judged.error is not None and recorded is None:
+        return _stopped(changes, judged, ddl, judged.error, now_ms)
+    state, why = DdlState.WAITING, judged.why
+    if judged.action is Action.EXECUTE and recorded is None and policy.holds(destructive(ddl)):
+        state, why = DdlState.HELD, f"held by the policy {policy}"
+    pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
+    return replace(changes, pending=(*changes.pending, pending))
+
+
+def _stopped(changes: Changes, judged: Judged, ddl: Ddl, error: ErrorInfo, now_ms: int) -> Changes:
+    """The change cannot be carried out: its tables stop below it, until the operator acts."""
+    failed = Pending(
+        ddl, judged, judged.action, DdlState.FAILED, now_ms, error=error, why="it needs attention"
+    )
+    return _hold(replace(changes, pending=(*changes.pending, failed)), failed, error)
+
+
+def _hold(changes: Changes, pending: Pending, error: ErrorInfo) -> Changes:
+    stop = Stop(pending.ts, error)
+    if EVERY in pending.tables:
+        return replace(changes, stop=stop)
+    stops = dict(changes.stops)
+    for table in pending.tables:
+        stops.setdefault(table, stop)
+    return replace(changes, stops=stops)
+
+
+def decide(changes: Changes, decisions: Mapping[Ts, DdlDecision]) -> Changes:
+    """Take the operator's words in: they count for what does not run yet."""
+    return replace(changes, pending=tuple(_decide(p, decisions.get(p.ts)) for p in changes.pending))
+
+
+def _decide(p: Pending, said: DdlDecision | None) -> Pending:
+    if said is None or p.state is DdlState.EXECUTING or p.action is Action.SKIP:
+        return p
+    why = f"{said.action} by an operator" + (f": {said.reason}" if said.reason else "")
+    if said.action is DdlAction.SKIP:
+        return replace(p, action=Action.SKIP, state=DdlState.WAITING, why=why, error=None)
+    if p.state is DdlState.FAILED:
+        return p
+    if said.action is DdlAction.HOLD and p.state is DdlState.WAITING:
+        return replace(p, state=DdlState.HELD, why=why)
+    if said.action is DdlAction.APPROVE and p.state is DdlState.HELD:
+        return replace(p, state=DdlState.WAITING, why=why)
+    return p
+
+
+def tie(changes: Changes, ties: Iterable[tuple[str, str]]) -> Changes:
+    """Hold what foreign keys tie to a change's tables, also those made since it was judged."""
+    pending = tuple(_tie(p, ties) for p in changes.pending)
+    return changes if pending == changes.pending else replace(changes, pending=pending)
+
+
+def _tie(p: Pending, ties: Iterable[tuple[str, str]]) -> Pending:
+    tables = frozenset(tied(p.tables, ties))
+    return p if tables == p.tables else replace(p, judged=replace(p.judged, tables=tables))
+
+
+def conclude(changes: Changes, outcomes: Iterable[Outcome], now_ms: int) -> Changes:
+    """Take in what the executor has ended."""
+    for outcome in outcomes:
+        for p in changes.pending:
+            if p.ts == outcome.ts and p.state is DdlState.EXECUTING:
+                changes = _conclude(changes, p, outcome, now_ms)
+                break
+    return changes
+
+
+def _conclude(changes: Changes, p: Pending, outcome: Outcome, now_ms: int) -> Changes:
+    error = outcome.error
+    if error is None:
+        return _end(changes, p, now_ms)
+    if error.kind in (ErrorKind.TRANSIENT, ErrorKind.FENCED):
+        delay = min(_RETRY_MAX_MS, _RETRY_FIRST_MS << min(p.attempts, 10))
+        again = replace(
+            p,
+            state=DdlState.WAITING,
+            attempts=p.attempts + 1,
+            retry_ms=now_ms + delay,
+            error=error,
+        )
+        return replace(changes, pending=_with(changes.pending, again))
+    failed = replace(p, state=DdlState.FAILED, error=error)
+    return _hold(replace(changes, pending=_with(changes.pending, failed)), failed, error)
+
+
+def _with(pending: Sequence[Pending], changed: Pending) -> tuple[Pending, ...]:
+    return tuple(changed if p.ts == changed.ts else p for p in pending)
+
+
+def _end(changes: Changes, p: Pending, now_ms: int) -> Changes:
+    state = {
+        Action.EXECUTE: DdlState.DONE,
+        Action.IGNORE: DdlState.IGNORED,
+        Action.SKIP: DdlState.SKIPPED,
+    }[p.action]
+    entry = p.entry().model_copy(update={"state": state, "ended_ms": now_ms, "error": None})
+    return replace(
+        changes,
+        pending=tuple(q for q in changes.pending if q.ts != p.ts),
+        stops={t: s for t, s in changes.stops.items() if s.ts != p.ts},
+        stop=None if changes.stop is not None and changes.stop.ts == p.ts else changes.stop,
+        ended=(*changes.ended, entry)[-_ENDED_KEPT:],
+        executed=changes.executed + (state is DdlState.DONE),
+        skipped=changes.skipped + (state is DdlState.SKIPPED),
+        ignored=changes.ignored + (state is DdlState.IGNORED),
+    )
+
+
+def begin(changes: Changes, reached: Reached, now_ms: int) -> tuple[Changes, tuple[Order, ...]]:
+    """Begin what may run now; what is ignored is over as soon as its tables have come to it."""
+    orders: list[Order] = []
+    while True:
+        due = [p for p in ready(changes.pending, reached) if p.retry_ms <= now_ms]
+        if not due:
+            return changes, tuple(orders)
+        for p in due:
+            if p.action is Action.IGNORE:
+                changes = _end(changes, p, now_ms)
+                continue
+            running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
+            changes = replace(changes, pending=_with(changes.pending, running))
+            orders.append(Order(p.ddl, p.judged.replicated, skip=p.action is Action.SKIP))
+
+
+def next_retry_ms(changes: Changes) -> int | None:
+    """When a change that failed for the world's reasons is tried again."""
+    waiting = [p.retry_ms for p in changes.pending if p.retry_ms and p.state is DdlState.WAITING]
+    return min(waiting, default=None)

@@ -1,0 +1,119 @@
+"""What the filter makes of a schema change, as the owner judges it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdc.binlog.query import StatusVariables
+from cdc.coord.feed_config import FeedConfig
+from cdc.schema.apply import apply
+from cdc.schema.catalog import Catalog
+from cdc.schema.ddl import touched
+from cdc.schema.session import Session
+from filter.decision import DdlFilter
+from owner.ddl import Action, Ddl, Judged, Scope, judge
+from sink.schema_change import SchemaChange
+
+SESSION = Session(default_schema="shop")
+CONFIG = {
+    "filter": {
+        "rules": ["shop.*", "crm.*", "!shop.tmp_*"],
+        "ignore_txn_start_ts": [7],
+        "event_filters": [
+            {"matcher": ["shop.a"], "ignore_event": ["drop table"]},
+            {"matcher": ["shop.a"], "ignore_delete_value_expr": "age > 3"},
+        ],
+    },
+    "sink": {"dispatchers": [{"matcher": ["*.*"], "target_schema": "x"}]},
+}
+
+
+def _schema() -> Catalog:
+    catalog = Catalog()
+    for sql in (
+        *("CREATE DATABASE shop", "CREATE DATABASE crm"),
+        *(f"CREATE TABLE {t} (id INT PRIMARY KEY, age INT)" for t in ("a", "b", "tmp_1", "crm.c")),
+    ):
+        catalog = apply(catalog, sql, SESSION)
+    return catalog
+
+
+BEFORE = _schema()
+
+
+def judged(sql: str, ts: int = 5) -> Judged | None:
+    seen = touched(sql, SESSION)
+    change = SchemaChange(
+        ts=ts,
+        sql=sql,
+        kind=seen.kind,
+        tables=seen.tables,
+        schemas=seen.schemas,
+        replicated=(),
+        session=SESSION,
+        status=StatusVariables(),
+        time_s=0,
+        before=BEFORE,
+        after=apply(BEFORE, sql, SESSION),
+    )
+    scope = Scope(DdlFilter(FeedConfig.model_validate(CONFIG)))
+    return judge(Ddl(ts, sql, seen, None, change), scope, 0)
+
+
+@pytest.mark.parametrize(
+    ("sql", "action", "replicated"),
+    [
+        ("ALTER TABLE b ADD c INT", Action.EXECUTE, [("shop", "b")]),
+        ("DROP TABLE a", Action.IGNORE, None),
+        ("DROP TABLE a, b", Action.EXECUTE, [("shop", "b")]),
+        ("DROP TABLE tmp_1, b", Action.EXECUTE, [("shop", "b")]),
+        ("ALTER TABLE b ENGINE = InnoDB", Action.IGNORE, None),
+        ("DROP TABLE tmp_1", None, None),
+        ("CREATE TABLE d (id INT)", Action.EXECUTE, [("shop", "d")]),
+    ],
+)
+def test_what_is_done(sql: str, action: Action | None, replicated: Any) -> None:
+    found = judged(sql)
+    assert (found.action if found else None) == action
+    if found is not None:
+        assert found.error is None
+        assert bool(found.why) is (action is Action.IGNORE)
+    if replicated is not None:
+        assert found is not None
+        assert list(found.replicated) == replicated
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("RENAME TABLE tmp_1 TO d", "TG:ErrSyncRenameTableFailed"),
+        ("CREATE TABLE c (id INT)", "TG:ErrTableRouteConflict"),
+        ("RENAME TABLE b TO crm.a", "TG:ErrTableRouteConflict"),
+        ("ALTER TABLE a DROP COLUMN age", "TG:ErrExpressionColumnNotFound"),
+        ("ALTER TABLE a IMPORT TABLESPACE", "TG:ErrUnloggedRows"),
+    ],
+)
+def test_what_stops_its_table(sql: str, code: str) -> None:
+    found = judged(sql)
+    assert found is not None
+    assert found.error is not None
+    assert found.error.code == code
+    assert found.error.hint
+    assert sql in found.error.message
+
+
+def test_a_table_that_leaves_the_rules_is_said() -> None:
+    found = judged("RENAME TABLE b TO tmp_b")
+    assert found is not None
+    assert found.action is Action.EXECUTE
+    assert "shop.tmp_b" in found.why
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE tmp_1 TO d, b TO e", "DROP TABLE b"])
+def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
+    found = judged(sql, ts=7)
+    assert found is not None
+    assert found.action is Action.IGNORE
+    assert "ignore-txn-start-ts" in found.why
