@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
-from cdc.api import changefeeds, errors, progress, upstreams, verify
+from cdc.api import changefeeds, ddl, errors, explain, progress, upstreams, verify
 from cdc.api.errors import ParameterInvalid
 from cdc.api.models import (
     CaptureOut,
@@ -48,6 +48,8 @@ def make(capture: Capture) -> FastAPI:
     routes.include_router(changefeeds.router(capture))
     routes.include_router(upstreams.router(capture))
     routes.include_router(verify.router(capture))
+    routes.include_router(explain.router(capture))
+    routes.include_router(ddl.router(capture))
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])

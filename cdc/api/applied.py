@@ -11,6 +11,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo
 from cdc.server.capture import Capture
+from owner import admin
 from processor.catalog import delivered_tables
 from sink.open import open_sink
 
@@ -29,7 +30,8 @@ def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:
     Raises the sink's errors if it cannot be reached.
     """
     config = FeedConfig.model_validate(info.config)
-    _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
+    reached = admin.status(capture.store, capture.keys, info).checkpoint_ts
+    _, schema = capture.upstreams.schema_at(info.upstream, reached)
     tables = sorted(delivered_tables(schema, config), key=lambda t: (t.schema, t.name))
     with closing(ChangeLog.open(capture.upstreams.log_folder(info.upstream))) as log:
         log.refresh()

@@ -19,9 +19,10 @@ from cdc.coord.messages import FeedInfo
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.server.capture import Capture
+from filter.passing import Passing
 from filter.rules import TableRules
+from filter.traps import traps
 from owner import admin
-from owner.ddl import stops
 from owner.state import FeedEvent, transition
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink
@@ -80,8 +81,7 @@ def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
     start_ts, schema = capture.upstreams.schema_at(asked.upstream, asked.start_ts)
     if asked.target_ts and asked.target_ts <= start_ts:
         raise _target(start_ts, asked.target_ts)
-    _schema_holds(capture, asked.upstream, schema, start_ts, config)
-    driver.verify(_tables(schema, config), mariadb=schema.session.mariadb)
+    driver.verify(_verified(schema, config), mariadb=schema.session.mariadb)
     # A changefeed of this id may have been here before: what its ledger says is not about this one.
     driver.forget(feed, capture.slots(feed))
     info = FeedInfo(
@@ -99,33 +99,14 @@ def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
     return info
 
 
-def _schema_holds(
-    capture: Capture, upstream: str, schema: Schema, start_ts: Ts, config: FeedConfig
-) -> None:
-    """Between the snapshot and the start no replicated table may have changed."""
-    if schema.ts >= start_ts:
-        return
-    log = capture.owner_logs.log(upstream)
-    log.resolved_ts()
-    matches = TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches
-    for ddl in log.ddls(schema.ts, start_ts):
-        if ddl.touched is None or stops(ddl, matches, schema, f"ts {ddl.ts}", 0):
-            raise StartTsInvalid(
-                f"replicated tables changed between the schema snapshot (ts {schema.ts}) and the "
-                f"start: {ddl.sql[:200]}",
-                object=f"upstream {upstream}",
-                position=f"ts {ddl.ts}",
-                hint="start now (--start-ts 0), which takes a new snapshot",
-            )
-
-
 def warnings(capture: Capture, info: FeedInfo) -> list[str]:
-    """What TiCDC warns of at creation: an old start, tables without a key."""
+    """What TiCDC warns of: an old start, event filters that catch more, tables without a key."""
     found = []
     age_s = (capture.clock.now_ms() - physical_ms(info.start_ts)) / 1000
     if age_s > _OLD_S:
         found.append(f"start-ts is {age_s / 3600:.0f} hours ago")
     config = FeedConfig.model_validate(info.config)
+    found += traps(config)
     _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
     names = _ineligible(schema, config)
     if names and config.force_replicate:
@@ -159,7 +140,6 @@ def resume(capture: Capture, feed: str, overwrite: int | Literal["now"]) -> Feed
             raise _target(start_ts, info.target_ts)
         log = capture.owner_logs.log(info.upstream)
         log.check_kept(start_ts)
-        _schema_holds(capture, info.upstream, schema, start_ts, config)
         driver = _sink(info.sink_uri, info.config)
         driver.verify(_tables(schema, config), mariadb=schema.session.mariadb)
         driver.forget(feed, capture.slots(feed))
@@ -181,7 +161,7 @@ def update(capture: Capture, feed: str, asked: UpdateChangefeed) -> FeedInfo:
     if asked.sink_uri is not None or asked.replica_config is not None:
         sink_uri = changes.get("sink_uri", info.sink_uri)
         _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
-        after, tables = _open(sink_uri, config.model_dump()), _tables(schema, config)
+        after, tables = _open(sink_uri, config.model_dump()), _verified(schema, config)
         after.driver().verify(tables, mariadb=schema.session.mariadb)
         old = FeedConfig.model_validate(info.config)
         checkpoint_ts = admin.status(capture.store, capture.keys, info).checkpoint_ts
@@ -256,10 +236,23 @@ def _target(start_ts: Ts, target_ts: Ts) -> TargetTsBeforeStartTs:
     )
 
 
+def _verified(schema: Schema, config: FeedConfig) -> list[Table]:
+    """The tables to deliver, with value expressions that fit all of them."""
+    tables = _tables(schema, config)
+    Passing(config, schema.session).check(tables)
+    return tables
+
+
+def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:
+    """The tables that ``filter.rules`` match; no other is read."""
+    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    names = list(schema)
+    return [schema[n] for n, yes in zip(names, rules.matches_all(names), strict=True) if yes]
+
+
 def _tables(schema: Schema, config: FeedConfig) -> list[Table]:
     """The tables to deliver: understood, and with a key unless the user says otherwise."""
-    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
-    matched = [schema[name] for name in schema if rules.matches(*name)]
+    matched = matched_tables(schema, config)
     if config.force_replicate:
         return matched
     names = _ineligible(schema, config)
@@ -273,9 +266,7 @@ def _tables(schema: Schema, config: FeedConfig) -> list[Table]:
 
 
 def _ineligible(schema: Schema, config: FeedConfig) -> list[str]:
-    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
-    matched = [schema[name] for name in schema if rules.matches(*name)]
-    return sorted(t.full_name for t in matched if not t.handle_key)
+    return sorted(t.full_name for t in matched_tables(schema, config) if not t.handle_key)
 
 
 def _some(names: list[str]) -> str:

@@ -19,6 +19,19 @@ from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
 
+
+class DdlNotFound(InvalidError):
+    """The owner knows no schema change of this ts."""
+
+    code = "TG:ErrDDLNotExists"
+
+
+class DdlNotPending(InvalidError):
+    """The schema change cannot be decided about: it runs, has ended, or was never seen."""
+
+    code = "TG:ErrDDLNotPending"
+
+
 _STATUS: dict[type[TidegateError], int] = {
     ChangefeedNotFound: 404,
     UpstreamNotFound: 404,
@@ -27,6 +40,8 @@ _STATUS: dict[type[TidegateError], int] = {
     UpstreamInUse: 409,
     VerificationNotFound: 404,
     VerificationRuns: 409,
+    DdlNotFound: 404,
+    DdlNotPending: 409,
     TransitionRefused: 400,
 }
 

@@ -6,16 +6,17 @@ TiCDC that we cannot honour yet is refused by name, unless its value says that t
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from cdc.base.errors import InvalidError
-from cdc.coord.feed_config import FeedConfig
-from filter.rules import TableRules
+from cdc.base.near import did_you_mean
+from cdc.coord.feed_config import EventFilterConfig, FeedConfig, FilterConfig
+from filter.settings import check_filter
+from sink.dispatch.read import read_column_selectors, read_dispatchers
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?\Z")
 
@@ -56,8 +57,6 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "sync-point-interval": (),
     "sync-point-retention": (),
     "mounter.worker-num": (_ANY,),
-    "filter.ignore-txn-start-ts": ([],),
-    "filter.event-filters": ([],),
     "scheduler.enable-table-across-nodes": (False,),
     "scheduler": (),
     "consistent.level": ("none", ""),
@@ -77,7 +76,10 @@ _KEPT = frozenset({"filter", "sink", "synced-status"})
 
 
 def check(given: Mapping[str, Any]) -> FeedConfig:
-    """The configuration; raises one of the three errors above, or that of a wrong table rule."""
+    """The configuration.
+
+    Raises one of the three errors above, or that of a rule, with the place in the configuration.
+    """
     kept = _sift(_spelt(given, "-"))
     duration = "changefeed-error-stuck-duration"
     if duration in kept:
@@ -86,12 +88,22 @@ def check(given: Mapping[str, Any]) -> FeedConfig:
         config = FeedConfig.model_validate(_spelt(kept, "_"))
     except ValidationError as e:
         first = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        name = ".".join(str(p).replace("_", "-") for p in first["loc"])
+        name = _place(first["loc"])
         if first["type"] == "extra_forbidden":
             raise _unknown(name) from None
         raise _invalid(name, first["msg"].removeprefix("Value error, ")) from None
-    TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    check_filter(config.filter, case_sensitive=config.case_sensitive)
+    read_dispatchers(config.sink.get("dispatchers", ()))
+    read_column_selectors(config.sink.get("column_selectors", ()))
     return config
+
+
+def _place(path: Sequence[str | int]) -> str:
+    """``filter.event-filters[0].matcher``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else "." + part.replace("_", "-")
+    return text.removeprefix(".")
 
 
 def _spelt(value: Any, mark: str) -> Any:
@@ -132,9 +144,7 @@ def _sift(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
         elif name in _LATER or path in _LATER:
             harmless = _LATER.get(name, ())
             if _ANY not in harmless and value not in harmless:
-                raise ConfigNotSupported(
-                    f"{name} is not supported yet", object=name, hint=f"remove {name}"
-                )
+                raise _not_supported(name)
         elif path in _SECTIONS and path not in _KEPT:
             raise _unknown(name)
         else:
@@ -142,9 +152,15 @@ def _sift(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return kept
 
 
+def _not_supported(name: str) -> ConfigNotSupported:
+    return ConfigNotSupported(f"{name} is not supported yet", object=name, hint=f"remove {name}")
+
+
 def _unknown(name: str) -> ConfigUnknownKey:
-    known = [f.replace("_", "-") for f in FeedConfig.model_fields]
-    known += ["filter.rules", *_LATER]
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"remove {name}"
+    parent = name.rpartition(".")[0]
+    rule = parent.startswith("filter.event-filters[")
+    known = [_kebab(f) for f in FeedConfig.model_fields] + [*_LATER]
+    known += [f"filter.{_kebab(f)}" for f in FilterConfig.model_fields]
+    known += [f"{parent}.{_kebab(f)}" for f in EventFilterConfig.model_fields if rule]
+    hint = did_you_mean(name, known) or f"remove {name}"
     return ConfigUnknownKey(f"{name} is not a configuration key", object=name, hint=hint)

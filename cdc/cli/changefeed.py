@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 from cdc.base.errors import InvalidError
 from cdc.cli import output
 from cdc.cli.client import ServerRefused
+from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import (
     SERVER,
     FeedId,
@@ -37,24 +38,6 @@ Config = Annotated[
 ]
 
 
-class ConfigFileInvalid(InvalidError):
-    """The configuration file cannot be read."""
-
-    code = "TG:ErrConfigFileInvalid"
-
-
-def _read(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as e:
-        reason = getattr(e, "strerror", None) or str(e)
-        raise ConfigFileInvalid(reason, object=str(path), hint="check --config") from None
-    except tomllib.TOMLDecodeError as e:
-        raise ConfigFileInvalid(f"is not TOML: {e}", object=str(path)) from None
-
-
 @app.command()
 def create(
     sink_uri: SinkUri,
@@ -63,32 +46,38 @@ def create(
     config: Config = None,
     start_ts: Annotated[int, typer.Option(help="Begin after this ts; 0: now.")] = 0,
     target_ts: Annotated[int, typer.Option(help="Finish at this ts; 0: never.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the tables that it would deliver.")
+    ] = False,
     no_confirm: NoConfirm = False,
     server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Create a changefeed; everything is checked before it starts."""
     api = client(server)
+    file = read_config(config)
     body = {
         "changefeed_id": changefeed_id,
         "upstream": upstream,
         "sink_uri": sink_uri,
         "start_ts": start_ts,
         "target_ts": target_ts,
-        "replica_config": _read(config) or {},
+        "replica_config": file.values,
     }
+    if dry_run:
+        _show_tables(_placed(api.post, file, "/verify_table", body), json)
+        return
     if start_ts and not no_confirm:
         age_s = (api.post("/tso")["tso"] - start_ts) / (1 << 18) / 1000
         if age_s > 86400:
             typer.confirm(f"start-ts is {age_s / 3600:.0f} hours ago. Go on?", abort=True)
     try:
-        info = api.post("/changefeeds", body)
+        info = _placed(api.post, file, "/changefeeds", body)
     except ServerRefused as refused:
         if no_confirm or json or not _leave_out(refused):
             raise
-        chosen = {**(_read(config) or {}), "ignore-ineligible-table": True}
-        body["replica_config"] = chosen
-        info = api.post("/changefeeds", body)
+        body["replica_config"] = {**file.values, "ignore-ineligible-table": True}
+        info = _placed(api.post, file, "/changefeeds", body)
     if json:
         output.as_json(info)
         return
@@ -96,6 +85,31 @@ def create(
         typer.echo(f"[WARN] {warning}", err=True)
     typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
     output.fields(info)
+
+
+def _placed(
+    send: Callable[[str, Any], Any], file: ConfigFile, path: str, body: dict[str, Any]
+) -> Any:
+    """The answer; an error about a place of the configuration says the file's line too."""
+    try:
+        return send(path, body)
+    except ServerRefused as e:
+        where = file.where(e.object)
+        if not where:
+            raise
+        raise ServerRefused(e.code, f"{e.message} ({where})", e.hint, e.object) from None
+
+
+def _show_tables(found: dict[str, Any], json: bool) -> None:
+    if json:
+        output.as_json(found)
+        return
+    rows = [
+        (f"{t['database_name']}.{t['table_name']}", word)
+        for word in ("eligible", "ineligible")
+        for t in found[f"{word}_tables"]
+    ]
+    output.table(("TABLE", "STATE"), sorted(rows))
 
 
 def _leave_out(refused: ServerRefused) -> bool:
@@ -212,7 +226,9 @@ def update(
 ) -> None:
     """Change a changefeed that is stopped or failed; shows the difference and asks."""
     api = client(server)
-    changes = without_none(sink_uri=sink_uri, target_ts=target_ts, replica_config=_read(config))
+    file = read_config(config)
+    replica_config = None if config is None else file.values
+    changes = without_none(sink_uri=sink_uri, target_ts=target_ts, replica_config=replica_config)
     if not changes:
         typer.echo("nothing to change: give --sink-uri, --target-ts or --config")
         return
@@ -225,7 +241,7 @@ def update(
         shown = changes | ({"sink_uri": mask_uri(sink_uri)} if sink_uri else {})
         output.table(("SETTING", "NOW", "NEW"), ((k, was[k], v) for k, v in shown.items()))
         typer.confirm("Go on?", abort=True)
-    info = api.put(f"/changefeeds/{changefeed_id}", changes)
+    info = _placed(api.put, file, f"/changefeeds/{changefeed_id}", changes)
     if json:
         output.as_json(info)
     else:

@@ -27,11 +27,12 @@ class ServerUrlInvalid(InvalidError):
 class ServerRefused(Exception):
     """The server's own error, as it came."""
 
-    def __init__(self, code: str, message: str, hint: str) -> None:
+    def __init__(self, code: str, message: str, hint: str, object: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
+        self.object = object
 
 
 class Client:
@@ -94,4 +95,6 @@ def _error(status: int, body: Any, server: str) -> Exception:
         return ServerUnreachable(
             f"answered {status} and is no Tidegate server", object=server, hint="check --server"
         )
-    return ServerRefused(body["error_code"], body["error_msg"], body.get("hint", ""))
+    return ServerRefused(
+        body["error_code"], body["error_msg"], body.get("hint", ""), body.get("object", "")
+    )

@@ -8,7 +8,7 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, output, upstream
+from cdc.cli import changefeed, ddl, output, upstream
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, client
 from cdc.cli.server import server
@@ -28,6 +28,7 @@ app.command("server")(server)
 app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)
 cli.add_typer(changefeed.app, name="changefeed")
+cli.add_typer(ddl.app, name="ddl")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")
 cli.add_typer(tso, name="tso")
@@ -73,10 +74,21 @@ def _add_log(words: list[str]) -> None:
         app.add_typer(typer.Typer(help="Print and verify binlog files."), name="log")
 
 
+def _add_filter(words: list[str]) -> None:
+    """``cdc filter`` loads the parsers, so the other commands only show its name."""
+    if words[:1] == ["filter"]:
+        from cdc.cli import filter as filtering
+
+        app.add_typer(filtering.app, name="filter")
+    else:
+        app.add_typer(typer.Typer(help="Look at what a changefeed's filter does."), name="filter")
+
+
 def main() -> None:
     """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
     try:
         _add_log(sys.argv[1:])
+        _add_filter(sys.argv[1:])
         app()
     except (TidegateError, ServerRefused) as e:
         output.error(e)

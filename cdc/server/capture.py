@@ -13,8 +13,9 @@ import cdc
 from cdc.base.clock import Clock
 from cdc.base.errors import InternalError
 from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
-from cdc.coord.messages import CaptureInfo
+from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.owner_log import OwnerLogs
@@ -26,6 +27,9 @@ from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.runner import ProcessorRunner
 from processor.spark.session import SparkRunner
+from sink.contract import RECOVERY_BITS
+from sink.open import open_sink
+from sink.schema_change import SchemaChanger
 
 # A stop while Spark starts waits for it, within the ten seconds that a stop may take.
 _SPARK_STOP_S = 4.0
@@ -175,9 +179,16 @@ class Capture:
             self.keys,
             token,
             self.owner_logs.log,
+            _open_changer,
             self.clock,
             policy=policy,
             observe=self.metrics.observe_feed,
         )
         self.metrics.is_owner.set(1)
         self._owner.start()
+
+
+def _open_changer(info: FeedInfo) -> SchemaChanger:
+    config = FeedConfig.model_validate(info.config)
+    sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+    return sink.changer(info.id, info.epoch << RECOVERY_BITS)

@@ -1,24 +1,19 @@
-"""Change logs as the owner reads them: resolved ts, and DDLs by what they touch."""
+"""Change logs as the owner reads them: resolved ts, and DDLs with the schema on both sides."""
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
-from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
-from cdc.binlog.query import Query
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
-from cdc.schema.ddl import touched
-from cdc.schema.events import session_of_event, statement_text
-from cdc.schema.snapshot import Schema, load
-from owner.ddl import Ddl, TableName
-
-_SHOWN_SQL = 200
+from cdc.source.statements import History, Statement
+from owner.ddl import Ddl
+from sink.schema_change import SchemaChange
 
 
 class OwnerLogs:
@@ -47,11 +42,18 @@ class OwnerLogs:
 
 
 class OwnerLog:
-    """:class:`owner.logs.UpstreamLog` over a change log."""
+    """:class:`owner.logs.UpstreamLog` over a change log.
+
+    DDLs are read once for all changefeeds of the upstream, in order, each with the catalogs before
+    and after it: only the newest catalog is a whole one of its own, the others share with it.
+    """
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
-        self._schemas: dict[Ts, Schema] = {}
+        self._guard = threading.Lock()
+        self._history: History | None = None
+        self._from: Ts = 0
+        self._ddls: list[Ddl] = []
 
     def close(self) -> None:
         """Give the log back."""
@@ -72,37 +74,40 @@ class OwnerLog:
 
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``; one that is not understood carries its error."""
-        runs = self._log.ddls(above, upto)
-        found = []
-        for i in range(len(runs)):
-            event = self._log.event(runs.slice(i, i + 1))
-            found.append(self._ddl(int(runs.commit_ts[i]), event))
-        return tuple(found)
+        with self._guard:
+            if self._history is None or above < self._from:
+                self._history, self._from, self._ddls = History(self._log, above), above, []
+            for statement in self._history.refresh(upto):
+                if statement.ts > self._from:
+                    self._ddls.append(_ddl(statement, self._history))
+            first = bisect_right(self._ddls, above, key=lambda d: d.ts)
+            last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
+            return tuple(self._ddls[first:last])
 
-    def tables(self, at: Ts) -> tuple[TableName, ...]:
-        """Tables of the schema snapshot that holds at ``at``."""
-        return tuple(self._schema(at))
+    def forget_below(self, ts: Ts) -> None:
+        """No changefeed will ask for DDLs at or below ``ts``."""
+        with self._guard:
+            if self._history is not None and ts > self._from:
+                self._from = ts
+                del self._ddls[: bisect_right(self._ddls, ts, key=lambda d: d.ts)]
+                self._history.versions.collect(ts)
 
-    def _ddl(self, ts: Ts, event: bytes) -> Ddl:
-        try:
-            query = Query.parse(event[HEADER_LENGTH : len(event) - CHECKSUM_LENGTH])
-            before = self._schema(ts).session
-            session = session_of_event(before, query.schema, query.status(), query.error_code)
-            sql = statement_text(query.raw_sql, session)
-            return Ddl(ts, sql, touched(sql, session))
-        except TidegateError as e:
-            if e.kind is ErrorKind.TRANSIENT:
-                raise
-            error = e
-        sql = event[HEADER_LENGTH:].decode("utf-8", "replace")[-_SHOWN_SQL:]
-        info = ErrorInfo.model_validate(error.to_dict())
-        if not info.position:
-            info = info.model_copy(update={"position": f"ts {ts}"})
-        return Ddl(ts, sql, None, info)
 
-    def _schema(self, at: Ts) -> Schema:
-        usable = [ts for ts in self._log.snapshots() if ts <= at]
-        key = usable[-1] if usable else 0
-        if key not in self._schemas:
-            self._schemas[key] = load(self._log.snapshot_at(at))
-        return self._schemas[key]
+def _ddl(s: Statement, history: History) -> Ddl:
+    change = None
+    if s.touched is not None:
+        change = SchemaChange(
+            ts=s.ts,
+            sql=s.sql,
+            kind=s.touched.kind,
+            tables=s.touched.tables,
+            schemas=s.touched.schemas,
+            replicated=s.touched.tables,
+            session=s.session,
+            status=s.status,
+            time_s=s.time_s,
+            before=history.versions.before(s.ts),
+            after=history.versions.at(s.ts),
+        )
+    error = None if s.error is None else ErrorInfo.model_validate(s.error.to_dict())
+    return Ddl(s.ts, s.sql, s.touched, error, change)

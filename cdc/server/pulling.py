@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from cdc.base.clock import Clock
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.schema.snapshot import Schema
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import Needed, OnStatus
 from cdc.source import registration
 from cdc.source.puller import Puller
+from cdc.source.statements import History
 
 
 class RealSource:
@@ -58,10 +59,12 @@ class RealSource:
         """Take a schema snapshot of this moment; the ts at which it holds."""
         return registration.schema_now(info, folder, self._settings.source, self._clock)
 
-    def snapshot_at(self, folder: Path, ts: Ts) -> Mapping[str, Any]:
-        """The newest schema snapshot at or before ``ts``; raises if the log begins later."""
+    def schema_at(self, folder: Path, ts: Ts) -> Schema:
+        """The schema for rows at ``ts``; raises if the log begins later."""
         with closing(ChangeLog.open(folder)) as log:
-            return log.snapshot_at(ts)
+            history = History(log, ts)
+            history.refresh(ts)
+            return history.schema_at(ts)
 
     def _writer(self, folder: Path) -> LogWriter:
         return LogWriter.open(folder, self._settings.changelog, self._clock)

@@ -6,11 +6,11 @@ import logging
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
@@ -31,7 +31,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
-from cdc.schema.snapshot import Schema, load
+from cdc.schema.snapshot import Schema
 
 _log = logging.getLogger("upstream")
 _NAME = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*\Z")
@@ -102,8 +102,8 @@ class Source(Protocol):
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
         """Take a schema snapshot of this moment; the ts at which it holds."""
 
-    def snapshot_at(self, folder: Path, ts: Ts) -> Mapping[str, Any]:
-        """The newest schema snapshot at or before ``ts``; raises if the log begins later."""
+    def schema_at(self, folder: Path, ts: Ts) -> Schema:
+        """The schema for rows at ``ts``; raises if the log begins later."""
 
 
 class Upstreams:
@@ -253,7 +253,7 @@ class Upstreams:
         info, folder = self.info(name), self._folder(name)
         if ts == 0:
             ts = self._source.schema_now(info, folder)
-        return ts, load(self._source.snapshot_at(folder, ts))
+        return ts, self._source.schema_at(folder, ts)
 
     def log_folder(self, name: str) -> Path:
         """Where the change log of an upstream lies."""

@@ -40,6 +40,7 @@ class ByFold:
         self._whole = whole
         place = {c.name: i for i, c in enumerate(layout.columns)}
         self._key_at = [place[c.name] for c in layout.key]
+        self._unsaid: set[Key] = set()
 
     def sweep(self, result: TableResult) -> list[Found]:
         """Compare every row; those that differ."""
@@ -48,15 +49,20 @@ class ByFold:
         for row in self._upstream(result):
             key = self._key(row)
             there.add(key)
-            other = self._target(key)
-            if other is None and not self._whole and not self._folded.known(key):
+            other = self._target(key, row)
+            if other is None and not self._told(key):
                 result.unseen += 1
             elif other != row:
                 found[key] = (hash(row), hash(other) if other is not None else None)
         for key in self._folded.present():
             result.target_rows += 1
-            if key not in there:
+            if key not in there and not self._folded.may_be_gone(key):
                 found[key] = (None, hash(self._target(key)))
+        if self._unsaid:
+            result.notes.append(
+                f"{len(self._unsaid)} rows have values that a schema change made, in columns that "
+                "it added or changed; these are not in the topic, and not compared"
+            )
         return [found]
 
     def narrow(self, suspect: Found) -> Iterator[Found]:
@@ -110,14 +116,31 @@ class ByFold:
             for row in self._pair.upstream.rows(f"{canal.select(self._layout)} WHERE {part}"):
                 texts = canal.values(self._layout, row)
                 mine[self._key(texts)] = texts
-        return {k: (mine.get(k), self._target(k)) for k in asked}
+        return {k: (mine.get(k), self._target(k, mine.get(k))) for k in asked}
 
     def _key(self, row: Values) -> Key:
         return tuple(str(row[i]) for i in self._key_at)
 
-    def _target(self, key: Key) -> Values | None:
+    def _told(self, key: Key) -> bool:
+        """Whether the topic must have the row, if the upstream has it."""
+        return self._whole or self._folded.complete or self._folded.known(key)
+
+    def _target(self, key: Key, mine: Values | None = None) -> Values | None:
+        """The row of the topic; what it cannot have is taken from the upstream's, ``mine``."""
         row = self._folded.row(key)
-        return None if row is None else canal.said(self._layout, row)
+        if row is None:
+            return None
+        other = canal.said(self._layout, row)
+        unsaid = self._folded.unsaid(key)
+        if mine is None or not unsaid or other == mine:
+            return other
+        lent = tuple(
+            a if column.name in unsaid or "*" in unsaid else b
+            for column, a, b in zip(self._layout.columns, mine, other, strict=True)
+        )
+        if lent != other:
+            self._unsaid.add(key)
+        return lent
 
     def _difference(self, key: Key, mine: Values | None, other: Values | None) -> RowDifference:
         names = [c.name for c in self._layout.columns]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from cdc.verify.differences import Found, Seen, by_rows
 from cdc.verify.keys import Key, Range
 from cdc.verify.layout import Layout
-from cdc.verify.pair import Pair
+from cdc.verify.pair import ServerPair
 from cdc.verify.report import RowDifference, TableResult
 from cdc.verify.side import Digest, Side
 
@@ -20,7 +20,7 @@ _MOST_HALVED = 24
 class ByKey:
     """The way of comparing a table by ranges of its key; an identity is a key."""
 
-    def __init__(self, pair: Pair, layout: Layout, chunk_rows: int) -> None:
+    def __init__(self, pair: ServerPair, layout: Layout, chunk_rows: int) -> None:
         self._pair = pair
         self._layout = layout
         self._chunk_rows = chunk_rows

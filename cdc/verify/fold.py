@@ -1,20 +1,23 @@
 """Pure: messages of canal-json folded into the tables that they describe.
 
-The last state of every key is kept, also that it was deleted, so the memory grows with the keys.
+Each partition is folded by itself, in its own order, schema changes included: every partition of a
+topic shows them at the same place between rows. So partitions may be read in any order. The last
+state of every key is kept, also that it was deleted, so the memory grows with the keys.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cdc.base.errors import DefiniteError
+from cdc.schema.session import Session
+from cdc.verify import fold_ddl
+from cdc.verify.folded_part import Cell, Full, Key, Name, Part, TextRow
 
-TextRow = dict[str, str | None]
-Key = tuple[str, ...]
-Full = tuple[tuple[str, str | None], ...]
 _KINDS = frozenset({"INSERT", "UPDATE", "DELETE"})
 
 
@@ -26,7 +29,7 @@ class MessageUnreadable(DefiniteError):
 
 @dataclass
 class FoldedTable:
-    """A table as the messages so far leave it.
+    """A table as the messages so far leave it, under the name that it has in the end.
 
     ``key``: its columns, ``()`` for a table whose rows are counted as wholes. ``spread``: a key may
     move from one partition to another, so that each partition has a state of its own.
@@ -34,70 +37,135 @@ class FoldedTable:
 
     key: tuple[str, ...]
     spread: bool = False
-    messages: int = 0
-    counts: Counter[Full] = field(default_factory=Counter)
-    partitions: set[int] = field(default_factory=set)
-    _rows: dict[tuple[int, Key], TextRow | None] = field(default_factory=dict)
-
-    def add(self, partition: int, kind: str, row: TextRow, old: TextRow) -> None:
-        """Take one change; ``old`` may have the changed columns only."""
-        self.messages += 1
-        if not self.key:
-            if kind != "INSERT":
-                self.counts[_full({**row, **old})] -= 1
-            if kind != "DELETE":
-                self.counts[_full(row)] += 1
-            return
-        place = partition if self.spread else 0
-        self.partitions.add(place)
-        key = self._key(row)
-        if kind == "UPDATE" and (was := self._key({**row, **old})) != key:
-            self._rows[place, was] = None
-        self._rows[place, key] = row if kind != "DELETE" else None
+    _name: Name = ("", "")
+    _fold: Fold | None = None
+    _found: list[Part] = field(default_factory=list)
+    _found_at: int = -1
 
     def known(self, key: Key) -> bool:
         """Whether a message was about this key."""
-        return any((p, key) in self._rows for p in self.partitions)
+        return any(key in part.rows for part in self._parts())
 
     def row(self, key: Key) -> TextRow | None:
         """The row of a key; None if it was deleted or never there."""
-        found = (self._rows.get((p, key)) for p in self.partitions)
-        return next((row for row in found if row is not None), None)
+        cell = self._cell(key)
+        return None if cell is None else cell.row
+
+    def unsaid(self, key: Key) -> frozenset[str]:
+        """Columns of the row whose values a schema change has made, and no message since."""
+        cell = self._cell(key)
+        return frozenset() if cell is None else cell.unsaid
+
+    def may_be_gone(self, key: Key) -> bool:
+        """Whether a schema change may have taken the row away, as with its partition."""
+        cell = self._cell(key)
+        return cell is not None and any(cell.since < part.lost for part in self._parts())
 
     def present(self) -> Iterator[Key]:
         """Keys that have a row."""
-        return (key for (_, key), row in self._rows.items() if row is not None)
+        keys = {key for part in self._parts() for key in part.rows}
+        return (key for key in keys if self.row(key) is not None)
 
-    def _key(self, row: TextRow) -> Key:
-        return tuple(str(row[name]) for name in self.key)
+    @property
+    def counts(self) -> Counter[Full]:
+        """Of a table without a key: how often each row is there."""
+        total: Counter[Full] = Counter()
+        for part in self._parts():
+            for full, n in part.counts.items():
+                total[full] += n
+        return total
+
+    @property
+    def complete(self) -> bool:
+        """Whether its messages began when it was empty."""
+        parts = self._parts()
+        return bool(parts) and all(part.complete for part in parts)
+
+    @property
+    def unsure(self) -> str:
+        """Why its rows cannot be told from the messages; empty if they can."""
+        return next((part.unsure for part in self._parts() if part.unsure), "")
+
+    def _cell(self, key: Key) -> Cell | None:
+        """The newest state: behind a schema change a key may be in another partition."""
+        cells = [c for part in self._parts() if (c := part.rows.get(key)) is not None]
+        if not cells:
+            return None
+        newest = max(cell.since for cell in cells)
+        last = [cell for cell in cells if cell.since == newest]
+        return next((cell for cell in last if cell.row is not None), last[0])
+
+    def _parts(self) -> list[Part]:
+        fold = self._fold
+        if fold is not None and self._found_at != fold.messages:
+            self._found_at = fold.messages
+            self._found = [t[self._name] for t in fold.places.values() if self._name in t]
+            for part in self._found:
+                part.keyed_by(self.key)
+        return self._found
 
 
 class Fold:
-    """The tables of a changefeed by schema and name; messages of others are passed over."""
+    """The tables of a changefeed by schema and name; the others are folded for what they become.
 
-    def __init__(self, tables: Mapping[tuple[str, str], FoldedTable]) -> None:
+    ``session`` is how the upstream reads its statements, as far as messages do not say it.
+    """
+
+    def __init__(self, tables: Mapping[Name, FoldedTable], session: Session | None = None) -> None:
         self.tables = tables
         self.messages = 0
+        self.earlier_names: set[Name] = set()
+        self._session = session or Session()
+        self.places: dict[Hashable, dict[Name, Part]] = {}
+        self._changes: Counter[Hashable] = Counter()
+        for name, table in tables.items():
+            table._name, table._fold, table._found_at = name, self, -1
 
-    def add(self, partition: int, message: bytes, place: str) -> None:
-        """Take one message. Raises MessageUnreadable."""
+    def add(self, place: Hashable, message: bytes, where: str) -> None:
+        """Take the next message of a partition, ``place``. Raises MessageUnreadable."""
         try:
             said = json.loads(message)
             kind = said["type"]
             self.messages += 1
-            table = self.tables.get((said.get("database"), said.get("table")))
-            if kind not in _KINDS or table is None or said.get("isDdl"):
-                return
-            olds = said.get("old") or [{}] * len(said["data"])
-            for row, old in zip(said["data"], olds, strict=True):
-                table.add(partition, kind, row, old)
+            tables = self.places.setdefault(place, {})
+            if said.get("isDdl"):
+                self._ddl(place, tables, said)
+            elif kind in _KINDS:
+                name = said.get("database"), said.get("table")
+                part = tables.get(name)
+                if part is None:
+                    part = tables[name] = Part()
+                self._rows(part, kind, said, name)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MessageUnreadable(
                 f"it is not canal-json: {type(error).__name__} {error}"[:200],
-                object=place,
+                object=where,
                 hint="see what else writes into the topic",
             ) from None
 
+    def _rows(self, part: Part, kind: str, said: Mapping[str, Any], name: Name) -> None:
+        olds = said.get("old") or [{}] * len(said["data"])
+        for row, old in zip(said["data"], olds, strict=True):
+            key = tuple(said.get("pkNames") or ())
+            if not key and name in self.tables:
+                # A unique key does for a key, which messages do not name.
+                wanted = self.tables[name].key
+                key = wanted if all(column in row for column in wanted) else ()
+            part.keyed_by(key)
+            part.add(kind, row, old)
 
-def _full(row: TextRow) -> Full:
-    return tuple(sorted(row.items()))
+    def _ddl(self, place: Hashable, tables: dict[Name, Part], said: Mapping[str, Any]) -> None:
+        context = said.get("_tidegate") or {}
+        modes = str(context.get("session", {}).get("sql_mode", "")).split(",")
+        session = replace(
+            self._session,
+            default_schema=context.get("defaultDatabase", said["database"]),
+            ansi_quotes="ANSI_QUOTES" in modes,
+            no_backslash_escapes="NO_BACKSLASH_ESCAPES" in modes,
+        )
+        self._changes[place] += 1
+        # Without the extension only milliseconds are known; the order, the same in every partition
+        # of a topic, does the rest.
+        since = (said.get("_tidb") or {}).get("commitTs")
+        since = int(since or (int(said["es"]) << 18) + self._changes[place])
+        self.earlier_names |= fold_ddl.apply(tables, said["sql"], session, since)

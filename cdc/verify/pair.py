@@ -12,7 +12,7 @@ from cdc.source.position import UpstreamPosition
 from cdc.verify.delivery import Delivery, Mark
 from cdc.verify.layout import Layout
 from cdc.verify.report import Stopped
-from cdc.verify.sessions import Sql
+from cdc.verify.sessions import Sql, View
 from cdc.verify.side import Side
 
 _MAX_AGE_S = 60.0
@@ -28,7 +28,7 @@ class Upstream(Sql, Protocol):
 
 
 class Pair:
-    """Two sessions and their cut; one thread uses it.
+    """The upstream's session, the target, and their cut; one thread uses it.
 
     A cut is taken when it is first needed and renewed after a minute, since a server keeps what a
     snapshot could still see. A table may be compared at several cuts: each range is complete at
@@ -36,7 +36,7 @@ class Pair:
     """
 
     def __init__(
-        self, upstream: Upstream, target: Sql, delivery: Delivery, stop: threading.Event
+        self, upstream: Upstream, target: View, delivery: Delivery, stop: threading.Event
     ) -> None:
         self.upstream = upstream
         self.target = target
@@ -44,7 +44,6 @@ class Pair:
         self.stop = stop
         self.marked = Mark(0, UpstreamPosition())
         self._taken_s: float | None = None
-        self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
 
     def fresh(self) -> None:
         """Take a cut, or renew one that is old."""
@@ -66,9 +65,26 @@ class Pair:
         if self.stop.is_set():
             raise Stopped("the verification was stopped")
 
+    def close(self) -> None:
+        """End both sessions."""
+        self.upstream.close()
+        self.target.close()
+
+
+class ServerPair(Pair):
+    """Both sides are servers, and are asked the same."""
+
+    def __init__(
+        self, upstream: Upstream, target: Sql, delivery: Delivery, stop: threading.Event
+    ) -> None:
+        super().__init__(upstream, target, delivery, stop)
+        self.servers: tuple[Sql, Sql] = (upstream, target)
+        self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
+
     def sides(self, layout: Layout) -> tuple[Side, Side]:
         """The table on both servers."""
-        return Side(self.upstream, layout), Side(self.target, layout)
+        ours, theirs = self.servers
+        return Side(ours, layout), Side(theirs, layout)
 
     def both(self, layout: Layout, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
         """The answers of upstream and target, asked at the same time."""
@@ -83,6 +99,5 @@ class Pair:
 
     def close(self) -> None:
         """End both sessions."""
-        self.upstream.close()
-        self.target.close()
+        super().close()
         self._second.shutdown()

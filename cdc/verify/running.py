@@ -9,24 +9,31 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from cdc.base.errors import InternalError, InvalidError, TidegateError
+from cdc.schema.session import Session
 from cdc.verify.by_fold import ByFold, ByFoldedRows
 from cdc.verify.catalogue import Matches, table_info, table_names
 from cdc.verify.columns import Form
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.layout import TableInfo, layout
-from cdc.verify.pair import Pair, Upstream
+from cdc.verify.pair import Pair, ServerPair, Upstream
 from cdc.verify.report import Stopped, TableResult, Verdict
-from cdc.verify.sessions import Sql
+from cdc.verify.sessions import Sql, View
 from cdc.verify.table import Options, compare_table, way_of
 from cdc.verify.topic import Topics, folded, topic_of
+from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import KafkaSettings
 
 _log = logging.getLogger("verify")
 # Their text in a message is not what the server compares.
 _NO_KEYS = frozenset({Form.FLOAT, Form.VECTOR, Form.JSON, Form.MIXED})
+
+Target = TypeVar("Target", bound=View)
+Made = TypeVar("Made", bound=Pair)
 
 
 class NothingToVerify(InvalidError):
@@ -43,7 +50,7 @@ class VerifyFailed(InternalError):
 
 @dataclass(frozen=True)
 class Task:
-    """What to compare. ``keyless``: also tables without a key.
+    """What to compare. ``keyless``: also tables without a key. ``mariadb``: of the upstream.
 
     ``open_upstream`` is called once for each worker, from its thread.
     """
@@ -54,6 +61,7 @@ class Task:
     keyless: bool
     options: Options
     case_sensitive: bool = False
+    mariadb: bool = False
 
 
 class Run:
@@ -81,7 +89,7 @@ class Run:
         waiting = iter(list(zip(tables, self.results, strict=True)))
 
         def work() -> None:
-            with self._pair(open_target) as pair:
+            with self._pair(open_target, ServerPair) as pair:
                 while True:
                     with self._guard:
                         task = next(waiting, None)
@@ -113,15 +121,20 @@ class Run:
                 chosen.append((table, result, made))
         if not chosen:
             return
-        self.fold = fold = Fold({(t.schema, t.name): made for t, _, made in chosen})
-        names = {topic_of(settings, t, case_sensitive=task.case_sensitive) for t, _, _ in chosen}
-        with self._pair(lambda: Topics(settings, names, fold, self.stop)) as pair:
+        session = Session(mariadb=task.mariadb)
+        names = TargetRouter.of(settings.dispatchers, case_sensitive=task.case_sensitive)
+        wanted = {names.target(t.schema, t.name): made for t, _, made in chosen}
+        self.fold = fold = Fold(wanted, session)
+        topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
+        first = {topic(t.schema, t.name) for t, _, _ in chosen}
+        open_topics = partial(Topics, settings, first, topic, fold, self.stop)
+        with self._pair(open_topics, Pair) as pair:
             for table, result, made in chosen:
                 with self._judged(result):
                     self._topic_table(pair, table, result, made)
 
-    def _server_table(self, pair: Pair, ours: TableInfo, result: TableResult) -> None:
-        theirs = table_info(pair.target, ours.schema, ours.name)
+    def _server_table(self, pair: ServerPair, ours: TableInfo, result: TableResult) -> None:
+        theirs = table_info(pair.servers[1], ours.schema, ours.name)
         if theirs is None:
             result.structure.append("the target has no such table, or hides it from its user")
             result.judge()
@@ -134,7 +147,11 @@ class Run:
     ) -> None:
         options = self.task.options
         plan, _ = layout(table, table)
-        if plan.key:
+        pair.fresh()
+        if made.unsure:
+            result.verdict = Verdict.SKIPPED
+            result.notes.append(made.unsure)
+        elif plan.key:
             way = ByFold(pair, plan, made, options.chunk_rows, options.whole)
             compare_table(pair, plan, way, options, result)
         else:
@@ -162,14 +179,18 @@ class Run:
         return found
 
     @contextmanager
-    def _pair(self, open_target: Callable[[], Sql]) -> Iterator[Pair]:
+    def _pair(
+        self,
+        open_target: Callable[[], Target],
+        make: Callable[[Upstream, Target, Delivery, threading.Event], Made],
+    ) -> Iterator[Made]:
         upstream = self.task.open_upstream()
         try:
             target = open_target()
         except BaseException:
             upstream.close()
             raise
-        pair = Pair(upstream, target, self.task.delivery, self.stop)
+        pair = make(upstream, target, self.task.delivery, self.stop)
         with self._guard:
             self._pairs.add(pair)
         try:

@@ -33,11 +33,8 @@ _PREPARE = (
 _PREPARE_IF_KNOWN = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
 
 
-class Sql(Protocol):
-    """One server, as the comparison sees it. Raises our errors only."""
-
-    def rows(self, sql: str) -> list[Row]:
-        """All rows of a query."""
+class View(Protocol):
+    """One side, as it is at a time. Raises our errors only."""
 
     def snapshot(self) -> None:
         """Everything that follows sees the present rows, until this is called again."""
@@ -47,6 +44,13 @@ class Sql(Protocol):
 
     def close(self) -> None:
         """End it."""
+
+
+class Sql(View, Protocol):
+    """A side that is a server."""
+
+    def rows(self, sql: str) -> list[Row]:
+        """All rows of a query."""
 
 
 class UpstreamSession:

@@ -12,7 +12,7 @@ from cdc.verify.by_key import ByKey
 from cdc.verify.differences import Found, settle
 from cdc.verify.keys import Key
 from cdc.verify.layout import Layout
-from cdc.verify.pair import Pair
+from cdc.verify.pair import Pair, ServerPair
 from cdc.verify.report import RowDifference, TableResult, Verdict
 
 # So many rows are proven different; what else differs is only said.
@@ -74,7 +74,7 @@ def compare_table(
             _behind(delivery.behind(*name), result)
 
 
-def way_of(pair: Pair, layout: Layout, options: Options) -> Way[Any]:
+def way_of(pair: ServerPair, layout: Layout, options: Options) -> Way[Any]:
     """How a table of two servers is compared."""
     if layout.by_range:
         return ByKey(pair, layout, options.chunk_rows)

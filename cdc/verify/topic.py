@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,7 +16,6 @@ from cdc.verify.delivery import DeliveryTooSlow
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.layout import TableInfo
 from cdc.verify.report import Stopped
-from cdc.verify.sessions import Row
 from sink.dispatch.settings import PartitionMode
 from sink.kafka.clients import mapped, open_admin, open_consumer
 from sink.kafka.driver import router_of
@@ -37,9 +36,16 @@ class Topics:
     """A read_committed consumer without a group, over the topics of some tables."""
 
     def __init__(
-        self, settings: KafkaSettings, topics: Collection[str], fold: Fold, stop: threading.Event
+        self,
+        settings: KafkaSettings,
+        first: Collection[str],
+        topic: Callable[[str, str], str],
+        fold: Fold,
+        stop: threading.Event,
     ) -> None:
+        """``first`` are the tables' topics, ``topic`` says that of one more."""
         self.fold = fold
+        self._topic = topic
         self._settings = settings
         self._stop = stop
         self._open = ExitStack()
@@ -47,41 +53,60 @@ class Topics:
         try:
             self._admin: Any = self._open.enter_context(open_admin(settings))
             with mapped(settings):
-                self._places = [p for name in sorted(topics) for p in self._partitions(name)]
-                self._consumer.assign(self._places)
-                self._consumer.seek_to_beginning(*self._places)
+                self._places: list[TopicPartition] = []
+                self._assign(first)
         except BaseException:
             self.close()
             raise
 
-    def rows(self, sql: str) -> list[Row]:
-        """A topic has no SQL."""
-        raise NotImplementedError(sql)
-
     def snapshot(self) -> None:
-        """Read what is committed by now. Raises DeliveryTooSlow if the brokers do not give it."""
+        """Read what is committed by now. Raises DeliveryTooSlow if the brokers do not give it.
+
+        A table that was renamed has its first messages in the topic of its earlier name.
+        """
         with mapped(self._settings):
-            # Not the last stable offset: a commit is acknowledged before the partitions show it.
-            found = self._admin.list_partition_offsets(dict.fromkeys(self._places, -1))
-            ends = {place: int(said.offset) for place, said in found.items()}
-            last_s = time.monotonic()
-            while any(self._consumer.position(p) < end for p, end in ends.items()):
-                if self._stop.is_set():
-                    raise Stopped("the verification was stopped")
-                polled = self._consumer.poll(timeout_ms=_POLL_MS)
-                for place, records in polled.items():
-                    for record in records:
-                        where = f"topic {place.topic}/{place.partition} offset {record.offset}"
-                        if record.value is not None:
-                            self.fold.add(place.partition, record.value, where)
-                if polled:
-                    last_s = time.monotonic()
-                elif time.monotonic() - last_s > _SILENCE_S:
-                    raise DeliveryTooSlow(
-                        f"the topic gave nothing for {_SILENCE_S:g} s before its end",
-                        object=f"topic {self._settings.topic}",
-                        hint="see whether the brokers are well, and whether a transaction is open",
-                    )
+            self._read()
+            while more := self._earlier():
+                self._assign(more)
+                self._read()
+
+    def _earlier(self) -> set[str]:
+        topics = {self._topic(*name) for name in self.fold.earlier_names}
+        known = {place.topic for place in self._places}
+        return {name for name in topics - known if self._consumer.partitions_for_topic(name)}
+
+    def _assign(self, topics: Collection[str]) -> None:
+        """Read these topics too, from their beginning."""
+        stands = {place: self._consumer.position(place) for place in self._places}
+        fresh = [p for name in sorted(topics) for p in self._partitions(name)]
+        self._places += fresh
+        self._consumer.assign(self._places)
+        self._consumer.seek_to_beginning(*fresh)
+        for place, offset in stands.items():
+            self._consumer.seek(place, offset)
+
+    def _read(self) -> None:
+        # Not the last stable offset: a commit is acknowledged before the partitions show it.
+        found = self._admin.list_partition_offsets(dict.fromkeys(self._places, -1))
+        ends = {place: int(said.offset) for place, said in found.items()}
+        last_s = time.monotonic()
+        while any(self._consumer.position(p) < end for p, end in ends.items()):
+            if self._stop.is_set():
+                raise Stopped("the verification was stopped")
+            polled = self._consumer.poll(timeout_ms=_POLL_MS)
+            for place, records in polled.items():
+                for record in records:
+                    where = f"topic {place.topic}/{place.partition} offset {record.offset}"
+                    if record.value is not None:
+                        self.fold.add(place, record.value, where)
+            if polled:
+                last_s = time.monotonic()
+            elif time.monotonic() - last_s > _SILENCE_S:
+                raise DeliveryTooSlow(
+                    f"the topic gave nothing for {_SILENCE_S:g} s before its end",
+                    object=f"topic {self._settings.topic}",
+                    hint="see whether the brokers are well, and whether a transaction is open",
+                )
 
     def interrupt(self) -> None:
         """It looks at the stop by itself."""
@@ -101,10 +126,9 @@ class Topics:
         return [TopicPartition(name, n) for n in sorted(numbers)]
 
 
-def topic_of(settings: KafkaSettings, table: TableInfo, *, case_sensitive: bool) -> str:
+def topic_of(settings: KafkaSettings, schema: str, name: str, *, case_sensitive: bool) -> str:
     """The topic of a table."""
-    router = router_of(settings, case_sensitive=case_sensitive)
-    return router.topic(table.schema, table.name)
+    return router_of(settings, case_sensitive=case_sensitive).topic(schema, name)
 
 
 def folded(

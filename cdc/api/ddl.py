@@ -1,0 +1,197 @@
+"""``/api/v2/changefeeds/{id}/ddls``: schema changes that wait, and the operator's word on them.
+
+Not in TiCDC. The owner writes what it sees, and reads decisions; this only passes them on.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from cdc.api.errors import DdlNotFound, DdlNotPending, ParameterInvalid
+from cdc.api.models import FeedError
+from cdc.base.ts import compose, to_text
+from cdc.coord.contract import Put, Unchanged
+from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, DdlEntry, DdlState
+from cdc.server.capture import Capture
+from owner import admin
+from owner.admin import StoreBusy
+
+_log = logging.getLogger("api")
+
+_ATTEMPTS = 50
+
+
+class Decide(BaseModel):
+    """``POST /changefeeds/{id}/ddls/{ts}/hold|approve|skip``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(default="", max_length=1000)
+
+
+class DecisionOut(BaseModel):
+    """What an operator has said."""
+
+    action: DdlAction
+    reason: str
+    time: str
+
+    @classmethod
+    def of(cls, decision: DdlDecision) -> DecisionOut:
+        """From the store's form."""
+        return cls(action=decision.action, reason=decision.reason, time=_time(decision.time_ms))
+
+
+class DdlOut(BaseModel):
+    """A schema change. ``tables`` wait for it, and it for ``waits_for``; ``since`` is when it was
+    first seen."""
+
+    ts: int
+    time: str
+    sql: str
+    kind: str
+    state: DdlState
+    tables: list[str]
+    waits_for: list[str]
+    since: str
+    begun: str
+    ended: str
+    why: str
+    error: FeedError | None
+    decision: DecisionOut | None
+
+    @classmethod
+    def of(cls, entry: DdlEntry, decision: DdlDecision | None) -> DdlOut:
+        """From the store's messages."""
+        same = entry.model_dump(
+            include={"ts", "sql", "kind", "state", "tables", "waits_for", "why"}
+        )
+        return cls(
+            **same,
+            time=to_text(entry.ts),
+            since=_time(entry.since_ms),
+            begun=_time(entry.begun_ms),
+            ended=_time(entry.ended_ms),
+            error=FeedError.of(entry.error),
+            decision=DecisionOut.of(decision) if decision else None,
+        )
+
+
+class DdlPage(BaseModel):
+    """``GET /changefeeds/{id}/ddls``: those that wait come first, then the last that ended.
+
+    The counts are of all since the changefeed began or was resumed.
+    """
+
+    total: int
+    items: list[DdlOut]
+    policy: str
+    executed: int
+    skipped: int
+    ignored: int
+
+
+def router(capture: Capture) -> APIRouter:
+    """The routes over one capture."""
+    routes = APIRouter(prefix="/changefeeds/{feed}/ddls", tags=["changefeed"])
+
+    @routes.get("")
+    def list_ddls(feed: str, state: str = "pending") -> DdlPage:
+        if state not in ("pending", "all", *DdlState):
+            raise ParameterInvalid(
+                f"state {state!r} is unknown", hint=f"one of pending, all, {', '.join(DdlState)}"
+            )
+        return _page(capture, feed, state)
+
+    @routes.get("/{ts}")
+    def query(feed: str, ts: int) -> DdlOut:
+        return _one(capture, feed, ts)
+
+    @routes.post("/{ts}/{action}")
+    def decide(feed: str, ts: int, action: DdlAction, asked: Decide | None = None) -> DdlOut:
+        _decide(capture, feed, ts, action, (asked or Decide()).reason)
+        return _one(capture, feed, ts)
+
+    return routes
+
+
+def _page(capture: Capture, feed: str, state: str) -> DdlPage:
+    info = admin.get(capture.store, capture.keys, feed)[1]
+    _, known = _entries(capture, feed)
+    shown = known.pending if state == "pending" else [*known.pending, *known.ended]
+    if state in tuple(DdlState):
+        shown = [e for e in shown if e.state == state]
+    said = _decisions(capture, feed)
+    items = [DdlOut.of(e, said.get(e.ts)) for e in shown]
+    return DdlPage(
+        total=len(items),
+        items=items,
+        policy=str(info.config.get("ddl_policy", "auto")),
+        executed=known.executed,
+        skipped=known.skipped,
+        ignored=known.ignored,
+    )
+
+
+def _one(capture: Capture, feed: str, ts: int) -> DdlOut:
+    admin.get(capture.store, capture.keys, feed)
+    _, known = _entries(capture, feed)
+    for entry in (*known.pending, *known.ended):
+        if entry.ts == ts:
+            return DdlOut.of(entry, _decisions(capture, feed).get(ts))
+    raise DdlNotFound(
+        "the owner knows no schema change of this ts",
+        object=f"changefeed {feed}, ts {ts}",
+        hint="cdc cli ddl list --all shows those that it knows",
+    )
+
+
+def _decide(capture: Capture, feed: str, ts: int, action: DdlAction, reason: str) -> None:
+    """Write the decision, if the change is still pending when it is written."""
+    store, keys = capture.store, capture.keys
+    admin.get(store, keys, feed)
+    now_ms = capture.clock.now_ms()
+    decision = DdlDecision(ts=ts, action=action, reason=reason, time_ms=now_ms)
+    put = Put(keys.ddl_decision(feed, ts), decision.model_dump_json().encode())
+    for _ in range(_ATTEMPTS):
+        revision, known = _entries(capture, feed)
+        entry = next((e for e in known.pending if e.ts == ts), None)
+        if entry is None or entry.state is DdlState.EXECUTING:
+            raise _not_pending(known, feed, ts)
+        if store.txn([Unchanged(keys.feed_ddls(feed), revision)], [put]):
+            _log.warning(
+                "changefeed %s: operator: %s schema change %d %s", feed, action, ts, reason
+            )
+            return
+    raise StoreBusy("its schema changes changed meanwhile", object=f"changefeed {feed}")
+
+
+def _not_pending(known: DdlEntries, feed: str, ts: int) -> DdlNotPending:
+    found = next((e for e in (*known.pending, *known.ended) if e.ts == ts), None)
+    state = f"is {found.state}" if found else "is not one that the owner waits with"
+    return DdlNotPending(
+        f"the schema change {state}; only what waits can be decided about",
+        object=f"changefeed {feed}, ts {ts}",
+        hint="cdc cli ddl list shows what waits",
+    )
+
+
+def _entries(capture: Capture, feed: str) -> tuple[int, DdlEntries]:
+    """What the owner says, and the revision of it."""
+    entry = capture.store.get(capture.keys.feed_ddls(feed))
+    if entry is None:
+        return 0, DdlEntries()
+    return entry.mod_revision, DdlEntries.model_validate_json(entry.value)
+
+
+def _decisions(capture: Capture, feed: str) -> dict[int, DdlDecision]:
+    _, entries = capture.store.range(capture.keys.ddl_decisions_prefix(feed))
+    found = (DdlDecision.model_validate_json(e.value) for e in entries)
+    return {d.ts: d for d in found}
+
+
+def _time(ms: int) -> str:
+    return to_text(compose(ms)) if ms else ""

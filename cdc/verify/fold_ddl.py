@@ -1,0 +1,141 @@
+"""What a schema change does to the folded rows of one partition.
+
+The rows themselves come as messages; a change moves, empties and forgets tables, and drops or
+renames columns. Values that the server made (defaults, conversions) are in no message: they are
+marked, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from cdc.schema.alter import Plan, read_actions
+from cdc.schema.ddl import skip_set_statement, touched
+from cdc.schema.session import Session
+from cdc.schema.tokens import Cursor, Item, tokenize
+from cdc.verify.folded_part import EVERYTHING, Name, Part
+
+Tables = dict[Name, Part]
+
+
+def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
+    """Carry a statement out; the names that its tables had before, where they were renamed."""
+    seen = touched(sql, session)
+    c = _cursor(sql, session)
+    if seen.kind == "create table":
+        _create(tables, seen.tables[0], c, since)
+    elif seen.kind == "truncate table":
+        for name in seen.tables:
+            tables[name] = tables.get(name, Part()).emptied(since)
+    elif seen.kind == "drop table":
+        for name in seen.tables:
+            tables.pop(name, None)
+    elif seen.kind == "drop database":
+        for name in [n for n in tables if n[0] in seen.schemas]:
+            tables.pop(name)
+    elif seen.kind == "rename table":
+        return _renamed(tables, list(_pairs(c, session)), since)
+    elif seen.kind == "alter table":
+        return _alter(tables, c, session, since)
+    else:
+        for name in seen.tables:
+            _note(tables, name, since)
+    return set()
+
+
+def _create(tables: Tables, name: Name, c: Cursor, since: int) -> None:
+    conditional = any(a.is_word("IF") for a in c.items[:4])
+    if not conditional or name not in tables:
+        # It may have been there all along, with rows that no message tells.
+        tables[name] = Part(since=since, complete=not conditional)
+
+
+def _note(tables: Tables, name: Name, since: int) -> None:
+    """Its rows stay, but their keys may be placed otherwise from now on."""
+    tables.setdefault(name, Part()).changed(since, frozenset(), {}, frozenset())
+
+
+def _renamed(tables: Tables, pairs: list[tuple[Name, Name]], since: int) -> set[Name]:
+    for old, new in pairs:
+        tables[new] = tables.pop(old, Part())
+        _note(tables, new, since)
+    return {old for old, _ in pairs}
+
+
+def _alter(tables: Tables, c: Cursor, session: Session, since: int) -> set[Name]:
+    c.word("ALTER")
+    while not c.word("TABLE"):
+        c.next()
+    c.word("IF", "EXISTS")
+    name = _table(c, session)
+    if c.word("WAIT"):
+        c.next()
+    else:
+        c.word("NOWAIT")
+    start = c.at
+    plan = read_actions(c, session)
+    part = tables.setdefault(name, Part())
+    renamed = dict(plan.renames)
+    unsaid = set()
+    for draft in plan.changes:
+        if draft.old_name and draft.old_name.lower() != draft.column.name.lower():
+            renamed[draft.old_name.lower()] = draft.column.name
+        unsaid.add(draft.column.name)
+    part.changed(since, frozenset(plan.drops), renamed, frozenset(unsaid))
+    _partitions(tables, name, c.items[start:], plan, session, since)
+    if plan.rename_to is None:
+        return set()
+    tables[plan.rename_to] = tables.pop(name)
+    return {name}
+
+
+def _partitions(
+    tables: Tables, name: Name, items: list[Item], plan: Plan, session: Session, since: int
+) -> None:
+    """Partitions that go take rows with them which no message names."""
+    words = [i.text.upper() for i in items]
+    pairs = set(pairwise(words))
+    if ("TRUNCATE", "PARTITION") in pairs or (
+        plan.partition_change is not None and plan.partition_change.kind == "DROP"
+    ):
+        tables[name].lost = since
+    others = [plan.partition_to, plan.partition_from]
+    if ("EXCHANGE", "PARTITION") in pairs:
+        c = Cursor("", items)
+        while not c.word("WITH", "TABLE"):
+            c.next()
+        others.append(_table(c, session))
+    for other in others:
+        if other is not None:
+            for one in (tables[name], tables.setdefault(other, Part())):
+                one.changed(since, frozenset(), {}, EVERYTHING)
+                one.lost, one.complete = since, False
+
+
+def _pairs(c: Cursor, session: Session) -> Iterator[tuple[Name, Name]]:
+    c.word("RENAME")
+    if not c.word("TABLE"):
+        c.word("TABLES")
+    c.word("IF", "EXISTS")
+    while True:
+        old = _table(c, session)
+        while not c.word("TO"):
+            c.next()
+        yield old, _table(c, session)
+        if not c.punct(","):
+            return
+
+
+def _table(c: Cursor, session: Session) -> Name:
+    name = c.name()
+    return (name, c.name()) if c.punct(".") else (session.default_schema, name)
+
+
+def _cursor(sql: str, session: Session) -> Cursor:
+    text, items = tokenize(sql, session)
+    while items and items[-1].is_punct(";"):
+        items.pop()
+    c = Cursor(text, items)
+    skip_set_statement(c)
+    return c
