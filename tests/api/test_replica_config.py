@@ -70,8 +70,6 @@ def test_what_asks_for_nothing_is_accepted() -> None:
         ({"bdr-mode": True}, "bdr-mode"),
         ({"consistent": {"level": "eventual"}}, "consistent.level"),
         ({"consistent": {"storage": "s3://x"}}, "consistent.storage"),
-        ({"filter": {"event-filters": [{"matcher": ["a.b"]}]}}, "filter.event-filters"),
-        ({"filter": {"ignore_txn_start_ts": [1]}}, "filter.ignore-txn-start-ts"),
         ({"integrity": {"corruption-handle-level": "warn"}}, "integrity.corruption-handle-level"),
         ({"scheduler": {"enable-table-across-nodes": True}}, "scheduler.enable-table-across-nodes"),
         ({"scheduler": {"region-threshold": 3}}, "scheduler.region-threshold"),
@@ -105,7 +103,6 @@ def test_unknown_keys_are_refused_by_name(given: dict[str, Any], name: str) -> N
     "given",
     [
         {"case-sensitive": "yes"},
-        {"filter": {"rules": []}},
         {"filter": {"rules": "a.*"}},
         {"filter": 3},
         {"sink": 3},
@@ -123,3 +120,33 @@ def test_a_wrong_rule_is_refused() -> None:
     with pytest.raises(InvalidError) as refused:
         check({"filter": {"rules": ["a.b.c.d["]}})
     assert refused.value.code == "TG:ErrFilterRuleInvalid"
+
+
+def test_the_filter_is_taken_whole() -> None:
+    toml = """
+        [filter]
+        rules = ["shop.*"]
+        ignore-txn-start-ts = [1, 2]
+        ignore-txn-gtid = ["0-1-5"]
+        [[filter.event-filters]]
+        matcher = ["shop.worker"]
+        ignore-event = ["insert"]
+        ignore-sql = ["^drop", "add column"]
+        ignore-delete-value-expr = "name = 'john'"
+        ignore-insert-value-expr = "id >= 100"
+        ignore-update-old-value-expr = "age < 18 or name = 'lili'"
+        ignore-update-new-value-expr = "gender = 'male' and age > 18"
+        ignore-update-only-columns = ["seen_at"]
+        [sink]
+        protocol = "canal-json"
+        column-selectors = [{ matcher = ["shop.*"], columns = ["*", "!note"] }]
+        [[sink.dispatchers]]
+        matcher = ["shop.*"]
+        target-schema = "archive"
+        """
+    config = check(tomllib.loads(toml))
+    (rule,) = config.filter.event_filters
+    assert rule.ignore_sql == ["^drop", "add column"]
+    assert rule.ignore_update_only_columns == ["seen_at"]
+    assert config.filter.ignore_txn_gtid == ["0-1-5"]
+    assert check(config.model_dump()) == config

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench import gate, load
 from bench.__main__ import main
+from bench.ddl_pause import PAUSE_S, Lags
 from tests.servers import Database
 
 
@@ -43,6 +45,24 @@ def test_loads(database: Callable[..., Database]) -> None:
     db.execute(f"DROP DATABASE {load.SCHEMA}")
 
 
+def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """``python -m bench`` with its results in another folder."""
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom bench import figures\n"
+        "figures.OUT = Path(sys.argv.pop(1))\n"
+        "figures.LATEST, figures.RUNS = figures.OUT / 'latest.json', figures.OUT / 'runs.json'\n"
+        "from bench.__main__ import main\nmain(sys.argv[1:])\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, str(folder), *words],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize(
@@ -55,26 +75,34 @@ def test_loads(database: Callable[..., Database]) -> None:
     ids=lambda words: words[0],
 )
 def test_an_item_end_to_end(tmp_path: Path, words: tuple[str, ...]) -> None:
-    program = (
-        "import sys\nfrom pathlib import Path\nfrom bench import figures\n"
-        "figures.OUT = Path(sys.argv.pop(1))\n"
-        "figures.LATEST, figures.RUNS = figures.OUT / 'latest.json', figures.OUT / 'runs.json'\n"
-        "from bench.__main__ import main\nmain(sys.argv[1:])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path), *words, "--runs", "1"],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    done = _run(tmp_path, *words, "--runs", "1")
     assert done.returncode == 0, done.stderr
     (figure,) = json.loads((tmp_path / "latest.json").read_text())
     assert figure["name"] == words[0]
     assert figure["value"] > 0
     assert ("--no-peers" in words) == (figure["ratio"] is None)
     assert words[0] in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
+    done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--no-peers")
+    assert done.returncode == 0, done.stderr
+    figures = {f["name"]: f for f in json.loads((tmp_path / "latest.json").read_text())}
+    assert set(figures) == {"ddl_pause_p50", "ddl_pause_p99", "ddl_pause_resume"}
+    assert all(f["value"] > 0 and f["peer_value"] > 0 for f in figures.values())
+    runs = json.loads((tmp_path / "runs.json").read_text())["ddl_pause"]
+    assert runs["took_s"] >= PAUSE_S
+    assert runs["during"]["rows"] > 0
+
+
+def test_lags_of_rows_sent_in_a_time() -> None:
+    lags = Lags(np.array([1.0, 2.0, 3.0, 4.0]), np.array([9.0, 1.0, 2.0, 9.0]))
+    assert lags.percentiles(2, 4)["max"] == 2
+    assert lags.percentiles(2)["rows"] == 3
+    with pytest.raises(RuntimeError, match="no row"):
+        lags.percentiles(5)
 
 
 def test_unknown_item_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

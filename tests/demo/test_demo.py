@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.demo.changes import STEPS
 from tests.servers import install
 
 
@@ -34,7 +35,16 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
     assert len(tables) == 10, "five tables in the topic, five at the target"
     assert all(int(up) == int(down) > 0 for _, up, down in tables)
     assert done.stdout.count("lost 0, duplicated 0") == 2
-    for feed in ("to-kafka", "to-mysql"):
+    for what in ("schema", "changed"):
+        assert len(re.findall(rf"{what} +upstream = downstream  .*\d", done.stdout)) == 2
+    # The server writes quotes of its own into a DROP TABLE.
+    shown, waits = done.stdout.replace("`", ""), r" s, \d+\.\d\d s "
+    for step in STEPS:
+        assert re.search(f"{waits}.*{waits}.*{re.escape(step.statement[:60])}", shown)
+    counted = re.findall(r"expected +([\d,]+) = +([\d,]+) found", done.stdout)
+    assert len(counted) == 11
+    assert any(wanted != "0" for wanted, _ in counted)
+    for feed in ("to-kafka", "to-mysql", "filtered"):
         assert f"changefeed create -c {feed} -u main" in done.stdout
     assert "kill -9" in done.stdout
     assert list(tmp_path.iterdir()) == []

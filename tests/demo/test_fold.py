@@ -57,6 +57,17 @@ def _judged(messages: list[bytes]) -> Verdict:
     return verdict(fold, committed, [compare(_TAGS, upstream, fold.rows["tags"])])
 
 
+def test_columns_and_tables_that_schema_changes_brought_are_passed_over() -> None:
+    messages, _, _ = _story()
+    changed = json.loads(messages[2])
+    changed["data"][0]["more"], changed["old"][0]["more"] = "7", None
+    messages[2] = json.dumps(changed).encode()
+    ddl = {"type": "ALTER", "isDdl": True, "table": "tags", "sql": "ALTER TABLE tags ADD more INT"}
+    fresh = {"type": "INSERT", "table": "fresh", "data": [{"id": "1"}], "old": None}
+    messages[2:2] = [json.dumps(ddl).encode(), json.dumps(fresh).encode()]
+    assert _judged(messages).proven
+
+
 def test_a_complete_topic_is_proven() -> None:
     found = _judged(_story()[0])
     assert found.proven, found

@@ -195,7 +195,7 @@ def test_a_message_above_the_limit_stops_with_its_name_and_is_not_lost(way: Way)
         "INSERT INTO t VALUES (1, REPEAT('x', 400000))",
         "INSERT INTO t VALUES (2, 'after')",
     )
-    shown = way.capture.wait_state(feed, "failed")
+    shown = way.capture.wait_state(feed, "warning")
     error = shown["error"]
     assert error["code"] == "TG:ErrMessageTooLarge"
     said = json.dumps(error)

@@ -102,12 +102,17 @@ def _ends(bootstrap: str, places: Iterable[Place]) -> dict[Place, int]:
     return {(at.topic, at.partition): one.result(20).offset for at, one in found.items()}
 
 
+def named(bootstrap: str, prefix: str) -> list[str]:
+    """Return the topics whose names begin so."""
+    return [n for n in _admin(bootstrap).list_topics(timeout=20).topics if n.startswith(prefix)]
+
+
 def ids(messages: Iterable[Message], column: str = "id") -> list[int]:
     """Return a column of every row of the messages, in their order."""
     return [
         int(row[column])
         for m in messages
-        if m.body["type"] != "TIDB_WATERMARK"
+        if m.body["type"] != "TIDB_WATERMARK" and not m.body["isDdl"]
         for row in m.body["data"]
     ]
 

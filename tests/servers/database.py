@@ -108,7 +108,11 @@ class Database:
             *self.options,
         ]
         self._process = process.spawn(
-            command, cwd=self.folder, log=self.folder / "out.log", env=template.environment(server)
+            command,
+            cwd=self.folder,
+            log=self.folder / "out.log",
+            env=template.environment(server),
+            signals=False,
         )
         process.wait_until(self._answers, self._process, 120, self.log, self.name)
 

@@ -62,9 +62,17 @@ def _die_with_parent() -> None:
 
 
 def spawn(
-    command: Sequence[str], *, cwd: Path, log: Path, env: dict[str, str] | None = None
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    log: Path,
+    env: dict[str, str] | None = None,
+    signals: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` with its output appended to ``log``; it is killed when we end."""
+    """Start ``command`` with its output appended to ``log``; it is killed when we end.
+
+    Without ``signals`` a write beyond RLIMIT_FSIZE is an error, as on a full disk, and no SIGXFSZ.
+    """
     setpriv = shutil.which("setpriv")
     before = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
@@ -78,6 +86,8 @@ def spawn(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Python itself ignores SIGXFSZ and SIGPIPE, which a child inherits.
+                restore_signals=signals,
                 preexec_fn=None if before else _die_with_parent,
             )
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import run, to_mysql
+from tests.soak import ddl, run, to_mysql
 from tests.soak.plan import Plan
 
 _SINKS = {"kafka": run.soak, "mysql": to_mysql.soak}
+_DDL_MINUTES = 10.0
 
 
 def main() -> int:
-    """Soak as the arguments, or ``SINK``, ``KILLS`` and ``MINUTES`` in the environment, say."""
+    """Soak as the arguments, or ``SINK``, ``KILLS``, ``MINUTES`` and ``DDL`` outside, say."""
     given = os.environ
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     sink = given.get("SINK") or "kafka"
@@ -31,22 +33,32 @@ def main() -> int:
         action="store_true",
         help="negative control: the ledger does not do its work, which must be noticed",
     )
+    parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
+    parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
+    parser.add_argument(
+        "--without-barrier",
+        action="store_true",
+        help="negative control of --ddl: no table waits at its schema change",
+    )
     chosen = parser.parse_args()
     plan = Plan(
         chosen.kills,
-        chosen.minutes,
+        chosen.minutes or (_DDL_MINUTES if chosen.ddl else 0),
         chosen.seed,
         chosen.rate,
         chosen.server,
         chosen.without_ledger,
+        without_barrier=chosen.without_barrier,
     )
+    if chosen.upstream:
+        plan = replace(plan, upstreams=(chosen.upstream,))
 
     def say(line: str) -> None:
         print(line, flush=True)
 
     if chosen.sink not in _SINKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {chosen.sink}; there are {', '.join(_SINKS)}")
-    result = _SINKS[chosen.sink](plan, say)
+    result = (ddl.soak if chosen.ddl else _SINKS[chosen.sink])(plan, say)
     for line in (*result.lines, *result.faults):
         say(line)
     shown = result.verdict.lines()
@@ -56,7 +68,7 @@ def main() -> int:
         if line != counts and not (plan.without_ledger and result.faults):
             say(line)
     passed = result.passed(plan)
-    if plan.without_ledger:
+    if plan.without_ledger or plan.without_barrier:
         say("negative control: " + ("noticed" if passed else "FAILED, nothing was noticed"))
     elif not passed:
         say("FAILED")

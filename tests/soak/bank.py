@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.target import AWAY
+from bench.looker import Looker
 from cdc.base.position import Position
 from tests.servers.database import Connection
 
@@ -166,47 +166,16 @@ def read_state(cursor: Any, feed: str) -> tuple[State, float]:
     return State(*numbers, position), newest[0] / 1e6 if newest else 0.0
 
 
-class Reader:
-    """Reads the target every ``every_s`` seconds into ``checker``, until ``close``.
-
-    A server that is away is connected to again.
-    """
+class Reader(Looker):
+    """Reads the target every ``every_s`` seconds into ``checker``, until ``close``."""
 
     def __init__(self, connect: Connect, feed: str, every_s: float = 0.02) -> None:
         self.checker = Checker()
         self.newest = 0.0
-        self._connect = connect
         self._feed = feed
-        self._every_s = every_s
-        self._stopping = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._guarded, name="bank-reader", daemon=True)
-        self._thread.start()
+        super().__init__(connect, every_s)
 
-    def check(self) -> None:
-        """Raise what has gone wrong with reading, if anything has."""
-        if self._failed:
-            raise self._failed[0]
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._stopping.set()
-        self._thread.join()
-        self.check()
-
-    def _guarded(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                try:
-                    self._read_on()
-                except AWAY:
-                    self._stopping.wait(0.1)
-        except BaseException as error:
-            self._failed.append(error)
-
-    def _read_on(self) -> None:
-        with self._connect() as connection, connection.cursor() as cursor:
-            while not self._stopping.is_set():
-                state, self.newest = read_state(cursor, self._feed)
-                self.checker.see(state)
-                self._stopping.wait(self._every_s)
+    def look(self, cursor: Any) -> None:
+        """Read one state."""
+        state, self.newest = read_state(cursor, self._feed)
+        self.checker.see(state)

@@ -29,7 +29,8 @@ def target(mariadb: Database) -> Iterator[Database]:
     values = ",".join(f"({n}, {EACH})" for n in range(ACCOUNTS))
     mariadb.execute(
         f"INSERT INTO {bank.SCHEMA}.accounts VALUES {values}",
-        f"INSERT INTO tidegate.ledger VALUES ('{_FEED}', 0, 1, 100, 5)",
+        "INSERT INTO tidegate.ledger (changefeed, bucket, epoch, ts, `row`)"
+        f" VALUES ('{_FEED}', 0, 1, 100, 5)",
     )
     yield mariadb
     mariadb.execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import to_mysql
+from tests.soak import ddl, to_mysql
 from tests.soak.plan import Plan
 from tests.soak.run import soak
 
@@ -35,3 +35,16 @@ def test_a_ledger_outside_of_the_transaction_is_noticed() -> None:
     plan = Plan(kills=6, minutes=1.0, seed=7, rows_per_s=1000, without_ledger=True)
     result = to_mysql.soak(plan, print)
     assert result.passed(plan), (result.verdict.lines(), result.faults)
+
+
+def test_schema_changes_of_all_kinds_go_through_while_it_is_killed() -> None:
+    plan = Plan(minutes=0.7, seed=1, upstreams=("mariadb-11.4",), every_s=8.0)
+    result = ddl.soak(plan, print)
+    assert result.passed(plan), (result.verdict.lines(), result.faults)
+    assert result.kills >= 1, "no kill in the time"
+
+
+def test_tables_that_do_not_wait_at_schema_changes_are_noticed() -> None:
+    plan = Plan(minutes=0.3, seed=1, upstreams=("mariadb-11.4",), without_barrier=True)
+    result = ddl.soak(plan, print)
+    assert result.passed(plan), result.lines

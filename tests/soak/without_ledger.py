@@ -22,8 +22,8 @@ from sink.kafka.driver import KafkaDriver
 _recover = KafkaDriver.recover
 
 
-def _blind(self: KafkaDriver, *where: Any) -> Recovered:
-    return replace(_recover(self, *where), positions={})
+def _blind(self: KafkaDriver, *where: Any, **how: Any) -> Recovered:
+    return replace(_recover(self, *where, **how), positions={})
 
 
 KafkaDriver.recover = _blind  # type: ignore[method-assign]

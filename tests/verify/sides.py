@@ -12,7 +12,7 @@ from cdc.source.settings import SourceSettings
 from cdc.verify.catalogue import table_info
 from cdc.verify.delivery import Mark
 from cdc.verify.layout import layout
-from cdc.verify.pair import Pair
+from cdc.verify.pair import ServerPair
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
@@ -103,7 +103,7 @@ class Two:
     def one(self, name: str, by_range: bool) -> TableResult:
         """Compare one table in a way that it would perhaps not be compared in."""
         ours = UpstreamSession(upstream(self.ours), SourceSettings())
-        pair = Pair(ours, TargetSession(target(self.theirs)), Still(), threading.Event())
+        pair = ServerPair(ours, TargetSession(target(self.theirs)), Still(), threading.Event())
         try:
             mine = table_info(pair.upstream, self.schema, name)
             theirs = table_info(pair.target, self.schema, name)

@@ -1,0 +1,222 @@
+"""A soak of schema changes: random DDL and rows, one log to a database and to a topic, kills.
+
+Both families side by side, each into a server of its kind and into Kafka. At the end schema and
+rows are equal by what the servers say, a consumer rebuilds the upstream from the topic alone, and
+each change of a row is once in the topic and once in the target's own binlog.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tests import servers
+from tests.consumer.canal_rebuild import rebuild
+from tests.consumer.same import assert_same
+from tests.e2e import topics
+from tests.e2e.capture_process import CaptureProcess
+from tests.servers import Broker, Database
+from tests.servers.process import data_folder
+from tests.soak.ddl_judge import of_binlog, of_topic, verdict
+from tests.soak.ddl_load import SCHEMA, Change, Writer
+from tests.soak.plan import CATCH_UP_S, SETTINGS, Plan, Result, Say, show_stuck
+from tests.soak.victims import CAPTURE, WORKER
+
+_TABLES, _WRITERS, _PARTITIONS = 50, 2, 3
+_RULES = [f"{SCHEMA}.*", f"{SCHEMA}_*.*"]
+_CHARSET = "CHARACTER SET utf8mb4"
+
+
+class NotSame(Exception):
+    """An upstream and what was delivered of it differ."""
+
+
+@dataclass
+class _Side:
+    """One upstream, its two changefeeds and where they go."""
+
+    upstream: Database
+    target: Database
+    name: str
+    writers: list[Writer]
+
+    @property
+    def feeds(self) -> tuple[str, str]:
+        return f"{self.name}-database", f"{self.name}-topic"
+
+    @property
+    def topic(self) -> str:
+        return f"shapes-{self.name}"
+
+
+def soak(plan: Plan, say: Say) -> Result:
+    """Run it; servers and folders are gone afterwards."""
+    with ExitStack() as stack:
+        return _soak(stack, plan, say)
+
+
+def _side(stack: ExitStack, plan: Plan, name: str) -> _Side:
+    upstream = stack.enter_context(servers.database(name))
+    target = stack.enter_context(servers.database(name, options=["--server-id=2"]))
+    for server in (upstream, target):
+        server.execute(f"CREATE DATABASE {SCHEMA} {_CHARSET}")
+    writers = [Writer(upstream.connect, w, plan.seed) for w in range(1, _WRITERS + 1)]
+    return _Side(upstream, target, name.replace(".", "-"), writers)
+
+
+def _start(side: _Side, capture: CaptureProcess, broker: Broker) -> None:
+    capture.register(side.name, side.upstream.uri())
+    database, topic = side.feeds
+    config = {"force_replicate": True}
+    capture.create(database, side.name, f"{side.target.uri()}/?worker-count=1", _RULES, config)
+    sink = f"kafka://{broker.bootstrap}/{side.topic}?protocol=canal-json&write-timeout=2s"
+    sink += f"&partition-num={_PARTITIONS}&enable-tidb-extension=true"
+    rules = {"sink": {"dispatchers": [{"matcher": ["*.*"], "partition": "index-value"}]}}
+    capture.create(topic, side.name, sink, _RULES, config | rules)
+    for writer in side.writers:
+        writer.open(_TABLES // _WRITERS)
+
+
+def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
+    began = time.monotonic()
+    folder, ours = data_folder(None, "soak")
+    if ours:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    broker = stack.enter_context(servers.broker())
+    sides = [_side(stack, plan, name) for name in plan.upstreams]
+    module = "tests.soak.without_barrier" if plan.without_barrier else "cdc.cli.main"
+    capture = CaptureProcess(folder, settings=SETTINGS, module=module)
+    stack.callback(capture.close)
+    capture.start()
+    for side in sides:
+        _start(side, capture, broker)
+    say(f"{' and '.join(plan.upstreams)}, each to its like and to Kafka, seed {plan.seed}")
+    for side in sides:
+        for writer in side.writers:
+            writer.start(1.0 / plan.statements_per_s)
+    kills = _kill(plan, capture, sides, say)
+    for side in sides:
+        for writer in side.writers:
+            writer.stop()
+    faults, complete = _faults(plan, capture, sides, say)
+    made, seen = _changes(sides, broker)
+    if not faults:
+        faults = _rebuilt(sides, broker)
+    lines = [f"killed with -9: {', '.join(f'{n} {what}' for what, n in kills.items())}"]
+    lines += [_summary(side) for side in sides]
+    lines.append(f"{made.total()} row changes, {time.monotonic() - began:.0f} s")
+    return Result(verdict(made, seen), kills.total(), complete, tuple(lines), tuple(faults))
+
+
+def _kill(plan: Plan, capture: CaptureProcess, sides: list[_Side], say: Say) -> Counter[str]:
+    """Kill the capture or a worker every so often, until the time is over."""
+    chosen, kills = random.Random(plan.seed), Counter[str]()
+    began = time.monotonic()
+    while (left := 60 * plan.minutes - (time.monotonic() - began)) > 0:
+        time.sleep(min(left, plan.every_s * chosen.uniform(0.5, 1.5)))
+        for side in sides:
+            for writer in side.writers:
+                writer.check()
+        workers = capture.workers()
+        if chosen.random() < 0.5 and workers:
+            workers[chosen.randrange(len(workers))].kill()
+            what = WORKER
+        else:
+            capture.kill()
+            capture.start()
+            what = CAPTURE
+        kills[what] += 1
+        say(f"{time.monotonic() - began:7.1f} s  kill -9 {kills.total():4}: {what}")
+    return kills
+
+
+def _faults(
+    plan: Plan, capture: CaptureProcess, sides: list[_Side], say: Say
+) -> tuple[list[str], bool]:
+    """Wait until all is delivered; what stopped, and what differs."""
+    faults: list[str] = []
+    wait_s = 60.0 if plan.without_barrier else CATCH_UP_S + 60 * plan.minutes
+    feeds = [feed for side in sides for feed in side.feeds]
+    ts = capture.tso()
+    for feed in feeds:
+        try:
+            _delivered(capture, feed, ts, wait_s)
+        except NotSame as error:
+            faults.append(str(error))
+    if faults and not plan.without_barrier:
+        show_stuck(capture, tuple(feeds), say)
+        return faults, False
+    for side in sides:
+        try:
+            assert_same(side.upstream, side.target, SCHEMA)
+        except AssertionError as error:
+            faults.append(f"{side.name}: differs: {str(error)[:300]}")
+    return faults, True
+
+
+def _delivered(capture: CaptureProcess, feed: str, ts: int, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while (found := capture.feed(feed))["checkpoint_ts"] < ts:
+        if found["stopped_tables"] or found["state"] in ("failed", "warning"):
+            raise NotSame(f"stopped: {feed}: {found['error']}")
+        if time.monotonic() > deadline:
+            raise NotSame(f"not delivered in {wait_s:.0f} s: {feed}, {found['checkpoint_time']}")
+        time.sleep(0.5)
+
+
+def _changes(
+    sides: list[_Side], broker: Broker
+) -> tuple[Counter[Change], dict[str, Counter[Change]]]:
+    """What the writers made, and what every place has; sides kept apart by their name."""
+    made: Counter[Change] = Counter()
+    seen: dict[str, Counter[Change]] = {"topic": Counter(), "database": Counter()}
+    for side in sides:
+        for writer in side.writers:
+            made += _of(side, writer.made)
+        seen["topic"] += _of(side, of_topic(topics.read(broker.bootstrap, [side.topic])))
+        seen["database"] += _of(side, of_binlog(side.target))
+    return made, seen
+
+
+def _of(side: _Side, changes: Counter[Change]) -> Counter[Change]:
+    return Counter({(f"{side.name} {c[0]}", *c[1:]): count for c, count in changes.items()})
+
+
+def _rebuilt(sides: list[_Side], broker: Broker) -> list[str]:
+    """Rebuild each upstream from its topic alone, and compare."""
+    faults = []
+    for side in sides:
+        side.target.execute(f"DROP DATABASE {SCHEMA}", f"CREATE DATABASE {SCHEMA} {_CHARSET}")
+        parts: list[list[bytes]] = [[] for _ in range(_PARTITIONS)]
+        for _, partition, _, _, value in topics.records(broker.bootstrap, [side.topic]):
+            parts[partition].append(value or b"")
+        try:
+            with side.target.connect() as connection:
+                rebuild(_interleaved(parts), _PARTITIONS, connection, watermarks=False)
+            assert_same(side.upstream, side.target, SCHEMA)
+        except Exception as error:
+            faults.append(f"{side.name}: topic: {type(error).__name__}: {str(error)[:300]}")
+    return faults
+
+
+def _interleaved(parts: list[list[bytes]]) -> Iterator[tuple[int, bytes]]:
+    chosen = random.Random(len(parts[0]))
+    left = [list(reversed(part)) for part in parts]
+    while any(left):
+        partition = chosen.choice([p for p, part in enumerate(left) if part])
+        yield partition, left[partition].pop()
+
+
+def _summary(side: _Side) -> str:
+    kinds = sum((w.kinds for w in side.writers), Counter[str]())
+    refused = sum((w.refused for w in side.writers), Counter[str]())
+    listed = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+    return (
+        f"{side.name}: {kinds.total()} schema changes ({listed}),"
+        f" {refused.total()} refused by the server {dict(refused)}"
+    )
