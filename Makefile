@@ -74,8 +74,12 @@ fmt: setup ## put the sources into shape
 bench: servers ## measure against the peers, into bench/out/latest.json
 	@$(BIN)/python -m bench
 
-soak: servers ## kill -9 at random moments under load: make soak SINK=mysql KILLS=100
-	@SINK=$(or $(SINK),kafka) KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak
+soak: servers ## kill -9 at random moments under load: make soak SINK=mysql KILLS=100; DDL=1 MINUTES=10; FILTER=1
+	@if [ -n "$(FILTER)" ]; then \
+	  $(BIN)/python -m tests.filter_expr.oracle --pairs 1000000 --seed $(or $(SEED),1); \
+	else \
+	  SINK=$(or $(SINK),kafka) KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak; \
+	fi
 
 lock: setup ## write the lock files anew from pyproject.toml
 	@$(COMPILE) --extra dev -o requirements.lock pyproject.toml

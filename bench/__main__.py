@@ -18,7 +18,7 @@ os.environ.setdefault(
 
 from rich.console import Console
 
-from bench import figures, kafka, lag, mysql, mysql_lag, pull, quiet
+from bench import ddl_pause, figures, filter, kafka, lag, mysql, mysql_lag, pull, quiet
 from bench.figures import Figure
 from bench.settings import Settings
 
@@ -33,6 +33,11 @@ ITEMS: dict[str, Item] = {
     "mysql_single": mysql.single,
     "mysql_sql": mysql.sql,
     "mysql_lag": mysql_lag.mysql_lag,
+    "ddl_pause": ddl_pause.ddl_pause,
+    "filter_int": filter.int_,
+    "filter_string_ci": filter.string_ci,
+    "filter_compile": filter.compile_,
+    "kafka_filtered": filter.kafka,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
 }

@@ -2,7 +2,9 @@
 
 Nothing here knows Tidegate: messages are read by librdkafka, decoded by ``json.loads``, and
 compared with what the upstream selects. It works for tables of :mod:`bench.workload`, whose column
-``ver`` makes every message unique, and for topics in which a key stays in one partition.
+``ver`` makes every message unique, and for topics in which a key stays in one partition. Other
+tables, and columns that schema changes add to these and take away again, are passed over:
+``cdc cli changefeed verify`` judges those.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class Fold:
     """Tables as the messages so far make them, and what was wrong with the messages."""
 
     def __init__(self, tables: Iterable[Table]) -> None:
-        self._keys = {t.name: t.key for t in tables}
+        listed = list(tables)
+        self._keys = {t.name: t.key for t in listed}
+        self._columns = {t.name: tuple(c.name for c in t.columns) for t in listed}
         self.rows: dict[str, dict[Key, Row]] = {name: {} for name in self._keys}
         self.messages = 0
         self.other = 0
@@ -38,19 +42,26 @@ class Fold:
         self.lags = array("d")
         self._seen = Seen()
 
-    def add(self, message: bytes, received_s: float | None = None) -> None:
-        """Take one message; ``received_s`` (Unix time) adds to ``times`` and ``lags``."""
+    def add(self, message: bytes, received_s: float | None = None) -> bool:
+        """Take one message; ``received_s`` (Unix time) adds to ``times`` and ``lags``.
+
+        False if it is passed over: a schema change, or of another table.
+        """
         said = json.loads(message)
         kind = said["type"]
-        if kind not in ("INSERT", "UPDATE", "DELETE"):
+        name = said["table"]
+        if kind not in ("INSERT", "UPDATE", "DELETE") or name not in self._keys:
             self.other += 1
-            return
+            return False
         self.messages += 1
-        name, (row,) = said["table"], said["data"]
+        (row,) = said["data"]
+        grown = len(row) > len(self._columns[name])
+        if grown:
+            row = self._own(name, row)
         version = int(row["ver"])
         if not self._seen.first_time(name, version, deleted=kind == "DELETE"):
             self.duplicated.append(f"{name} {kind} ver {version}")
-            return
+            return True
         if received_s is not None and kind != "DELETE":
             self.times.append(received_s)
             self.lags.append(received_s - int(row["at_us"]) / 1e6)
@@ -63,11 +74,18 @@ class Fold:
             rows[key] = row
         elif kind == "UPDATE":
             (old,) = said["old"]
+            if grown:
+                old = self._own(name, old)
             before = rows.pop(tuple([old.get(c, row[c]) for c in columns]), None)
             self._expect(name, kind, key, before, old)
             rows[key] = row
         else:
             self._expect(name, kind, key, rows.pop(key, None), row)
+        return True
+
+    def _own(self, name: str, row: Row) -> Row:
+        """The row without columns that the workload did not make."""
+        return {c: row[c] for c in self._columns[name] if c in row}
 
     def _expect(self, name: str, kind: str, key: Key, before: Row | None, old: Row) -> None:
         """What a message says was there must be what is there."""

@@ -19,13 +19,15 @@ class Follower:
     """Reads ``topic`` from its beginning into ``fold``, in threads of its own, until ``close``.
 
     A topic that does not exist yet is waited for. The first few values are kept in ``samples``,
-    one for each table and type. Failures of reading or folding are raised by ``check``, ``wait``
+    one for each table and type; what ``fold`` passes over is kept in ``others``, with its
+    partition. Failures of reading or folding are raised by ``check``, ``wait``
     and ``close``.
     """
 
     def __init__(self, bootstrap: str, topic: str, fold: Fold) -> None:
         self.fold = fold
         self.samples: dict[tuple[str, str], bytes] = {}
+        self.others: list[tuple[int, bytes]] = []
         self.received_s = 0.0
         self._stopping = threading.Event()
         self._read: queue.SimpleQueue[tuple[float, list[Any]] | None] = queue.SimpleQueue()
@@ -123,7 +125,8 @@ class Follower:
                     continue
                 self._offsets[partition] = offset
                 value = message.value()
-                self.fold.add(value, received)
+                if not self.fold.add(value, received):
+                    self.others.append((partition, value))
                 if len(self.samples) < 60:
                     self._sample(value)
             self.received_s = received

@@ -43,7 +43,7 @@ def single(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
 
 def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     with ground(settings.server) as place:
-        mine, bytes_each, payload = _ours(one, place, settings)
+        mine, bytes_each, payload = our_runs(one, place, settings)
         detail: dict[str, Any] = {one.name: {"ours": mine, "message_bytes": bytes_each}}
         rate = statistics.median(r["rows_per_s"] for r in mine)
         figures = []
@@ -65,11 +65,12 @@ def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any
         return figures, detail
 
 
-def _ours(
-    one: Load, place: Ground, settings: Settings
+def our_runs(
+    one: Load, place: Ground, settings: Settings, topic: str = "ours", config: str = ""
 ) -> tuple[list[dict[str, Any]], float, list[bytes]]:
+    """Our runs, bytes of a message, and messages; ``config`` is added to the changefeed's file."""
     runs = []
-    database, topic = place.database, "ours"
+    database = place.database
     with ours.streaming(
         database,
         place.broker,
@@ -79,6 +80,7 @@ def _ours(
         # The broker's JVM compiles for a while too; the peer, coming second, finds it warm.
         warm_rows=one.rows,
         statements=one.statements,
+        config=config,
     ) as feed:
         end = End(place.broker, topic)
         process = feed.server.process

@@ -25,7 +25,6 @@ from bench.settings import Settings
 from tests.servers.database import Database
 
 Statements = Callable[[int], Iterator[str]]
-_CONNECTIONS = replica.WORKERS
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def single(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
 
 def sql(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """Transactions of 2,000 rows, applied as SQL text."""
-    item = Item("mysql_sql", settings.rows or 600_000, load.bulk, "&apply=sql")
+    item = Item("mysql_sql", settings.rows or 600_000, load.bulk, "apply=sql")
     return _measure(item, settings)
 
 
@@ -73,8 +72,8 @@ class Side:
 
 
 def sink_uri(target: Database, parameters: str = "") -> str:
-    """Our sink, with as many connections as the peer has appliers."""
-    return f"{target.uri()}/?worker-count={_CONNECTIONS}{parameters}"
+    """Our sink as it is without any setting: one connection."""
+    return f"{target.uri()}/?{parameters}"
 
 
 def our_side(place: Arena, feed: Ours) -> Side:

@@ -71,13 +71,17 @@ def streaming(
     tables: tuple[str, ...] = ("bench.t",),
     warm_rows: int = WARM_ROWS,
     statements: Callable[[int], Iterator[str]] = load.bulk,
+    config: str = "",
 ) -> Iterator[Ours]:
-    """A changefeed of ``tables`` to ``topic`` that has delivered ``warm_rows`` rows."""
+    """A changefeed of ``tables`` to ``topic`` that has delivered ``warm_rows`` rows.
+
+    ``config`` is added to its file.
+    """
     sink = (
         f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&compression={codec}"
         f"&partition-num={partitions}"
     )
-    more = _BY_KEY if partitions > 1 else ""
+    more = config + (_BY_KEY if partitions > 1 else "")
     with feeding(database, topic, sink, tables=tables, config=more) as ours:
         _wait_topic(broker, topic)
         if warm_rows:

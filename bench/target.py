@@ -5,32 +5,24 @@ Nothing here knows Tidegate. It works for the tables of :mod:`bench.workload`.
 
 from __future__ import annotations
 
-import threading
 import time
 from array import array
 from collections.abc import Iterable
-
-import pymysql
+from typing import Any
 
 from bench.applied import applied
 from bench.fold import Row, Verdict, compare, selected
+from bench.looker import AWAY, Looker
 from bench.workload import Committed, Connect, Workload, first_order
 from bench.workload_tables import Table
 from tests.servers.database import Database
 
-# A server that is away, or went away in the middle of an answer.
-AWAY = (
-    pymysql.err.OperationalError,
-    pymysql.err.InterfaceError,
-    pymysql.err.InternalError,
-    OSError,
-)
 # Orders that do not come although later ones did: they were inserted and deleted between two looks.
 _GIVE_UP_S = 2.0
 _SAME_POLL_S = 0.5
 
 
-class Watcher:
+class Watcher(Looker):
     """Looks every ``every_s`` seconds which new orders the target shows, until ``close``.
 
     ``times`` and ``lags``: for each order (one of its lines; they are never updated) the Unix time
@@ -42,53 +34,24 @@ class Watcher:
     def __init__(self, connect: Connect, load: Workload, every_s: float = 0.02) -> None:
         self.times = array("d")
         self.lags = array("d")
-        self._connect = connect
-        self._every_s = every_s
         bases = [first_order(w) for w in range(1, load.workers + 1)]
         self._low = [base - 1 for base in bases]
         self._ends = [first_order(w) for w in range(2, load.workers + 2)]
         self._moved = [time.monotonic()] * len(bases)
         self._seen: set[int] = set()
         self._table = f"{load.schema}.order_lines"
-        self._stopping = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._guarded, name="target-watcher", daemon=True)
-        self._thread.start()
+        super().__init__(connect, every_s)
 
     @property
     def newest(self) -> float:
         """Unix time at which the newest order seen was sent; 0 before the first."""
         return self.times[-1] - self.lags[-1] if self.lags else 0.0
 
-    def check(self) -> None:
-        """Raise what has gone wrong, if anything has."""
-        if self._failed:
-            raise self._failed[0]
-
-    def close(self) -> None:
-        """Stop looking."""
-        self._stopping.set()
-        self._thread.join()
-        self.check()
-
-    def _guarded(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                try:
-                    self._look_on()
-                except AWAY:
-                    self._stopping.wait(0.1)
-        except BaseException as error:
-            self._failed.append(error)
-
-    def _look_on(self) -> None:
-        with self._connect() as connection, connection.cursor() as cursor:
-            while not self._stopping.is_set():
-                began = time.monotonic()
-                cursor.execute(self._statement())
-                rows = cursor.fetchall()
-                self._take(rows, time.time())
-                self._stopping.wait(max(0.001, self._every_s - (time.monotonic() - began)))
+    def look(self, cursor: Any) -> None:
+        """Take what orders there are that were not seen before."""
+        cursor.execute(self._statement())
+        rows = cursor.fetchall()
+        self._take(rows, time.time())
 
     def _statement(self) -> str:
         return " UNION ALL ".join(

@@ -36,6 +36,10 @@ class End:
         self._consumer = Consumer(self._config)
         metadata = self._consumer.list_topics(topic, timeout=10).topics[topic]
         self.partitions = sorted(metadata.partitions)
+        if not self.partitions:
+            # A broker names an unknown topic too, with nothing in it.
+            self._consumer.close()
+            raise KeyError(topic)
 
     @staticmethod
     def create_topic(broker: Broker, topic: str, partitions: int) -> None:

@@ -19,13 +19,18 @@ os.environ.setdefault(
     str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidegate/numba"),
 )
 
+from bench.demo import filtered, schemas
 from bench.demo.capture import Capture, CommandFailed
+from bench.demo.changes import Changes
 from bench.demo.report import Report
+from bench.demo.timeline import timeline
 from bench.fold import Fold, judge
 from bench.follow import Follower
+from bench.looker import AWAY
 from bench.target import Watcher, judge_target, wait_same
 from bench.workload import Committed, Workload
 from tests import servers
+from tests.consumer.canal_rebuild import Wrong, rebuild
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 
@@ -34,6 +39,7 @@ _BY_KEY = '[sink]\ndispatchers = [{ matcher = ["shop.*"], partition = "index-val
 _PARTITIONS = 4
 _DATABASE = ["--innodb-buffer-pool-size=256M", "--innodb-log-file-size=128M"]
 _CATCH_UP_S = 60.0
+_SERVER = "mariadb-11.4"
 
 
 @dataclass
@@ -44,6 +50,7 @@ class _Stage:
     target: Database
     broker: Broker
     load: Workload
+    changes: Changes
     capture: Capture
     fold: Fold
     follower: Follower
@@ -55,14 +62,14 @@ def _set_up(stack: ExitStack, report: Report, rate: float, given: Path | None) -
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
     report.say("starting two MariaDB 11.4, upstream and target, and Kafka 4.1")
-    upstream = stack.enter_context(servers.database("mariadb-11.4", options=_DATABASE))
-    target = stack.enter_context(
-        servers.database("mariadb-11.4", options=[*_DATABASE, "--server-id=2"])
-    )
+    upstream = stack.enter_context(servers.database(_SERVER, options=_DATABASE))
+    target = stack.enter_context(servers.database(_SERVER, options=[*_DATABASE, "--server-id=2"]))
     broker = stack.enter_context(servers.broker())
     load = Workload(upstream.connect, upstream.kind, rows_per_s=rate)
     load.prepare()
     load.make_tables(target.connect)
+    changes = Changes(upstream.connect, load.schema)
+    changes.prepare(upstream.connect, target.connect)
     capture = Capture(folder, report.say)
     stack.callback(capture.end)
     capture.start()
@@ -74,22 +81,22 @@ def _set_up(stack: ExitStack, report: Report, rate: float, given: Path | None) -
     stack.callback(watcher.close)
     columns = len(load.all_types.columns)
     report.say(f"{len(load.tables)} tables, one of them with {columns} columns of all types")
-    return _Stage(upstream, target, broker, load, capture, fold, follower, watcher)
+    return _Stage(upstream, target, broker, load, changes, capture, fold, follower, watcher)
 
 
 def _create(
     capture: Capture, folder: Path, upstream: Database, target: Database, broker: Broker
 ) -> None:
-    """One upstream, so one puller and one change log; two changefeeds that read it."""
+    """One upstream, so one puller and one change log; three changefeeds that read it."""
     capture.cli("upstream", "create", "-u", "main", "--uri", upstream.uri())
-    topic = f"kafka://{broker.bootstrap}/shop?protocol=canal-json&compression=lz4"
-    topic += f"&partition-num={_PARTITIONS}"
-    for feed, sink, more in (
-        ("to-kafka", topic, _BY_KEY),
-        ("to-mysql", f"{target.uri()}/", ""),
+    options = f"?protocol=canal-json&compression=lz4&partition-num={_PARTITIONS}"
+    for feed, sink, text in (
+        ("to-kafka", f"kafka://{broker.bootstrap}/shop{options}", _RULES + _BY_KEY),
+        ("to-mysql", f"{target.uri()}/", _RULES),
+        ("filtered", f"kafka://{broker.bootstrap}/few_{options}", filtered.CONFIG),
     ):
         config = folder / f"{feed}.toml"
-        config.write_text(_RULES + more)
+        config.write_text(text)
         words = ("-c", feed, "-u", "main", "--sink-uri", sink, "--config", str(config))
         capture.cli("changefeed", "create", *words)
 
@@ -98,6 +105,7 @@ def _load(stage: _Stage, report: Report, seconds: float) -> Committed:
     """Half of the load, kill -9, restart at once, the other half."""
     load, began = stage.load, time.monotonic()
     load.start()
+    stage.changes.start(seconds)
     report.progress(load, stage.fold, stage.watcher, began + seconds / 2)
     report.steady_end = time.time()
     report.say(f"kill -9 {stage.capture.kill()}    (the capture, under load)")
@@ -105,6 +113,7 @@ def _load(stage: _Stage, report: Report, seconds: float) -> Committed:
     stage.capture.start()
     report.say(f"the capture is back after {time.time() - report.killed:.1f} s")
     report.progress(load, stage.fold, stage.watcher, max(began + seconds, time.monotonic() + 5))
+    stage.changes.finish()
     committed = load.stop()
     report.load_ended, report.loaded_s = time.time(), time.monotonic() - began
     report.say(
@@ -121,7 +130,10 @@ def _wait(stage: _Stage, report: Report, committed: Committed) -> None:
         arrived = stage.follower.wait(committed, timeout_s=_CATCH_UP_S)
         report.topic_done = stage.follower.received_s
         same, report.target_done = target.result()
-    for feed, complete in (("to-kafka", arrived), ("to-mysql", same)):
+    arrived &= stage.capture.wait_delivered("to-kafka", _CATCH_UP_S)
+    same &= stage.capture.wait_delivered("to-mysql", _CATCH_UP_S)
+    counted = stage.capture.wait_delivered("filtered", _CATCH_UP_S)
+    for feed, complete in (("to-kafka", arrived), ("to-mysql", same), ("filtered", counted)):
         if not complete:
             report.say(f"not everything arrived; changefeed {feed} says:")
             report.say(stage.capture.cli("changefeed", "query", "-c", feed, quiet=True))
@@ -132,16 +144,57 @@ def _run(stack: ExitStack, report: Report, seconds: float, rate: float, given: P
     committed = _load(stage, report, seconds)
     _wait(stage, report, committed)
     report.say(stage.capture.cli("changefeed", "list").rstrip())
+    lines, undone = timeline(stage.capture, ("to-kafka", "to-mysql"), report.began_s)
+    report.block("schema changes, made while the load ran", lines)
     report.messages(stage.follower.samples)
     report.ends(committed, stage.fold, stage.watcher)
-    connect, load = stage.upstream.connect, stage.load
-    topic = judge(stage.fold, committed, connect, load.schema, load.tables)
-    report.verdict("the topic, folded by a consumer", topic)
-    target = judge_target(connect, stage.target, committed, load)
-    report.verdict("the target, its rows and its own binlog", target)
+    proven = [undone == 0, _judge_topic(stage, report, committed)]
+    proven += [_judge_target(stage, report, committed), _judge_filtered(stage, report, committed)]
     code = stage.capture.stop()
     report.say(f"Ctrl-C: the capture ended with {code}")
-    return topic.proven and target.proven and code == 0
+    return all(proven) and code == 0
+
+
+def _judge_topic(stage: _Stage, report: Report, committed: Committed) -> bool:
+    """The load's tables folded; the others and all columns rebuilt, schema changes run as SQL."""
+    connect, load = stage.upstream.connect, stage.load
+    found = judge(stage.fold, committed, connect, load.schema, load.tables)
+    report.verdict("the topic, folded by a consumer", found)
+    with servers.database(_SERVER) as empty:
+        load.make_tables(empty.connect)
+        stage.changes.prepare(empty.connect)
+        try:
+            with empty.connect() as connection:
+                others = stage.follower.others
+                left = rebuild(others, _PARTITIONS, connection, watermarks=False).waiting
+        except (Wrong, *AWAY) as error:
+            report.say(f"the topic cannot be rebuilt: {error}")
+            return False
+        compared = schemas.compare(connect, empty.connect, load.schema, _loaded(load))
+    report.block("", compared.lines())
+    if left:
+        report.say(f"{left} messages wait for schema changes that never came")
+    return found.proven and compared.proven and not left
+
+
+def _judge_target(stage: _Stage, report: Report, committed: Committed) -> bool:
+    connect, load = stage.upstream.connect, stage.load
+    found = judge_target(connect, stage.target, committed, load)
+    report.verdict("the target, its rows and its own binlog", found)
+    compared = schemas.compare(connect, stage.target.connect, load.schema, _loaded(load))
+    report.block("", compared.lines())
+    return found.proven and compared.proven
+
+
+def _judge_filtered(stage: _Stage, report: Report, committed: Committed) -> bool:
+    held = filtered.read(stage.broker.bootstrap)
+    counts = filtered.judge(held, committed, stage.upstream.connect, stage.load.schema)
+    report.block("the filtered changefeed, its messages counted", [c.line() for c in counts])
+    return all(count.right for count in counts)
+
+
+def _loaded(load: Workload) -> set[str]:
+    return {table.name for table in load.tables}
 
 
 def main() -> int:

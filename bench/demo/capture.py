@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -12,8 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.servers.process import free_port, spawn, tail
+
+_API = build_opener(ProxyHandler({}))
+_POLL_S = 0.3
 
 CDC = str(Path(sys.executable).parent / "cdc")
 _READY = re.compile(rb"capture \S+: ready")
@@ -82,3 +88,20 @@ class Capture:
         if done.returncode:
             raise CommandFailed(f"cdc cli {words[0]} {words[1]}: {done.stderr.strip()}")
         return done.stdout
+
+    def api(self, method: str, path: str) -> Any:
+        """One request to its ``/api/v2``."""
+        headers = {"Content-Type": "application/json"}
+        asked = Request(f"http://{self._addr}/api/v2{path}", method=method, headers=headers)
+        asked.data = b"{}" if method == "POST" else None
+        with _API.open(asked, timeout=60) as answer:
+            return json.load(answer)
+
+    def wait_delivered(self, feed: str, timeout_s: float) -> bool:
+        """Wait until a changefeed has delivered all that the server's clock has seen by now."""
+        now, deadline = self.api("POST", "/tso")["tso"], time.monotonic() + timeout_s
+        while self.api("GET", f"/changefeeds/{feed}/status")["checkpoint_ts"] < now:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +34,7 @@ class Report:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
+        self.began_s = time.time()
         self.steady_end = 0.0
         self.killed = 0.0
         self.load_ended = 0.0
@@ -76,6 +77,13 @@ class Report:
         """One judgement."""
         self.say(f"{title}:")
         for line in verdict.lines():
+            self.say(line)
+
+    def block(self, title: str, lines: Iterable[str]) -> None:
+        """Lines below a title, if there is one."""
+        if title:
+            self.say(f"{title}:")
+        for line in lines:
             self.say(line)
 
     def _end(self, name: str, end: Timed, committed: Committed, done: float) -> None:

@@ -1,0 +1,236 @@
+"""``ddl_pause``: do other tables notice a schema change that takes 5 s at the target?
+
+Twenty tables take 10,000 rows/s in all (50 rows a transaction, each of one table), once without and
+once with a schema change of one of them. The change is slow at the target only: a session there has
+read the table and not ended its transaction, so that the ALTER waits for the table's metadata lock
+until the session ends, 5 s after the server first says so. A process of its own asks the target for
+the 19 others' rows every 50 ms, as ``mysql_lag`` does: a lag is too long by up to one look. Another
+one looks at the changed table every 5 ms: when its new column is there, and when a row is that was
+written behind the change; what lies between is too long by one look too, never too short.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from bench import load, ours
+from bench.arena import Arena, arena
+from bench.figures import Figure
+from bench.lag import SKIP_S, Seconds
+from bench.mysql import our_side, sink_uri
+from bench.settings import Settings
+
+TABLES = 20
+ROWS_PER_S = 10_000
+PAUSE_S = 5.0
+RESUME_S = 0.3
+_PER_TRANSACTION = 50
+_LOOK_S, _LOOK_AT_CHANGED_S = 0.05, 0.005
+# Rows that are asked for at once; a side that is further behind is seen a little later.
+_WINDOW = 5_000
+_QUIET_S = 60.0
+# Ids of a run, far from those of the run before; the row that is written behind the change.
+_SPAN = 10_000_000
+_MARK = 2_000_000_000
+# The first run only warms.
+_WARM, _WITHOUT, _WITH = range(3)
+_WARM_S = 8.0
+
+
+@dataclass(frozen=True)
+class Lags:
+    """Of the 19 tables' rows: Unix time of the client's statement, and seconds until it is seen."""
+
+    sent: Seconds
+    lags: Seconds
+
+    def percentiles(self, since: float, until: float = np.inf) -> dict[str, float]:
+        """Of rows sent between two Unix times."""
+        found = self.lags[(self.sent >= since) & (self.sent < until)]
+        if not len(found):
+            raise RuntimeError("no row was sent while the schema change ran")
+        p50, p99 = np.percentile(found, [50, 99])
+        return {"p50": float(p50), "p99": float(p99), "max": float(found.max()), "rows": len(found)}
+
+
+def ddl_pause(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """A run without the change, and one with it, on the same servers."""
+    seconds = settings.seconds or 20.0
+    with arena(settings.server, peers=False) as place:
+        for server in (place.upstream, place.target):
+            server.execute(*(f"CREATE TABLE {_name(n)} LIKE bench.t" for n in range(TABLES)))
+        sink = sink_uri(place.target)
+        with ours.feeding(place.upstream, "ours", sink, tables=("bench.p*",)) as feed:
+            check = our_side(place, feed).check
+            _run(place, _WARM, min(_WARM_S, seconds / 3))
+            lags, _ = _run(place, _WITHOUT, seconds)
+            without = lags.percentiles(lags.sent.min() + SKIP_S)
+            check()
+            lags, changed = _run(place, _WITH, seconds)
+            during = lags.percentiles(changed["waits"], changed["ended"])
+            check()
+    resumed = changed["resumed"] - changed["ended"]
+    took = changed["ended"] - changed["waits"]
+    print(f"ddl_pause, {TABLES - 1} others, without: {json.dumps(without)}")
+    print(f"ddl_pause, {TABLES - 1} others, during {took:.2f} s of ALTER: {json.dumps(during)}")
+    print(f"ddl_pause, changed table: first row {resumed:.3f} s after the ALTER's end", flush=True)
+    figures = [
+        Figure.less(f"ddl_pause_{part}", during[part], "s", "without the change", without[part])
+        for part in ("p50", "p99")
+    ]
+    figures.append(Figure.less("ddl_pause_resume", resumed, "s", "target", RESUME_S))
+    found = {"without": without, "during": during, "took_s": took, "resume_s": resumed}
+    return figures, {"ddl_pause": found}
+
+
+def _name(number: int) -> str:
+    return f"{load.SCHEMA}.p{number:02d}"
+
+
+def _run(place: Arena, number: int, seconds: float) -> tuple[Lags, dict[str, float]]:
+    """One load; with the change of table 0 in its middle in the run ``_WITH``."""
+    context = multiprocessing.get_context("spawn")
+    first, each = number * _SPAN + 1, int(seconds * ROWS_PER_S / TABLES)
+    each -= each % _PER_TRANSACTION
+    source = {"unix_socket": str(place.upstream.socket), "user": "root"}
+    target = {"unix_socket": str(place.target.socket), "user": "root"}
+    ends = [context.Pipe(False) for _ in range(3)]
+    work = [
+        context.Process(target=_read, args=(target, first, each, ends[0][1]), daemon=True),
+        context.Process(target=_write, args=(source, first, each, ends[1][1]), daemon=True),
+    ]
+    if number == _WITH:
+        words = (target, ends[2][1])
+        work.append(context.Process(target=_look_at_changed, args=words, daemon=True))
+    for process in (work[0], *work[2:], work[1]):
+        process.start()
+    changed: dict[str, float] = {}
+    if number == _WITH:
+        time.sleep(2 + SKIP_S)
+        changed["waits"] = _change(place)
+        changed |= _receive(ends[2][0], PAUSE_S + _QUIET_S)
+    rate = _receive(ends[1][0], seconds + _QUIET_S)
+    print(f"ddl_pause: written at {rate:,.0f} rows/s", flush=True)
+    lags: Lags = _receive(ends[0][0], 2 * _QUIET_S)
+    for process in work:
+        process.join()
+    if len(lags.sent) != each * (TABLES - 1):
+        raise RuntimeError(f"{len(lags.sent)} of {each * (TABLES - 1)} rows came")
+    return lags, changed
+
+
+def _change(place: Arena) -> float:
+    """Change table 0; the Unix time at which the target said that the change waits there."""
+    table = _name(0)
+    with place.target.connect(autocommit=False) as holder, holder.cursor() as held:
+        held.execute(f"SELECT id FROM {table} LIMIT 1")
+        held.fetchall()
+        row = load.row(_MARK)
+        place.upstream.execute(
+            f"ALTER TABLE {table} ADD COLUMN more INT",
+            load.INSERT.replace(" t ", f" {table} ") + row,
+        )
+        deadline = time.monotonic() + _QUIET_S
+        while not place.target.execute(
+            "SELECT 1 FROM information_schema.processlist WHERE info LIKE '%ALTER TABLE%more%'"
+            " AND state LIKE 'Waiting for table metadata lock%' AND id <> CONNECTION_ID()"
+        ):
+            if time.monotonic() > deadline:
+                raise TimeoutError("the target never said that the schema change waits")
+            time.sleep(0.01)
+        waits = time.time()
+        time.sleep(PAUSE_S)
+        holder.rollback()
+    return waits
+
+
+def _receive(connection: Connection, timeout_s: float) -> Any:
+    if not connection.poll(timeout_s):
+        raise TimeoutError("no result of the ddl_pause measurement in time")
+    return connection.recv()
+
+
+def _write(place: dict[str, str], first: int, each: int, result: Connection) -> None:
+    import pymysql
+
+    text = load.row(12345).split(",")
+    before, after = ",".join(text[1:5]), ",".join(text[6:])
+    with pymysql.connect(**place, autocommit=True) as connection:  # type: ignore[arg-type]
+        cursor = connection.cursor()
+        # Readers begin first.
+        time.sleep(2)
+        began, sent = time.time(), 0
+        while sent < each * TABLES:
+            time.sleep(max(0.0, began + sent / ROWS_PER_S - time.time()))
+            rounds, table = divmod(sent // _PER_TRANSACTION, TABLES)
+            low = first + rounds * _PER_TRANSACTION
+            stamp = int(time.time() * 1e6)
+            values = ",".join(
+                f"({i},{before},'t{stamp}',{after}" for i in range(low, low + _PER_TRANSACTION)
+            )
+            cursor.execute(load.INSERT.replace(" t ", f" {_name(table)} ") + values)
+            sent += _PER_TRANSACTION
+        result.send(each * TABLES / (time.time() - began))
+
+
+def _read(place: dict[str, str], first: int, each: int, result: Connection) -> None:
+    """Rows of all tables but the first, each when it is seen first."""
+    import pymysql
+
+    others = range(1, TABLES)
+    sent, lags = np.zeros((TABLES, each)), np.zeros((TABLES, each))
+    # The last element is never set, so that there always is a first one unset.
+    seen, low = np.zeros((TABLES, each + 1), bool), [0] * TABLES
+    last = time.time()
+    with pymysql.connect(**place, autocommit=True) as connection:  # type: ignore[arg-type]
+        cursor = connection.cursor()
+        while min(low[1:]) < each and time.time() - last < _QUIET_S:
+            began = time.time()
+            cursor.execute(
+                " UNION ALL ".join(
+                    f"SELECT {n}, id, SUBSTRING(name, 2) FROM {_name(n)} WHERE id >="
+                    f" {first + low[n]} AND id < {first + min(low[n] + _WINDOW, each)}"
+                    for n in others
+                )
+            )
+            found = cursor.fetchall()
+            now = time.time()
+            for table, key, stamp in found:
+                at = key - first
+                if not seen[table, at]:
+                    seen[table, at], last = True, now
+                    sent[table, at] = int(stamp) / 1e6
+                    lags[table, at] = now - sent[table, at]
+            for n in others:
+                low[n] += int(np.argmin(seen[n, low[n] :]))
+            time.sleep(max(0.0, _LOOK_S - (time.time() - began)))
+    there = seen[:, :each]
+    result.send(Lags(sent[there], lags[there]))
+
+
+def _look_at_changed(place: dict[str, str], result: Connection) -> None:
+    """When the new column was last seen missing, and when the row behind the change was seen."""
+    import pymysql
+
+    schema, _, table = _name(0).partition(".")
+    column = (
+        "SELECT 1 FROM information_schema.columns WHERE column_name = 'more'"
+        f" AND table_schema = '{schema}' AND table_name = '{table}'"
+    )
+    row = f"SELECT 1 FROM {schema}.{table} WHERE id = {_MARK}"
+    ended = time.time()
+    with pymysql.connect(**place, autocommit=True) as connection:  # type: ignore[arg-type]
+        cursor = connection.cursor()
+        while not cursor.execute(column):
+            ended = time.time()
+            time.sleep(_LOOK_AT_CHANGED_S)
+        while not cursor.execute(row):
+            time.sleep(_LOOK_AT_CHANGED_S)
+        result.send({"ended": ended, "resumed": time.time()})
