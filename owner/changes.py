@@ -137,7 +137,7 @@ def _take_in(
     if ended:
         # It ran after all that its tables had before it.
         passed = {**changes.passed, **dict.fromkeys(judged.tables, ddl.ts)}
-        return replace(changes, passed=passed)
+        return replace(_found(changes, judged, ddl, recorded, now_ms), passed=passed)
     if judged.error is not None and recorded is None:
         return _stopped(changes, judged, ddl, judged.error, now_ms)
     state, why = DdlState.WAITING, judged.why
@@ -145,6 +145,20 @@ def _take_in(
         state, why = DdlState.HELD, f"held by the policy {policy}"
     pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
     return replace(changes, pending=(*changes.pending, pending))
+
+
+def _found(
+    changes: Changes, judged: Judged, ddl: Ddl, recorded: Recorded | None, now_ms: int
+) -> Changes:
+    """List a change that ended under an owner that was lost before it could write so."""
+    listed = [e.ts for e in changes.ended]
+    if len(listed) == _ENDED_KEPT and ddl.ts < min(listed):
+        return changes
+    skipped = recorded is Recorded.SKIPPED
+    action = Action.SKIP if skipped else Action.EXECUTE
+    why = f"found {recorded} in the sink's ledger"
+    found = Pending(ddl, judged, action, DdlState.EXECUTING, now_ms, begun_ms=now_ms, why=why)
+    return _end(changes, found, now_ms)
 
 
 def _stopped(changes: Changes, judged: Judged, ddl: Ddl, error: ErrorInfo, now_ms: int) -> Changes:
@@ -235,11 +249,17 @@ def _end(changes: Changes, p: Pending, now_ms: int) -> Changes:
         Action.SKIP: DdlState.SKIPPED,
     }[p.action]
     entry = p.entry().model_copy(update={"state": state, "ended_ms": now_ms, "error": None})
-    return replace(
+    changes = replace(
         changes,
         pending=tuple(q for q in changes.pending if q.ts != p.ts),
         stops={t: s for t, s in changes.stops.items() if s.ts != p.ts},
         stop=None if changes.stop is not None and changes.stop.ts == p.ts else changes.stop,
+    )
+    if any(e.ts == p.ts for e in changes.ended):
+        # An owner before us has written it, and its tables had not come past it.
+        return changes
+    return replace(
+        changes,
         ended=(*changes.ended, entry)[-_ENDED_KEPT:],
         executed=changes.executed + (state is DdlState.DONE),
         skipped=changes.skipped + (state is DdlState.SKIPPED),

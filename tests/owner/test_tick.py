@@ -223,6 +223,14 @@ def test_what_the_ledger_knows_is_not_run_again_and_its_tables_begin_behind_it()
     assert effects.assignment.table_barriers == {}
     world.reported(500)
     assert world.ordered == []
+    # The owner that ran it was lost before it could list it; the next ones list it once.
+    for _ in range(2):
+        shown = world.effects.ddls
+        (entry,) = shown.ended
+        assert (entry.ts, entry.state, shown.executed) == (300, "done", 1)
+        assert entry.why == "found done in the sink's ledger"
+        world.tick, world.seen = FeedTick(), {"shown": shown}
+        world.turn(resolved=500)
 
 
 def test_one_that_was_being_executed_is_ordered_again() -> None:
