@@ -93,7 +93,8 @@ def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
     assert set(figures) == {"ddl_pause_p50", "ddl_pause_p99", "ddl_pause_resume"}
     assert all(f["value"] > 0 and f["peer_value"] > 0 for f in figures.values())
     runs = json.loads((tmp_path / "runs.json").read_text())["ddl_pause"]
-    assert runs["took_s"] >= PAUSE_S
+    # The change's end is seen up to a look too early.
+    assert runs["took_s"] >= PAUSE_S - 0.1
     assert runs["during"]["rows"] > 0
 
 
