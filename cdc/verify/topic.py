@@ -45,16 +45,15 @@ class Topics:
     ) -> None:
         """``first`` are the tables' topics, ``topic`` says that of one more."""
         self.fold = fold
+        self._first = first
         self._topic = topic
         self._settings = settings
         self._stop = stop
+        self._places: list[TopicPartition] = []
         self._open = ExitStack()
         self._consumer: Any = self._open.enter_context(open_consumer(settings, "read_committed"))
         try:
             self._admin: Any = self._open.enter_context(open_admin(settings))
-            with mapped(settings):
-                self._places: list[TopicPartition] = []
-                self._assign(first)
         except BaseException:
             self.close()
             raise
@@ -65,6 +64,9 @@ class Topics:
         A table that was renamed has its first messages in the topic of its earlier name.
         """
         with mapped(self._settings):
+            if not self._places:
+                # A changefeed that has just been created makes its topics when it starts.
+                self._assign(self._first)
             self._read()
             while more := self._earlier():
                 self._assign(more)
