@@ -161,6 +161,8 @@ def _decide(capture: Capture, feed: str, ts: int, action: DdlAction, reason: str
         entry = next((e for e in known.pending if e.ts == ts), None)
         if entry is None or entry.state is DdlState.EXECUTING:
             raise _not_pending(known, feed, ts)
+        if entry.state is DdlState.FAILED and action is not DdlAction.SKIP:
+            raise _failed(feed, ts)
         if store.txn([Unchanged(keys.feed_ddls(feed), revision)], [put]):
             _log.warning(
                 "changefeed %s: operator: %s schema change %d %s", feed, action, ts, reason
@@ -176,6 +178,14 @@ def _not_pending(known: DdlEntries, feed: str, ts: int) -> DdlNotPending:
         f"the schema change {state}; only what waits can be decided about",
         object=f"changefeed {feed}, ts {ts}",
         hint="cdc cli ddl list shows what waits",
+    )
+
+
+def _failed(feed: str, ts: int) -> DdlNotPending:
+    return DdlNotPending(
+        "the schema change has failed; it can only be skipped, or tried again",
+        object=f"changefeed {feed}, ts {ts}",
+        hint="mend its cause (cdc cli ddl show), then cdc cli changefeed resume tries it again",
     )
 
 

@@ -78,7 +78,7 @@ def approve(
     server: Server = SERVER,
     json: Json = False,
 ) -> None:
-    """Execute it once its tables have reached it; also what failed, once more."""
+    """Execute it once its tables have reached it."""
     _decide(server, changefeed_id, ts, "approve", reason, json)
 
 
