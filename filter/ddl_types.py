@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.schema.alter import Plan, read_action
-from cdc.schema.ddl import skip_set_statement, touched
+from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, tokenize
+from cdc.schema.tokens import Cursor, read_statement
 from filter.clauses import Clause, clause_of
 from filter.event_types import ALL_DDL, ALTER_TABLE, MULTI
 
@@ -70,11 +70,7 @@ def ddl_types(sql: str, session: Session, table: Table | None = None) -> DdlType
     DROP CONSTRAINT drops a key or a foreign key.
     """
     seen = touched(sql, session)
-    text, items = tokenize(sql, session)
-    while items and items[-1].is_punct(";"):
-        items.pop()
-    c = Cursor(text, items)
-    skip_set_statement(c)
+    c = read_statement(sql, session)
     if seen.kind == "alter table":
         return _alter(c, session, table)
     if seen.kind == "rename table":

@@ -14,25 +14,22 @@ from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.charsets import charset_default, default_collation
 from cdc.schema.create import read_table
-from cdc.schema.ddl import OBJECTS, skip_set_statement, touched
+from cdc.schema.ddl import OBJECTS, touched
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
 from cdc.schema.options import read_charset_or_collation
 from cdc.schema.resolve import charset_pair
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, DDLNotUnderstood, tokenize
+from cdc.schema.tokens import Cursor, DDLNotUnderstood, read_statement
 
 _Name = tuple[str, str]
 
 
 def apply(catalog: Catalog, statement: str, session: Session) -> Catalog:
     """The catalog behind the statement. Raises ``DDLNotUnderstood`` with the text."""
-    text, items = tokenize(statement, session)
-    while items and items[-1].is_punct(";"):
-        items.pop()
     try:
-        return _apply(catalog, Cursor(text, items), statement, session)
+        return _apply(catalog, read_statement(statement, session), statement, session)
     except DDLNotUnderstood as e:
         raise DDLNotUnderstood(
             f"{e.message}; statement: {statement[:500]}", object=e.object, hint=e.hint
@@ -47,7 +44,6 @@ def apply(catalog: Catalog, statement: str, session: Session) -> Catalog:
 
 
 def _apply(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
-    skip_set_statement(c)
     if session.failed and c.items and not c.items[0].is_word("DROP"):
         return _failed(catalog, c, session)
     if c.word("CREATE"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, tokenize
+from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, read_statement
 
 TableName = tuple[str, str]
 
@@ -97,11 +97,9 @@ OBJECTS = frozenset(
 
 def touched(sql: str, session: Session) -> Touched:
     """Tables and schemas that the statement changes; see the module's docstring."""
-    text, items = tokenize(sql, session)
-    if not items:
+    c = read_statement(sql, session)
+    if not c.items:
         return Touched("empty")
-    c = Cursor(text, items)
-    skip_set_statement(c)
     head = c.next()
     word = head.text.upper()
     if word in _HARMLESS_HEADS:
@@ -116,18 +114,6 @@ def touched(sql: str, session: Session) -> Touched:
     raise DDLNotUnderstood(
         f"the statement is not known: {sql[:200]}", hint="report the statement and server version"
     )
-
-
-def skip_set_statement(c: Cursor) -> None:
-    """MariaDB: ``SET STATEMENT variable = value, … FOR`` before the statement itself."""
-    if not c.word("SET", "STATEMENT"):
-        return
-    while not c.word("FOR"):
-        item = c.peek()
-        if item is not None and item.is_punct("("):
-            c.skip_group()
-        else:
-            c.next()
 
 
 def _table(c: Cursor, session: Session) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, Item, Kind
+from cdc.schema.tokens import Cursor, Item, Kind, quoted
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 # Words that join two operands, so that an expression without parentheses goes on behind them.
@@ -219,7 +219,7 @@ def with_renamed(expression: str, names: Mapping[str, str]) -> str:
             return word
         name = word[1:-1].replace("``", "`") if word[0] == "`" else word.rstrip()
         new = names.get(name.lower())
-        return word if new is None else "`" + new.replace("`", "``") + "`"
+        return word if new is None else quoted(new)
 
     return _NAMES.sub(renamed, expression)
 

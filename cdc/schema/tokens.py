@@ -269,3 +269,27 @@ class Cursor:
             f"{what}; near: {self.text[max(0, at - 40) : at + 60]!r}",
             hint="report the statement with its server version",
         )
+
+
+def read_statement(sql: str, session: Session) -> Cursor:
+    """A cursor at the first word of a statement; semicolons at its end are gone.
+
+    MariaDB's ``SET STATEMENT variable = value, … FOR`` before it is passed over.
+    """
+    text, items = tokenize(sql, session)
+    while items and items[-1].is_punct(";"):
+        items.pop()
+    c = Cursor(text, items)
+    if c.word("SET", "STATEMENT"):
+        while not c.word("FOR"):
+            item = c.peek()
+            if item is not None and item.is_punct("("):
+                c.skip_group()
+            else:
+                c.next()
+    return c
+
+
+def quoted(*names: str) -> str:
+    """Identifiers in backticks, joined by dots."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)

@@ -7,6 +7,7 @@ from typing import Any
 import pymysql
 
 from cdc.coord.messages import UpstreamInfo
+from cdc.schema.tokens import quoted
 from cdc.source.connection import open_connection, query_error, rows, try_rows
 from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone
@@ -90,10 +91,9 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
             # They take a name that a table of IF NOT EXISTS cannot have.
             others.append([schema, name])
             continue
-        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, name))
         try:
             texts[f"{schema}.{name}"] = str(
-                rows(connection, f"SHOW CREATE TABLE {quoted}")[0]["create table"]
+                rows(connection, f"SHOW CREATE TABLE {quoted(schema, name)}")[0]["create table"]
             )
         except pymysql.err.ProgrammingError as error:
             if error.args[0] != _NO_SUCH_TABLE:

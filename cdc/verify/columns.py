@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cdc.schema.tokens import quoted
+
 # Values of longer columns are hashed on their own, so that a row's text stays small.
 _LONG_CHARS = 1000
 
@@ -108,11 +110,6 @@ class Compared:
     def marked(self) -> str:
         """``text``, or ``~`` for NULL. It is NULL only if the server could not make the text."""
         return f"IF({self.sql} IS NULL, '~', {self.text})"
-
-
-def quoted(*names: str) -> str:
-    """Identifiers in backticks, joined by dots."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
 def compared(ours: ColumnInfo, theirs: ColumnInfo) -> Compared:

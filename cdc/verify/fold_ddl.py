@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from cdc.schema.alter import Plan, read_actions
-from cdc.schema.ddl import skip_set_statement, touched
+from cdc.schema.ddl import touched
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, Item, tokenize
+from cdc.schema.tokens import Cursor, Item, read_statement
 from cdc.verify.folded_part import EVERYTHING, Name, Part
 
 Tables = dict[Name, Part]
@@ -22,7 +22,7 @@ Tables = dict[Name, Part]
 def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
     """Carry a statement out; the names that its tables had before, where they were renamed."""
     seen = touched(sql, session)
-    c = _cursor(sql, session)
+    c = read_statement(sql, session)
     if seen.kind == "create table":
         _create(tables, seen.tables[0], c, since)
     elif seen.kind == "truncate table":
@@ -130,12 +130,3 @@ def _pairs(c: Cursor, session: Session) -> Iterator[tuple[Name, Name]]:
 def _table(c: Cursor, session: Session) -> Name:
     name = c.name()
     return (name, c.name()) if c.punct(".") else (session.default_schema, name)
-
-
-def _cursor(sql: str, session: Session) -> Cursor:
-    text, items = tokenize(sql, session)
-    while items and items[-1].is_punct(";"):
-        items.pop()
-    c = Cursor(text, items)
-    skip_set_statement(c)
-    return c

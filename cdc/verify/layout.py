@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cdc.schema.tokens import quoted
 from cdc.verify import keys
-from cdc.verify.columns import ColumnInfo, Compared, compared, quoted
+from cdc.verify.columns import ColumnInfo, Compared, compared
 from cdc.verify.keys import Key, Range
 
 # What a row counts whose text the server could not make: more than all hashes of a table.

@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterator
 from cdc.binlog.query import StatusVariables
 from cdc.schema.alter import Plan, read_actions
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import skip_set_statement
+from cdc.schema.editor import Editor
+from cdc.schema.named import Verb, parse
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, DDLNotUnderstood, tokenize
+from cdc.schema.tokens import DDLNotUnderstood, quoted, read_statement
 from sink.codec.canal import message
 from sink.codec.settings import CanalSettings
 from sink.dispatch.target import TargetRouter
-from sink.mysql.connection import quoted
-from sink.mysql.ddl.edits import Editor
-from sink.mysql.ddl.names import Verb, parse
 from sink.schema_change import SchemaChange, TableName
 
 # Canal's type by the statement's first words; what is not here is QUERY.
@@ -95,11 +93,7 @@ def ddl_type(change: SchemaChange) -> str:
 
 
 def _alter_plan(sql: str, session: Session) -> Plan:
-    text, items = tokenize(sql, session)
-    while items and items[-1].is_punct(";"):
-        items.pop()
-    c = Cursor(text, items)
-    skip_set_statement(c)
+    c = read_statement(sql, session)
     c.word("ALTER")
     while c.word("ONLINE") or c.word("OFFLINE") or c.word("IGNORE"):
         continue

@@ -152,11 +152,6 @@ def mapped(object: str) -> Iterator[None]:
         raise map_error(error, object) from None
 
 
-def quoted(*names: str) -> str:
-    """Identifiers in backticks, joined by dots."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
-
-
 def _connect(settings: MysqlSettings) -> Any:
     try:
         return _log_in(settings, settings.password)

@@ -10,8 +10,8 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import sql_layout as S  # noqa: N812
 from cdc.kernels.charsets import ENTRY, charset_code, tables
 from cdc.schema.table import Column
+from cdc.schema.tokens import quoted
 from sink.codec.columns import Storage
-from sink.mysql.connection import quoted
 
 _UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 _TEXTS: Final = frozenset(

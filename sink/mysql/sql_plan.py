@@ -13,10 +13,11 @@ from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import sql_layout as S  # noqa: N812
 from cdc.schema.table import Column, Generated, Table
+from cdc.schema.tokens import quoted
 from sink.codec.columns import Storage
 from sink.codec.plan import Matrix, PlanBuilder, Planned, PlanSet, planned
 from sink.codec.route import Route
-from sink.mysql.connection import Target, quoted
+from sink.mysql.connection import Target
 from sink.mysql.errors import TargetColumnMissing, TargetIncompatible
 from sink.mysql.sql_facts import Facts
 from sink.mysql.sql_forms import Form, compared, same_values, value_form

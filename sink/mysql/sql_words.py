@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cdc.schema.table import Table
-from sink.mysql.connection import Target, quoted
+from cdc.schema.tokens import quoted
+from sink.mysql.connection import Target
 
 _FREE_MARIADB = "SET STATEMENT foreign_key_checks=0 FOR "
 _FREE_MYSQL = " /*+ SET_VAR(foreign_key_checks=OFF) */"

@@ -10,7 +10,8 @@ import pymysql
 
 from cdc.schema.snapshot import load
 from cdc.schema.table import Table
-from sink.mysql.connection import Session, quoted
+from cdc.schema.tokens import quoted
+from sink.mysql.connection import Session
 from sink.mysql.errors import TargetIncompatible, TargetTableMissing, map_error
 
 

@@ -9,9 +9,9 @@ from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.ddl import touched
+from cdc.schema.named import shown
 from cdc.schema.session import Session
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.names import shown
 from sink.mysql.ddl.rewrite import Rewritten, rewrite
 from sink.mysql.ddl.server import Server
 from sink.schema_change import SchemaChange, TableName

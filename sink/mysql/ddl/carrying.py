@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import pymysql
 
 from cdc.base.errors import TidegateError
+from cdc.schema.named import Verb
+from cdc.schema.named import shown as shown_sql
 from cdc.schema.table import Table
+from cdc.schema.tokens import quoted
 from sink.dispatch.target import RoutingFailed
-from sink.mysql.connection import Session, quoted
+from sink.mysql.connection import Session
 from sink.mysql.ddl import ledger
 from sink.mysql.ddl.decide import Do, Place, Seen, decide, place, rest_of_renames
 from sink.mysql.ddl.errors import DDLInterrupted, DDLOutcomeUnknown, DDLTargetDiffers, ddl_error
@@ -20,8 +23,6 @@ from sink.mysql.ddl.expected import expected
 from sink.mysql.ddl.facets import Key, Match, changed, compare, differing, facts
 from sink.mysql.ddl.fresh import Fresh
 from sink.mysql.ddl.ledger import Record
-from sink.mysql.ddl.names import Verb
-from sink.mysql.ddl.names import shown as shown_sql
 from sink.mysql.ddl.printer import repairing, table_text
 from sink.mysql.ddl.rewrite import Rewritten, Route
 from sink.mysql.ddl.server import Server

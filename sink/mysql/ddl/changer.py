@@ -11,13 +11,13 @@ import pymysql
 
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
+from cdc.schema.named import shown
 from sink.mysql.connection import Session, mapped
 from sink.mysql.ddl import ledger
 from sink.mysql.ddl.carrying import Carrying, Owner, object_of
 from sink.mysql.ddl.errors import DDLNotTranslatable, DDLStillRunning, ddl_error
 from sink.mysql.ddl.execution import Execution
 from sink.mysql.ddl.fresh import Fresh
-from sink.mysql.ddl.names import shown
 from sink.mysql.ddl.rewrite import Rewritten, Route, identity, rewrite
 from sink.mysql.ddl.server import Server, ask
 from sink.mysql.ddl.shown import databases

@@ -15,7 +15,8 @@ from pymysql.constants import COMMAND
 from cdc.schema.charsets import charset_of_collation
 from cdc.schema.events import session_of_event
 from cdc.schema.session import Session as Reading
-from sink.mysql.connection import Session, mapped, quoted
+from cdc.schema.tokens import quoted
+from sink.mysql.connection import Session, mapped
 from sink.mysql.ddl.server import Server
 from sink.mysql.errors import MysqlAccessDenied, is_lost, number_of
 from sink.mysql.settings import Checks, MysqlSettings

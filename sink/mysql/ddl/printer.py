@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from cdc.schema.table import Column, Generated, Index, Partitioning, Table
-from sink.mysql.connection import quoted
+from cdc.schema.tokens import quoted
 from sink.mysql.ddl.facets import OPTIONS, ORDER, Key
 from sink.mysql.ddl.server import Server
 from sink.schema_change import TableName

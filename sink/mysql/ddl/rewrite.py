@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdc.schema.charsets import default_collation, normal_charset
+from cdc.schema.editor import Editor
+from cdc.schema.named import Parsed, Verb, parse
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from sink.mysql.connection import quoted
+from cdc.schema.tokens import quoted
 from sink.mysql.ddl.collations import collation_for
-from sink.mysql.ddl.edits import Editor
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.names import Parsed, Verb, parse
 from sink.mysql.ddl.server import Server
 from sink.mysql.ddl.structure import split
 from sink.mysql.ddl.translate import translate

@@ -9,7 +9,8 @@ from hashlib import blake2b
 import pymysql
 
 from cdc.schema.table import Table
-from sink.mysql.connection import Session, quoted
+from cdc.schema.tokens import quoted
+from sink.mysql.connection import Session
 from sink.mysql.ddl.errors import ddl_error
 from sink.mysql.errors import TargetIncompatible
 from sink.mysql.target import printed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cdc.schema.editor import Editor
+from cdc.schema.named import Parsed, Verb
 from cdc.schema.tokens import Kind
-from sink.mysql.ddl.edits import Editor
-from sink.mysql.ddl.names import Parsed, Verb
 
 _NO_COLUMN = (
     "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cdc.schema.editor import Editor
+from cdc.schema.named import Parsed, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Item
-from sink.mysql.ddl.edits import Editor
-from sink.mysql.ddl.names import Parsed, Verb
 from sink.mysql.ddl.server import Server
 from sink.mysql.ddl.structure import Clause, clauses
 from sink.mysql.ddl.to_mysql import refused

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cdc.schema.tokens import Kind
-from sink.mysql.connection import quoted
-from sink.mysql.ddl.edits import Editor
+from cdc.schema.editor import Editor
+from cdc.schema.named import Parsed, Verb
+from cdc.schema.tokens import Kind, quoted
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.names import Parsed, Verb
 from sink.mysql.ddl.structure import Clause, clauses
 from sink.schema_change import SchemaChange
 

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 from cdc.schema.charsets import full_collation, is_no_text
 from cdc.schema.columns import skip_references
+from cdc.schema.editor import Editor
 from cdc.schema.expressions import read_default
-from cdc.schema.tokens import Cursor, Kind
-from sink.mysql.connection import quoted
+from cdc.schema.named import Parsed, Verb
+from cdc.schema.tokens import Cursor, Kind, quoted
 from sink.mysql.ddl import to_mariadb, to_mysql
 from sink.mysql.ddl.collations import collation_for
-from sink.mysql.ddl.edits import Editor
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.names import Parsed, Verb
 from sink.mysql.ddl.server import Server
 from sink.mysql.ddl.structure import clauses
 from sink.schema_change import SchemaChange, TableName

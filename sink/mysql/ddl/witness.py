@@ -9,7 +9,8 @@ from typing import Any
 import pymysql
 
 from cdc.base.ts import Ts
-from sink.mysql.connection import Session, quoted
+from cdc.schema.tokens import quoted
+from sink.mysql.connection import Session
 from sink.mysql.ddl.ledger import digest
 from sink.mysql.ddl.shown import Shown
 from sink.mysql.ledger import SCHEMA

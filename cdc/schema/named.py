@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cdc.schema.ddl import skip_set_statement
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, Kind, tokenize
+from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, Kind, read_statement, tokenize
 
 _DATABASE_OPTIONS = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
 
@@ -85,17 +84,13 @@ def shown(sql: str, session: Session, length: int = _SHOWN) -> str:
 
 def parse(sql: str, session: Session) -> Parsed:
     """Find all names. Raises ``DDLNotUnderstood`` for what is none of the verbs."""
-    text, items = tokenize(sql, session)
-    while items and items[-1].is_punct(";"):
-        items.pop()
-    c = Cursor(text, items)
-    skip_set_statement(c)
+    c = read_statement(sql, session)
     first = c.at
     head = c.next()
     reader = _READERS.get(head.text.upper())
     if reader is None:
         raise c.error("no statement that is delivered")
-    parsed = Parsed(Verb.ALTER, text, items, first)
+    parsed = Parsed(Verb.ALTER, c.text, c.items, first)
     reader(c, parsed, session)
     return parsed
 
