@@ -329,6 +329,8 @@ def rebuild(
     """
     how = ByWatermark if watermarks else Aligned
     consumer = how(partitions, Target(connection))
+    # DDL commits the rows before it: no commit of their own, which would take most of the time.
+    connection.autocommit(False)
     for partition, message in messages:
         consumer.add(partition, message)
         consumer.advance()
@@ -336,4 +338,5 @@ def rebuild(
         for partition in silent:
             consumer.end(partition)
         consumer.advance()
+    connection.commit()
     return consumer

@@ -12,8 +12,10 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from tests import servers
 from tests.consumer.canal_rebuild import rebuild
@@ -73,7 +75,7 @@ def _start(side: _Side, capture: CaptureProcess, broker: Broker) -> None:
     capture.register(side.name, side.upstream.uri())
     database, topic = side.feeds
     config = {"force_replicate": True}
-    capture.create(database, side.name, f"{side.target.uri()}/?worker-count=1", _RULES, config)
+    capture.create(database, side.name, f"{side.target.uri()}/", _RULES, config)
     sink = f"kafka://{broker.bootstrap}/{side.topic}?protocol=canal-json&write-timeout=2s"
     sink += f"&partition-num={_PARTITIONS}&enable-tidb-extension=true"
     rules = {"sink": {"dispatchers": [{"matcher": ["*.*"], "partition": "index-value"}]}}
@@ -103,9 +105,12 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     for side in sides:
         for writer in side.writers:
             writer.stop()
+    say(f"{time.monotonic() - began:7.1f} s  the load has ended")
     faults, complete = _faults(plan, capture, sides, say)
+    say(f"{time.monotonic() - began:7.1f} s  delivered, {len(faults)} faults; counting changes")
     made, seen = _changes(sides, broker)
     if not faults:
+        say(f"{time.monotonic() - began:7.1f} s  rebuilding the upstreams from their topics")
         faults = _rebuilt(sides, broker)
     lines = [f"killed with -9: {', '.join(f'{n} {what}' for what, n in kills.items())}"]
     lines += [_summary(side) for side in sides]
@@ -189,19 +194,24 @@ def _of(side: _Side, changes: Counter[Change]) -> Counter[Change]:
 
 def _rebuilt(sides: list[_Side], broker: Broker) -> list[str]:
     """Rebuild each upstream from its topic alone, and compare."""
-    faults = []
-    for side in sides:
-        side.target.execute(f"DROP DATABASE {SCHEMA}", f"CREATE DATABASE {SCHEMA} {_CHARSET}")
-        parts: list[list[bytes]] = [[] for _ in range(_PARTITIONS)]
-        for _, partition, _, _, value in topics.records(broker.bootstrap, [side.topic]):
-            parts[partition].append(value or b"")
-        try:
-            with side.target.connect() as connection:
-                rebuild(_interleaved(parts), _PARTITIONS, connection, watermarks=False)
-            assert_same(side.upstream, side.target, SCHEMA)
-        except Exception as error:
-            faults.append(f"{side.name}: topic: {type(error).__name__}: {str(error)[:300]}")
-    return faults
+    with ThreadPoolExecutor(len(sides)) as pool:
+        return [
+            fault for found in pool.map(partial(_rebuilt_one, broker), sides) for fault in found
+        ]
+
+
+def _rebuilt_one(broker: Broker, side: _Side) -> list[str]:
+    side.target.execute(f"DROP DATABASE {SCHEMA}", f"CREATE DATABASE {SCHEMA} {_CHARSET}")
+    parts: list[list[bytes]] = [[] for _ in range(_PARTITIONS)]
+    for _, partition, _, _, value in topics.records(broker.bootstrap, [side.topic]):
+        parts[partition].append(value or b"")
+    try:
+        with side.target.connect() as connection:
+            rebuild(_interleaved(parts), _PARTITIONS, connection, watermarks=False)
+        assert_same(side.upstream, side.target, SCHEMA)
+    except Exception as error:
+        return [f"{side.name}: topic: {type(error).__name__}: {str(error)[:300]}"]
+    return []
 
 
 def _interleaved(parts: list[list[bytes]]) -> Iterator[tuple[int, bytes]]:
