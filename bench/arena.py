@@ -22,7 +22,7 @@ _OPTIONS = (
 )
 _LOG = {"mariadb": "--innodb-log-file-size=512M", "mysql": "--innodb-redo-log-capacity=512M"}
 # Rows at the end of each load, enough to be in every bucket: when all are there, all is there.
-_MARKS, _FIRST_MARK = 64, 2_000_000_000
+_MARKS, _FIRST_MARK, _MARK_STEP = 64, 2_000_000_000, 1 << 12
 _POLL_S = 0.005
 _CHECK_S = 30.0
 
@@ -60,8 +60,8 @@ def arena(name: str, *, peers: bool = True) -> Iterator[Arena]:
 
 
 def marks() -> Iterator[str]:
-    """Statements of the last transaction of a load."""
-    rows = ",".join(load.row(_FIRST_MARK + n) for n in range(_MARKS))
+    """Statements of the last transaction of a load; its keys are far from each other."""
+    rows = ",".join(load.row(_FIRST_MARK + n * _MARK_STEP) for n in range(_MARKS))
     yield "BEGIN"
     yield load.INSERT + rows
     yield "COMMIT"

@@ -312,4 +312,6 @@ class Numbering:
         if route.mode is PartitionMode.TS:
             return CodecRoute(RouteMode.TS, route.partitions, base=base)
         columns = tuple(positions[c.lower()] for c in route.columns)
-        return CodecRoute(RouteMode.COLUMNS, route.partitions, base=base, columns=columns)
+        return CodecRoute(
+            RouteMode.COLUMNS, route.partitions, base=base, columns=columns, block=route.block
+        )

@@ -45,6 +45,7 @@ from processor.window import (
     spread,
 )
 from sink.contract import RECOVERY_BITS, Destination, Recovered, Sink, SinkDriver
+from sink.errors import LayoutOutgrown, TargetConstraint
 from sink.open import open_sink
 
 _log = logging.getLogger("processor")
@@ -389,6 +390,10 @@ class Feed:
         about_rows = error.kind in (ErrorKind.DEFINITE, ErrorKind.INVALID)
         if not about_rows or ack.table is None:
             raise error
+        if self._kept and isinstance(error, TargetConstraint):
+            # A layout of before may part tables that are tied now: what the other destinations do
+            # in this window comes first when it is tried again.
+            raise LayoutOutgrown(error.message, object=ack.table, hint=error.hint)
         assert self._catalog is not None
         ours = np.isin(runs.table, self._catalog.ids_of(ack.table.lower()))
         if not ours.any():

@@ -29,6 +29,12 @@ class MessageTooLarge(DefiniteError):
     code = "TG:ErrMessageTooLarge"
 
 
+class TargetConstraint(DefiniteError):
+    """A foreign key or check of the target forbids the row."""
+
+    code = "TG:ErrTargetConstraint"
+
+
 class LayoutOutgrown(TransientError):
     """A table came after the last recovery, which gives tables their destinations."""
 

@@ -1,17 +1,20 @@
 """Destinations by column values, and rows grouped by destination.
 
 The hash is TiCDC's: the XOR of CRC-32 (IEEE) sums, one of schema and table names and one of each
-(column name, value text); NULLs take no part. UPDATE counts with its new values.
+(column name, value text); NULLs take no part. UPDATE counts with its new values. Or, for a table
+with T_BLOCK, the block that its integer key lies in, multiplied (Knuth, TAOCP 3, 6.4).
 """
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.cell import put_value_called
 from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES, crc32
+from cdc.kernels.memory import load8
 from cdc.kernels.rows import MATRIX, next_value, null_bytes
 
 I64 = types.int64
@@ -19,6 +22,9 @@ VECTOR = types.int64[::1]
 OUT = types.Array(types.uint8, 1, "C")
 TABLE64 = types.Array(types.int64, 1, "C", readonly=True)
 TABLE16 = types.Array(types.uint16, 1, "C", readonly=True)
+
+# 2 ** 64 divided by the golden ratio: blocks one after the other lie far apart.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @rare
@@ -60,6 +66,35 @@ def _hash(buf, ref, tables, columns, starts, offsets, texts, scratch):  # type: 
     return total, L.OK, 0
 
 
+@rare
+def _block(buf, ref, tables, columns):  # type: ignore[no-untyped-def]
+    """``(hash, error, offset)``: neighbours of the dispatch column's integer have the same hash."""
+    plan = ref[L.R_PLAN]
+    p, end, bitmap = ref[L.R_AFTER], ref[L.R_END], ref[L.R_BITMAP_AFTER]
+    if p < 0:
+        p, bitmap = ref[L.R_BEFORE], ref[L.R_BITMAP]
+    partial = ref[L.R_KIND] & L.PARTIAL != 0
+    count = tables[plan, L.T_COLUMNS]
+    nulls = p
+    p += null_bytes(buf, bitmap, partial, count)
+    k = 0
+    for c in range(count):
+        at = tables[plan, L.T_COLUMN] + c
+        k, start, n, p, ok = next_value(
+            buf, k, bitmap, partial, c, nulls, p, end, columns[at, L.C_WIDTH]
+        )
+        if not ok:
+            break
+        if columns[at, L.C_FLAGS] & L.COLUMN_DISPATCH == 0:
+            continue
+        value = np.uint64(0)
+        for i in range(n if start >= 0 else 0):
+            value |= np.uint64(load8(buf, start + i)) << np.uint64(8 * i)
+        value = (value >> np.uint64(tables[plan, L.T_BLOCK])) * _MULTIPLIER
+        return np.int64(value >> np.uint64(33)), L.OK, 0
+    return 0, L.ERR_IMAGE, nulls
+
+
 @kernel(
     types.UniTuple(I64, 4)(
         BYTES, MATRIX, I64, I64, MATRIX, MATRIX, TABLE64, TABLE64, TABLE16, OUT
@@ -77,7 +112,10 @@ def destinations(  # type: ignore[no-untyped-def]
         plan = refs[i, L.R_PLAN]
         if tables[plan, L.T_MODE] != L.MODE_COLUMNS:
             continue
-        value, error, at = _hash(buf, refs[i], tables, columns, starts, offsets, texts, scratch)
+        if tables[plan, L.T_BLOCK] > 0:
+            value, error, at = _block(buf, refs[i], tables, columns)
+        else:
+            value, error, at = _hash(buf, refs[i], tables, columns, starts, offsets, texts, scratch)
         if error != 0:
             return i, error, at, value
         refs[i, L.R_DESTINATION] = tables[plan, L.T_BASE] + value % tables[plan, L.T_PARTITIONS]

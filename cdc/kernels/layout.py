@@ -29,7 +29,8 @@ T_TAIL: Final = 19  # blob offset of what follows data, up to the commit ts if t
 T_TAIL_LENGTH: Final = 20
 T_OPTIONS: Final = 21  # OPTION_*
 T_UNSIGNED: Final = 22  # whether a column has two sqlType codes
-T_SIZE: Final = 23
+T_BLOCK: Final = 23  # MODE_COLUMNS: bits of an integer key below its block, 0: the hash of values
+T_SIZE: Final = 24
 
 MODE_CONSTANT: Final = 0
 MODE_TS: Final = 1

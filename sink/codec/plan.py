@@ -117,6 +117,7 @@ class PlanBuilder:
         row[L.T_PARTITIONS] = route.partitions
         row[L.T_PARTITION] = route.partition
         row[L.T_BASE] = route.base
+        row[L.T_BLOCK] = route.block
         if route.mode is RouteMode.COLUMNS:
             # Old and new key may lie in different partitions: each must see its own change.
             row[L.T_OPTIONS] |= L.OPTION_SPLIT

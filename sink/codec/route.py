@@ -23,7 +23,8 @@ class Route:
     Destinations of a job are numbered through all its topics: ``base`` is the number of partition 0
     of this table's topic, ``partitions`` how many it has. ``partition`` is for CONSTANT,
     ``columns`` (ordinals in the table) for COLUMNS: the hash is the XOR of the CRC32 of schema and
-    table and of each (name, value), modulo ``partitions``, as TiCDC's.
+    table and of each (name, value), modulo ``partitions``, as TiCDC's. With ``block`` the one
+    column is an integer, and so many low bits of it do not count: neighbours go together.
     """
 
     mode: RouteMode = RouteMode.CONSTANT
@@ -31,3 +32,4 @@ class Route:
     partition: int = 0
     base: int = 0
     columns: tuple[int, ...] = ()
+    block: int = 0

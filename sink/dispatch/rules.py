@@ -44,7 +44,8 @@ class Route:
     """Where the rows of one table go.
 
     ``mode`` TABLE: all to partition ``constant``. INDEX_VALUE and COLUMNS: by the values of
-    ``columns`` (names as the table writes them, never empty). TS: by commit ts.
+    ``columns`` (names as the table writes them, never empty). TS: by commit ts. ``block``, if it is
+    not 0: ``columns`` is one integer, whose neighbours in blocks of ``2 ** block`` stay together.
     """
 
     topic: str
@@ -52,6 +53,7 @@ class Route:
     columns: tuple[str, ...]
     partitions: int
     constant: int
+    block: int = 0
 
     def destinations(self) -> tuple[tuple[str, int], ...]:
         """Every (topic, partition) that a row of the table can go to."""

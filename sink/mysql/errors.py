@@ -17,7 +17,7 @@ from cdc.base.errors import (
     TidegateError,
     TransientError,
 )
-from sink.errors import LayoutOutgrown
+from sink.errors import LayoutOutgrown, TargetConstraint
 
 
 class MysqlUnavailable(TransientError):
@@ -126,12 +126,6 @@ class TargetRowMissing(DefiniteError):
     """The target lacks the row that is to be changed."""
 
     code = "TG:ErrTargetRowMissing"
-
-
-class TargetConstraint(DefiniteError):
-    """A foreign key or check of the target forbids the row."""
-
-    code = "TG:ErrTargetConstraint"
 
 
 class TargetValueRejected(DefiniteError):

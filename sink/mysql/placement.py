@@ -2,7 +2,8 @@
 
 A bucket is one connection with one ledger position. Rows of a table are spread over all buckets by
 their primary key only where two rows can never conflict otherwise: no other unique key on either
-side, no foreign key at the target, and a key whose values are equal only if their bytes are.
+side, no foreign key at the target, and a key whose values are equal only if their bytes are. A key
+of one integer is spread in blocks of neighbours, so that connections work on pages of their own.
 Every other table lives whole in one bucket; tables that foreign keys tie together share it.
 """
 
@@ -24,11 +25,19 @@ TARGET = "mysql"
 """Name of the destinations: ``(TARGET, bucket)``."""
 
 SPREAD: Final = -1
-"""In place of a bucket: rows go by their primary key."""
+"""In place of a bucket: rows go by the hash of their primary key."""
 
+BLOCKS: Final = -2
+"""In place of a bucket: rows go by the block that their integer key lies in."""
+
+BLOCK_BITS: Final = 10
+"""A block is ``2 ** BLOCK_BITS`` neighbours: several pages, and many blocks in a bulk window."""
+
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
 _EXACT: Final = frozenset(
     {
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year"),
+        *_INTEGERS,
+        *("decimal", "bit", "year"),
         *("date", "time", "datetime", "timestamp", "binary", "varbinary"),
         *("uuid", "inet4", "inet6"),
     }
@@ -37,7 +46,7 @@ _EXACT: Final = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """``tables``: by ``schema.table`` the bucket, or SPREAD. Kept with the ledger."""
+    """``tables``: by ``schema.table`` the bucket, SPREAD or BLOCKS. Kept with the ledger."""
 
     buckets: int = 1
     tables: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +73,7 @@ class Placement:
         for name in wanted.tables.keys() - self.tables.keys():
             group = groups.get(name.lower(), name.lower())
             bucket = known.get(group, SPREAD)
-            new[name] = _bucket(group, self.buckets) if bucket == SPREAD else bucket
+            new[name] = _bucket(group, self.buckets) if bucket < 0 else bucket
         return Placement(self.buckets, {**self.tables, **new})
 
     @property
@@ -89,10 +98,11 @@ class BucketRoutes:
                 object=table.full_name,
                 hint="delivery recovers by itself and gives it one",
             )
-        if bucket != SPREAD:
+        if bucket >= 0:
             return Route(TARGET, PartitionMode.TABLE, (), self._buckets, bucket)
         columns = tuple(table.columns[i].name for i in table.handle_key)
-        return Route(TARGET, PartitionMode.INDEX_VALUE, columns, self._buckets, 0)
+        block = BLOCK_BITS if bucket == BLOCKS and _counts(table) else 0
+        return Route(TARGET, PartitionMode.INDEX_VALUE, columns, self._buckets, 0, block)
 
 
 def place(
@@ -112,11 +122,10 @@ def place(
         name = table.full_name
         target = targets.get(name)
         free = name.lower() not in groups and target is not None and spreads(table, target)
-        placed[name] = (
-            SPREAD
-            if free and buckets > 1
-            else _bucket(groups.get(name.lower(), name.lower()), buckets)
-        )
+        if free and buckets > 1:
+            placed[name] = BLOCKS if _counts(table) else SPREAD
+        else:
+            placed[name] = _bucket(groups.get(name.lower(), name.lower()), buckets)
     return Placement(buckets, placed)
 
 
@@ -150,6 +159,12 @@ def _exact(column: Column) -> bool:
     if column.data_type == "varchar":
         return collation in ("binary", "utf8mb4_0900_bin") or collation.endswith("_nopad_bin")
     return column.data_type in _EXACT
+
+
+def _counts(table: Table) -> bool:
+    """Whether the key is one integer."""
+    key = table.handle_key
+    return len(key) == 1 and table.columns[key[0]].data_type in _INTEGERS
 
 
 def _bucket(name: str, buckets: int) -> int:

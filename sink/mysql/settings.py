@@ -107,7 +107,7 @@ class MysqlSettings(BaseModel):
     apply: Apply = Apply.AUTO
     exactly_once: bool = True
     transaction_atomicity: Atomicity = Atomicity.NONE
-    worker_count: int = Field(default=1, ge=1, le=64)
+    worker_count: int = Field(default=2, ge=1, le=64)
     safe_mode: bool = False
 
     timeout: float = Field(default=120.0, ge=1, le=3600)

@@ -120,6 +120,16 @@ def test_dispatch_by_key(changes: Any) -> None:
         assert order.tolist() == [i for i, d in enumerate(expected) if d == destination]
 
 
+@pytest.mark.parametrize("bits", [1, 2, 40])
+def test_dispatch_by_blocks_of_an_integer_key(changes: Any, bits: int) -> None:
+    route = Route(RouteMode.COLUMNS, partitions=7, base=20, columns=(0,), block=bits)
+    located = locate_file(*changes, route=route)
+    keys = [int(r["data"][0]["id"]) % (1 << 64) for r in messages_of(located)]
+    hashes = [((k >> bits) * 0x9E3779B97F4A7C15) % (1 << 64) >> 33 for k in keys]
+    assert located.refs[:, L.R_DESTINATION].tolist() == [20 + h % 7 for h in hashes]
+    assert len(set(hashes)) < len(set(keys))
+
+
 def test_message_too_large(changes: Any) -> None:
     located: Located = locate_file(*changes)
     with pytest.raises(MessageTooLarge, match=r"codec_changes\.t, row id=1") as failure:

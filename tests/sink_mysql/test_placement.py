@@ -9,7 +9,16 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from sink.contract import Layout
 from sink.mysql.errors import TargetNotPlaced
-from sink.mysql.placement import SPREAD, TARGET, BucketRoutes, Placement, place, spreads
+from sink.mysql.placement import (
+    BLOCK_BITS,
+    BLOCKS,
+    SPREAD,
+    TARGET,
+    BucketRoutes,
+    Placement,
+    place,
+    spreads,
+)
 
 _MARIADB = Session(mariadb=True, version=(11, 4, 0))
 
@@ -66,7 +75,7 @@ def test_tables_that_foreign_keys_tie_share_a_bucket() -> None:
     # Servers may show names in lower case.
     tied = [("s.two", "s.one"), ("s.three", "other.x"), ("other.x", "s.two")]
     placed = place(tables, targets, tied, 8).tables
-    assert placed["s.free"] == SPREAD
+    assert placed["s.free"] == BLOCKS
     assert placed["s.one"] == placed["s.Two"] == placed["s.three"] >= 0
 
 
@@ -76,12 +85,32 @@ def test_one_bucket_and_tables_that_are_not_there() -> None:
     assert place([table], {}, (), 4).tables["s.t"] in range(4)
 
 
+@pytest.mark.parametrize(
+    ("key", "placed", "block"),
+    [
+        ("`a` bigint unsigned NOT NULL, PRIMARY KEY (`a`)", BLOCKS, BLOCK_BITS),
+        ("`a` int NOT NULL, `b` int NOT NULL, PRIMARY KEY (`a`, `b`)", SPREAD, 0),
+        ("`a` date NOT NULL, PRIMARY KEY (`a`)", SPREAD, 0),
+    ],
+)
+def test_one_integer_is_spread_in_blocks(key: str, placed: int, block: int) -> None:
+    table = _table(key)
+    found = place([table], {"s.t": table}, (), 3)
+    assert found.tables == {"s.t": placed}
+    assert BucketRoutes(found.layout).route(table).block == block
+    # A ledger that was written before there were blocks is obeyed.
+    assert BucketRoutes(Placement(3, {"s.t": SPREAD}).layout).route(table).block == 0
+    # So is one of a table whose key is no longer an integer.
+    date = _table("`a` date NOT NULL, PRIMARY KEY (`a`)")
+    assert BucketRoutes(Placement(3, {"s.t": BLOCKS}).layout).route(date).block == 0
+
+
 def test_what_the_ledger_keeps_is_read_back_and_joined() -> None:
     kept = Placement.from_json(Placement(4, {"s.a": SPREAD, "s.b": 3}).to_json())
     assert kept == Placement(4, {"s.a": SPREAD, "s.b": 3})
-    joined = kept.joined(Placement(2, {"s.a": 1, "s.c": SPREAD}))
+    joined = kept.joined(Placement(2, {"s.a": 1, "s.c": SPREAD, "s.d": BLOCKS}))
     assert (joined.buckets, joined.tables["s.a"], joined.tables["s.b"]) == (4, SPREAD, 3)
-    assert joined.tables["s.c"] in range(4)
+    assert {joined.tables["s.c"], joined.tables["s.d"]} <= set(range(4))
 
 
 def test_a_new_table_lies_beside_those_that_it_is_tied_to() -> None:
