@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 import pymysql
@@ -20,7 +21,7 @@ AWAY = (
 _AGAIN_S = 0.1
 
 
-class Looker:
+class Looker(ABC):
     """Calls ``look`` every ``every_s`` seconds from its making on, until ``close``.
 
     A server that is away is connected to again; any other error ends the looking, and ``check``
@@ -35,9 +36,9 @@ class Looker:
         self._thread = threading.Thread(target=self._guarded, name="looker", daemon=True)
         self._thread.start()
 
+    @abstractmethod
     def look(self, cursor: Any) -> None:
         """Look once, with a cursor of the server."""
-        raise NotImplementedError
 
     def check(self) -> None:
         """Raise what has gone wrong, if anything has."""

@@ -42,6 +42,17 @@ def until(look: Callable[[], Found], what: str, timeout_s: float = 60.0) -> Foun
         time.sleep(0.05)
 
 
+SMALL_WINDOWS = """
+[owner]
+error-backoff-first = 0.5
+error-backoff-max = 2.0
+[processor]
+window-bytes = 1048576
+single-task-bytes = 16384
+"""
+"""Settings under which little takes several windows, and errors are tried again soon."""
+
+
 class CaptureProcess:
     """One capture over ``folder``; started again it works on the same data at the same address."""
 

@@ -9,21 +9,13 @@ from contextlib import contextmanager
 import pytest
 
 from tests.consumer.same import assert_same
-from tests.e2e.capture_process import CaptureProcess
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS
 from tests.servers import Database
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
-_SETTINGS = """
-[owner]
-error-backoff-first = 0.5
-error-backoff-max = 2.0
-[processor]
-window-bytes = 1048576
-single-task-bytes = 16384
-"""
 # ``{s}`` is the schema, ``{i}`` the round.
 _STORY = (
     "insert into a (id) values ({i}), (100 + {i})",
@@ -91,7 +83,7 @@ _TABLES = (
 @pytest.fixture(scope="module")
 def own(captures: CaptureMaker) -> CaptureProcess:
     """Return a capture whose windows are small."""
-    return captures(settings=_SETTINGS)
+    return captures(settings=SMALL_WINDOWS)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS, TABLES, ledger, turn
 from tests.servers import Broker, Database
@@ -20,20 +20,11 @@ from tests.sink_mysql.replay import content, same_schema
 
 pytestmark = pytest.mark.real
 
-_SETTINGS = """
-[owner]
-error-backoff-first = 0.5
-error-backoff-max = 2.0
-[processor]
-window-bytes = 1048576
-single-task-bytes = 16384
-"""
-
 
 @pytest.fixture(scope="module")
 def own(captures: CaptureMaker) -> CaptureProcess:
     """Return a capture whose windows are small."""
-    return captures(settings=_SETTINGS)
+    return captures(settings=SMALL_WINDOWS)
 
 
 @dataclass(frozen=True)
