@@ -61,11 +61,6 @@ class Pending:
         )
 
 
-def overlap(a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether two changes wait for the same table."""
-    return EVERY in a or EVERY in b or not a.isdisjoint(b)
-
-
 def global_barrier(pending: Iterable[Pending]) -> Ts:
     """No table may pass it."""
     return min((p.ts - 1 for p in pending if EVERY in p.tables), default=MAX_TS)
@@ -81,18 +76,25 @@ def table_barriers(pending: Iterable[Pending]) -> dict[str, Ts]:
     return found
 
 
-def waits_for(p: Pending, pending: Sequence[Pending], reached: Reached) -> list[str]:
-    """Tables that have not come to the change, and earlier changes (``ts N``) of its tables.
+def waits(pending: Sequence[Pending], reached: Reached) -> list[list[str]]:
+    """For each change, in order of ts, what it waits for; nothing: it may run.
 
-    Empty: it may run.
+    Tables that have not come to it, and (``ts N``) the last change before it of each of its tables.
     """
-    tables = sorted(t for t in p.tables if reached(t) < p.ts - 1)
-    earlier = [q for q in pending if q.ts < p.ts and overlap(p.tables, q.tables)]
-    return tables + [f"ts {q.ts}" for q in earlier]
+    found = []
+    last: dict[str, Ts] = {}
+    newest = 0
+    for p in pending:
+        tables = sorted(t for t in p.tables if reached(t) < p.ts - 1)
+        every = newest if EVERY in p.tables else last.get(EVERY, 0)
+        before = {max(last.get(t, 0), every) for t in p.tables}
+        found.append(tables + [f"ts {ts}" for ts in sorted(before) if ts])
+        last.update(dict.fromkeys(p.tables, p.ts))
+        newest = p.ts
+    return found
 
 
 def ready(pending: Sequence[Pending], reached: Reached) -> list[Pending]:
     """Changes that may run now, in their order; none of them waits for another of them."""
-    return [
-        p for p in pending if p.state is DdlState.WAITING and not waits_for(p, pending, reached)
-    ]
+    found = zip(pending, waits(pending, reached), strict=True)
+    return [p for p, before in found if p.state is DdlState.WAITING and not before]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from cdc.base.errors import ErrorKind
 from cdc.base.ts import Ts
+from cdc.coord.feed_config import DdlPolicy
 from cdc.coord.messages import (
     DdlAction,
     DdlDecision,
@@ -18,7 +19,7 @@ from cdc.coord.messages import (
     DdlState,
     ErrorInfo,
 )
-from owner.barrier import Pending, Reached, ready, waits_for
+from owner.barrier import Pending, Reached, ready, waits
 from owner.ddl import (
     EVERY,
     Action,
@@ -31,7 +32,6 @@ from owner.ddl import (
     judge,
     tied,
 )
-from owner.policy import DdlPolicy
 from sink.schema_change import Recorded
 
 _ENDED_KEPT = 50
@@ -94,7 +94,10 @@ class Changes:
     def entries(self, reached: Reached) -> DdlEntries:
         """What people are shown."""
         return DdlEntries(
-            pending=[p.entry(waits_for(p, self.pending, reached)) for p in self.pending],
+            pending=[
+                p.entry(before)
+                for p, before in zip(self.pending, waits(self.pending, reached), strict=True)
+            ],
             ended=list(self.ended),
             executed=self.executed,
             skipped=self.skipped,

@@ -29,7 +29,7 @@ from cdc.coord.contract import (
     Unchanged,
     WatchCompacted,
 )
-from cdc.coord.feed_config import FeedConfig
+from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
@@ -47,7 +47,6 @@ from owner.changes import next_retry_ms
 from owner.ddl import Scope
 from owner.executor import Executor, OpenChanger
 from owner.logs import Logs, UpstreamLog
-from owner.policy import DdlPolicy
 from owner.retry import RetryPolicy
 from owner.state import ACTIVE
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
@@ -268,7 +267,7 @@ class OwnerRunner:
         if feed.scope is None or feed.scope_revision != entry.mod_revision:
             config = FeedConfig.model_validate(info.config)
             feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
-            feed.ddl_policy = DdlPolicy(config.ddl_policy)
+            feed.ddl_policy = config.ddl_policy
             feed.scope, feed.invalid = _scope(info, config, self._clock)
             feed.scope_revision = entry.mod_revision
         scope = feed.scope

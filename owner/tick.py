@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cdc.base.ts import MAX_TS, Ts
+from cdc.coord.feed_config import DdlPolicy
 from cdc.coord.messages import (
     Assignment,
     DdlDecision,
@@ -24,7 +25,6 @@ from cdc.coord.messages import (
 from owner.barrier import Reached, global_barrier, table_barriers
 from owner.changes import Changes, Order, Outcome, begin, conclude, decide, take_in, tie
 from owner.ddl import EVERY, Ddl, Scope, Stop
-from owner.policy import DdlPolicy
 from owner.retry import Retry, RetryPolicy
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
 from sink.schema_change import Recorded

@@ -151,6 +151,18 @@ class Catalog:
         """Ids of one table, by lower-case ``schema.table``."""
         return self._ids.get(name, [])
 
+    def named(self, name: str, ts: Ts) -> list[Table]:
+        """The table of a lower-case ``schema.table`` as it is at ``ts``.
+
+        Of names that differ only in case all; ``[]`` if it is not there, or cannot be followed.
+        """
+        found = []
+        for key in self.at(ts):
+            if f"{key[0]}.{key[1]}".lower() == name:
+                with suppress(DefiniteError):
+                    found.append(self._history.versions.table(*key, ts))
+        return [table for table in found if table is not None]
+
     def at(self, ts: Ts) -> Schemas:
         """The upstream's schema for rows at ``ts``."""
         return self._history.versions.at(ts)

@@ -102,7 +102,7 @@ class FeedDelivery:
         return self._deliverer
 
     def _runs(self, d: Descriptor, sink: Deliverer) -> Runs:
-        """The runs for the descriptor's destinations, those that tables catch up first."""
+        """The runs for the descriptor's destinations, with those that tables catch up."""
         catalog = self._catalog
         parts = [
             self._log.runs(span.lo, min(span.hi, d.lo), tables=catalog.ids_of(name))

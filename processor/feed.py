@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -44,7 +45,7 @@ from processor.window import (
     reach,
     spread,
 )
-from sink.contract import RECOVERY_BITS, Destination, Recovered, Sink, SinkDriver
+from sink.contract import RECOVERY_BITS, Destination, Layout, Recovered, Sink, SinkDriver
 from sink.errors import LayoutOutgrown, TargetConstraint
 from sink.open import open_sink
 
@@ -107,7 +108,7 @@ class Feed:
         self._sink: Sink | None = None
         self._driver: SinkDriver | None = None
         self._kept = False
-        self._relayout = False
+        self._changed: deque[str] = deque()
         self._catalog: Catalog | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
@@ -135,9 +136,8 @@ class Feed:
     def update(self, assignment: Assignment) -> None:
         """Take new barriers in."""
         before, self._assignment = self._assignment, assignment
-        if _lifted(before, assignment):
-            # A schema change has run: where its tables' rows go may have changed with it.
-            self._relayout = True
+        # Schema changes have run: where their tables' rows go may have changed with them.
+        self._changed.extend(_lifted(before, assignment))
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -170,10 +170,8 @@ class Feed:
         if self._kept and not self._starts:
             # All destinations stand at one position now: a new layout can begin there.
             self._plan = None
-        if self._relayout:
-            self._relayout = False
-            if self._sink is not None and self._sink.places_by_schema:
-                self._plan = None
+        if self._changed and self._plan is not None and self._outgrown(self._plan.layout):
+            self._plan = None
         if self._plan is None:
             self._recover()
         self._wake.clear()
@@ -185,6 +183,19 @@ class Feed:
         self._backoff = self._backoff.succeeded()
         if self._settings.min_interval_s:
             self._stopping.wait(self._settings.min_interval_s)
+
+    def _outgrown(self, layout: Layout) -> bool:
+        """Whether tables that have changed belong elsewhere than the layout says."""
+        assert self._catalog is not None
+        assert self._driver is not None
+        changed = set()
+        while self._changed:
+            changed.add(self._changed.popleft())
+        upto = self._log.refresh().resolved_ts
+        self._catalog.refresh(upto)
+        caps = self._caps()
+        found = (self._catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
+        return self._driver.outgrown(layout, [table for tables in found for table in tables])
 
     def _idle(self) -> None:
         self._wake.wait()
@@ -459,11 +470,10 @@ def _weights(runs: Runs, tables: Mapping[int, Replicated]) -> dict[Destination, 
     return weights
 
 
-def _lifted(before: Assignment, after: Assignment) -> bool:
-    """Whether a table may go on that was held."""
-    return any(
-        after.table_barriers.get(table, MAX_TS) > ts for table, ts in before.table_barriers.items()
-    )
+def _lifted(before: Assignment, after: Assignment) -> set[str]:
+    """Tables that may go on and were held."""
+    held, now = before.table_barriers, after.table_barriers
+    return {table for table, ts in held.items() if now.get(table, MAX_TS) > ts}
 
 
 def _bytes_by_table(runs: Runs) -> dict[int, int]:

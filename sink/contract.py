@@ -115,6 +115,12 @@ class SinkDriver(Protocol):
         ledger must be there. A running changefeed takes a new, larger epoch for each recovery.
         """
 
+    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+        """Whether rows of one of these tables, whose schema has changed, belong elsewhere now.
+
+        Then recover. Tables that the layout does not know are none of its business.
+        """
+
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
     ) -> list[Applied]:
@@ -178,10 +184,6 @@ class Sink(Protocol):
     @property
     def whole_transactions(self) -> bool:
         """Whether a window must not end inside of a transaction."""
-
-    @property
-    def places_by_schema(self) -> bool:
-        """Whether the schema of a table decides where its rows go, so that a change may move it."""
 
     @property
     def single_stream(self) -> bool:

@@ -6,12 +6,22 @@ the URI names and is validated by it.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-DdlPolicy = Literal["auto", "hold-destructive", "hold-all"]
-"""Which schema changes wait for an operator's approval."""
+
+class DdlPolicy(StrEnum):
+    """Which schema changes run by themselves, and which wait for an operator."""
+
+    AUTO = "auto"
+    HOLD_DESTRUCTIVE = "hold-destructive"
+    HOLD_ALL = "hold-all"
+
+    def holds(self, destructive: bool) -> bool:
+        """Whether a change waits for ``cdc cli ddl approve``."""
+        return self is DdlPolicy.HOLD_ALL or (self is DdlPolicy.HOLD_DESTRUCTIVE and destructive)
 
 
 class EventFilterConfig(BaseModel):
@@ -64,7 +74,7 @@ class FeedConfig(BaseModel):
     force_replicate: bool = False
     ignore_ineligible_table: bool = False
     changefeed_error_stuck_duration: float = Field(default=1800.0, gt=0)
-    ddl_policy: DdlPolicy = "auto"
+    ddl_policy: DdlPolicy = Field(default=DdlPolicy.AUTO, strict=False)
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
     sink: dict[str, Any] = Field(default_factory=dict)

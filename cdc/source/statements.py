@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.base.errors import DefiniteError, ErrorKind, TidegateError
 from cdc.base.ts import Ts
@@ -99,7 +99,7 @@ class History:
         if error is None:
             return s
         error.position = error.position or f"ts {s.ts}"
-        return Statement(s.ts, s.sql, s.session, s.status, s.time_s, s.touched, error)
+        return replace(s, error=error)
 
 
 class SchemaAt(Schema):

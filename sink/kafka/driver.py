@@ -64,6 +64,10 @@ class KafkaDriver:
         layout = Layout({name: topic.partitions for name, topic in found.items()})
         return Recovered(layout, recover(self._settings, feed, epoch, slots))
 
+    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+        """Topics go by names; columns are looked up when rows are sent."""
+        return False
+
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
     ) -> list[Applied]:

@@ -27,11 +27,6 @@ class KafkaSink:
         self._case_sensitive = case_sensitive
 
     @property
-    def places_by_schema(self) -> bool:
-        """Topics go by names; columns are looked up when rows are sent."""
-        return False
-
-    @property
     def single_stream(self) -> bool:
         """Messages of tables are apart."""
         return False

@@ -12,7 +12,7 @@ from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.position import Position, stand
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
-from sink.contract import Applied, Destination, Recovered
+from sink.contract import Applied, Destination, Layout, Recovered
 from sink.mysql import holders, ledger
 from sink.mysql.connection import Session, mapped
 from sink.mysql.ddl import ledger as ddl_ledger
@@ -25,7 +25,7 @@ from sink.mysql.errors import (
     map_error,
 )
 from sink.mysql.methods import chosen
-from sink.mysql.placement import TARGET, Placement, place
+from sink.mysql.placement import TARGET, Placement, place, spreads
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
 
@@ -105,6 +105,18 @@ class MysqlDriver:
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
         return Recovered(placement.layout, reached, kept=placement != wanted)
 
+    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+        """Rows are spread by the keys that a table has, and tied tables share a bucket."""
+        known = [table for table in tables if table.full_name in layout.placed]
+        if layout.counts[TARGET] == 1 or not known:
+            return False
+        session = Session(self._settings)
+        try:
+            wanted, _ = self._wanted(session, known)
+        finally:
+            session.close()
+        return any(layout.placed[name] != at for name, at in wanted.tables.items())
+
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
     ) -> list[Applied]:
@@ -174,6 +186,8 @@ class MysqlDriver:
         targets = {}
         if atomicity is Atomicity.NONE:
             for table in tables:
+                if not spreads(table, table):
+                    continue
                 # What cannot be read is an error where its rows come by, not here.
                 with suppress(DefiniteError):
                     name = self._settings.names.target(table.schema, table.name)

@@ -23,11 +23,6 @@ class MysqlSink:
         self._settings = MysqlSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
 
     @property
-    def places_by_schema(self) -> bool:
-        """Rows are spread over buckets by the keys that a table has."""
-        return self._settings.worker_count > 1
-
-    @property
     def single_stream(self) -> bool:
         """With ``transaction-atomicity=global`` each upstream transaction is one at the target.
 

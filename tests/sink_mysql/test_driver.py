@@ -1,0 +1,56 @@
+"""When a schema change asks for another placement, by a real target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cdc.base.position import Position
+from cdc.schema.table import Table
+from sink.contract import Layout
+from sink.mysql.connection import Session
+from sink.mysql.driver import MysqlDriver
+from sink.mysql.placement import BLOCKS, TARGET
+from sink.mysql.settings import MysqlSettings
+from sink.mysql.target import read_table
+from tests.servers import Database
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("server", ["mariadb-11.4", "mysql-8.0"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE a ADD UNIQUE KEY (v)",
+        "ALTER TABLE a DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+        "ALTER TABLE a ADD CONSTRAINT f_{s} FOREIGN KEY (v) REFERENCES b (id)",
+    ],
+)
+def test_a_change_of_keys_outgrows_a_layout_and_another_does_not(
+    database: Callable[..., Database], fresh_name: str, server: str, change: str
+) -> None:
+    target = database(server)
+    tables = [f"CREATE TABLE {n} (id INT PRIMARY KEY, v INT NOT NULL)" for n in "ab"]
+    target.execute(f"CREATE DATABASE {fresh_name}")
+    target.execute(*tables, database=fresh_name)
+    settings = MysqlSettings.parse(f"{target.uri()}/?worker-count=3")
+    driver = MysqlDriver(settings)
+
+    def now() -> list[Table]:
+        """Both sides have the same schema."""
+        session = Session(settings)
+        try:
+            return [read_table(session, fresh_name, name).table for name in "ab"]
+        finally:
+            session.close()
+
+    before = driver.recover(f"f-{fresh_name}".replace("_", "-"), 1, 1, now(), Position(0)).layout
+    assert set(before.placed.values()) == {BLOCKS}
+    target.execute("ALTER TABLE a ADD COLUMN more INT", database=fresh_name)
+    assert not driver.outgrown(before, now())
+    target.execute(change.format(s=fresh_name), database=fresh_name)
+    assert driver.outgrown(before, now())
+    assert not driver.outgrown(Layout({TARGET: 1}, before.placed), now())
+    assert not driver.outgrown(Layout({TARGET: 3}, {}), now())
