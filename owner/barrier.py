@@ -47,7 +47,8 @@ class Pending:
 
     def entry(self, waits_for: Sequence[str] = ()) -> DdlEntry:
         """As shown to people."""
-        return DdlEntry(
+        # Built anew in every tick for all that wait; nothing in it needs to be checked.
+        return DdlEntry.model_construct(
             ts=self.ts,
             sql=excerpt(self.ddl.sql),
             kind=self.ddl.touched.kind if self.ddl.touched else "",

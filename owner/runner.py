@@ -59,6 +59,7 @@ Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
 
 _IDLE_S = 30.0
 _AFTER_ERROR_S = 1.0
+_PAUSE_MAX_S = 0.2
 
 
 class OwnershipLost(FencedError):
@@ -69,7 +70,7 @@ class OwnershipLost(FencedError):
 
 @dataclass(slots=True)
 class _Feed:
-    """The owner's working copy of one changefeed."""
+    """The owner's working copy of one changefeed; ``shown`` is what the store says of its DDLs."""
 
     tick: FeedTick = field(default_factory=FeedTick)
     capture: str = ""
@@ -79,6 +80,7 @@ class _Feed:
     scope_revision: int = 0
     invalid: ErrorInfo | None = None
     forgotten_ts: Ts = 0
+    shown: DdlEntries | None = None
 
 
 class OwnerRunner:
@@ -151,8 +153,11 @@ class OwnerRunner:
             self._wake.clear()
             if self._stop.is_set():
                 return
+            began = self._clock.monotonic()
             try:
                 timeout_s = self.turn()
+                # Under load it takes half of the time, what it directs the other half.
+                self._stop.wait(min(_PAUSE_MAX_S, self._clock.monotonic() - began))
             except OwnershipLost as e:
                 _log.warning("%s", e)
                 return
@@ -219,7 +224,7 @@ class OwnerRunner:
         report = self._message(report_entry, Report) if report_entry else None
         seen = self._look(entry, info, status, report, feed, found)
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
-        if self._write(entry, info, feed.capture, effects, found):
+        if self._write(entry, info, feed, effects, found):
             feed.tick = tick
             self._carry_out(info, feed, seen, effects)
             if self._observe:
@@ -270,6 +275,8 @@ class OwnerRunner:
             feed.ddl_policy = config.ddl_policy
             feed.scope, feed.invalid = _scope(info, config, self._clock)
             feed.scope_revision = entry.mod_revision
+        if feed.shown is None:
+            feed.shown = self._shown(info.id, found)
         scope = feed.scope
         above = scan_from(feed.tick, info, status)
         seen = FeedInput(
@@ -283,7 +290,7 @@ class OwnerRunner:
             ddl_policy=feed.ddl_policy,
             policy=feed.policy,
             # A new owner's first look too: what had ended before it is still shown.
-            shown=self._shown(info.id, found),
+            shown=feed.shown,
         )
         if feed.invalid is not None:
             return replace(seen, changer_error=feed.invalid)
@@ -326,12 +333,12 @@ class OwnerRunner:
         self,
         entry: Entry,
         info: FeedInfo,
-        capture: str,
+        feed: _Feed,
         effects: Effects,
         found: dict[str, Entry],
     ) -> bool:
         keys, ops = self._keys, list[Op]()
-        key = keys.assignment(capture, info.id)
+        key = keys.assignment(feed.capture, info.id)
         old = self._message(found[key], Assignment) if key in found else None
         new = effects.assignment
         # Progress alone is no news to the processor: it knows better.
@@ -341,7 +348,8 @@ class OwnerRunner:
         if effects.status is not None:
             ops.append(Put(keys.feed_status(info.id), effects.status.model_dump_json().encode()))
         ddls = keys.feed_ddls(info.id)
-        if effects.ddls is not None and effects.ddls != self._shown(info.id, found):
+        news = effects.ddls is not None and effects.ddls != feed.shown
+        if news and effects.ddls is not None:
             ops.append(Put(ddls, effects.ddls.model_dump_json().encode()))
         if effects.info is not None:
             _log.info(
@@ -359,7 +367,10 @@ class OwnerRunner:
             Held(keys.owner, self._token),
             Unchanged(entry.key, entry.mod_revision),
         ]
-        return self._store.txn(compares, ops, durable=effects.info is not None)
+        written = self._store.txn(compares, ops, durable=effects.info is not None)
+        if news:
+            feed.shown = effects.ddls if written else None
+        return written
 
     def _collect(self, found: dict[str, Entry], captures: list[str]) -> None:
         """Delete what belongs to changefeeds or captures that are no more."""
