@@ -15,6 +15,7 @@ from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES
 from cdc.kernels.memory import load8, store8
 from cdc.kernels.rows import MATRIX, next_value, null_bytes
+from cdc.kernels.unescape import unescape
 
 I64 = types.int64
 VECTOR = types.int64[::1]
@@ -118,43 +119,6 @@ def blobs(buf, starts, lengths, offsets, out):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@rare
-def _hex4(text, p):  # type: ignore[no-untyped-def]
-    v = 0
-    for i in range(4):
-        digit = load8(text, p + i)
-        v = v << 4 | (digit - 48 if digit < 58 else (digit | 32) - 87)
-    return v
-
-
-@rare
-def _unescape(text, n, out, o):  # type: ignore[no-untyped-def]
-    # JSON text of our own kernels: they escape ASCII characters only.
-    p = 0
-    while p < n:
-        b = load8(text, p)
-        p += 1
-        if b == _BACKSLASH:
-            b = load8(text, p)
-            p += 1
-            if b == 110:
-                b = 10
-            elif b == 116:
-                b = 9
-            elif b == 114:
-                b = 13
-            elif b == 98:
-                b = 8
-            elif b == 102:
-                b = 12
-            elif b == 117:
-                b = _hex4(text, p)
-                p += 4
-        store8(out, o, b)
-        o += 1
-    return o
-
-
 @kernel(
     types.UniTuple(I64, 4)(
         BYTES, VECTOR, VECTOR, I64, I64, I64, MATRIX, TABLE64, TABLE64, TABLE16, OUT, VECTOR, OUT
@@ -181,7 +145,7 @@ def texts(  # type: ignore[no-untyped-def]
             )
             if error != 0:
                 return i, error, m, o
-            o = _unescape(scratch, m, out, o)
+            o = unescape(scratch, m, out, o)
         offsets[i + 1] = o
     return starts.size, L.OK, np.int64(-1), o
 

@@ -14,6 +14,7 @@ from cdc.kernels.compile import kernel, small
 from cdc.kernels.crc import BYTES
 from cdc.kernels.memory import load8, load32, load64
 from cdc.kernels.rows import MATRIX, null_bytes, same_bytes, value_span
+from cdc.kernels.values.civil import civil_date, local_second
 from cdc.kernels.values.errors import DECIMAL_DIGITS, LENGTH, TEMPORAL_RANGE, ZONE_RANGE
 
 I64 = types.int64
@@ -283,29 +284,12 @@ def _micros(buf, p, fsp):  # type: ignore[no-untyped-def]
 @small
 def _local(seconds, starts, offsets):  # type: ignore[no-untyped-def]
     # The packed local date and time of a UTC second; -1 outside of the zone's table.
-    low = 0
-    high = starts.size
-    if high == 0 or offsets.size != high or seconds < starts[0]:
+    local, found = local_second(seconds, starts, offsets)
+    if found == 0:
         return np.int64(-1)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if starts[middle] <= seconds:
-            low = middle
-        else:
-            high = middle
-    local = seconds + offsets[low]
     days = local // 86400
     rest = local - days * 86400
-    # Civil date of a day number, by H. Hinnant.
-    z = days + 719468
-    era = z // 146097
-    doe = z - era * 146097
-    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
-    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
-    mp = (5 * doy + 2) // 153
-    day = doy - (153 * mp + 2) // 5 + 1
-    month = mp + 3 if mp < 10 else mp - 9
-    year = yoe + era * 400 + (1 if month <= 2 else 0)
+    year, month, day = civil_date(days)
     return ((year * 13 + month) << 5 | day) << 17 | (
         (rest // 3600) << 12 | (rest // 60 % 60) << 6 | rest % 60
     )

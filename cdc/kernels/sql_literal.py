@@ -16,7 +16,8 @@ from cdc.kernels.digits import put_signed, put_unsigned
 from cdc.kernels.memory import copy_padded, store8, store32
 from cdc.kernels.sql_json import needs_expression, put_expression
 from cdc.kernels.sql_number import double, float32
-from cdc.kernels.sql_text import put_hex, put_string, unescape
+from cdc.kernels.sql_text import put_hex, put_string
+from cdc.kernels.unescape import unescape
 from cdc.kernels.values.errors import LENGTH
 
 merged: Any = partial(njit, nogil=True, _nrt=False, inline="always")()
@@ -102,7 +103,7 @@ def _put_by_text(  # type: ignore[no-untyped-def]
     m, error = put_value_called(buf, p, n, c, columns, starts, offsets, texts, scratch, 0)
     if error != 0:
         return m, np.int64(error)
-    m = unescape(scratch, m)
+    m = unescape(scratch, m, scratch, 0)
     if o + 2 * m + 128 > cap:
         return 2 * m + 128, np.int64(L.ERR_ROOM)
     if form == S.FORM_JSON_CAST:

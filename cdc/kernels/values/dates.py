@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cdc.kernels.values.civil import civil_date, local_second
 from cdc.kernels.values.errors import FRACTION_DIGITS, TEMPORAL_RANGE, ZONE_RANGE
 from cdc.kernels.values.integers import PAIRS, fixed
 from cdc.kernels.values.pow10 import POW10_64
@@ -148,29 +149,12 @@ def instant_text(seconds, micros, fsp, starts, offsets, out, o, p):  # type: ign
         o = date_text(0, 0, 0, out, o)
         out[o] = _SPACE
         return fraction_text(0, fsp, out, clock_text(0, 0, 0, out, o + 1)), 0
-    low = 0
-    high = starts.size
-    if high == 0 or offsets.size != high or seconds < starts[0]:
+    local, found = local_second(seconds, starts, offsets)
+    if found == 0:
         return p, ZONE_RANGE
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if starts[middle] <= seconds:
-            low = middle
-        else:
-            high = middle
-    local = seconds + offsets[low]
     days = local // 86400
     rest = local - days * 86400
-    # Civil date of a day number, by H. Hinnant, "chrono-compatible low-level date algorithms".
-    z = days + 719468
-    era = z // 146097
-    doe = z - era * 146097
-    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
-    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
-    mp = (5 * doy + 2) // 153
-    day = doy - (153 * mp + 2) // 5 + 1
-    month = mp + 3 if mp < 10 else mp - 9
-    year = yoe + era * 400 + (1 if month <= 2 else 0)
+    year, month, day = civil_date(days)
     if year < 0 or year > 9999:
         return p, TEMPORAL_RANGE
     o = date_text(year, month, day, out, o)
