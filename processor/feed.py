@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +39,7 @@ from processor.settings import ProcessorSettings
 from processor.slot import remove_older
 from processor.standing import Standing, passed, together
 from processor.task_messages import Ack, Descriptor, FeedPlan
-from processor.window import (
-    Window,
-    group,
-    reach,
-    spread,
-)
+from processor.window import Window, group, reach, take, weigh
 from sink.contract import RECOVERY_BITS, Destination, Layout, Recovered, Sink, SinkDriver
 from sink.errors import LayoutOutgrown, TargetConstraint
 from sink.open import open_sink
@@ -259,7 +254,7 @@ class Feed:
         runs = Runs.concat([late, runs]) if len(late) else runs
         spans = self._standing.spans(hi, caps, caught)
         runs, spans, tables = self._passing(runs, hi, spans, caught)
-        weights = _weights(runs, tables)
+        weights = weigh(runs, {i: t.route for i, t in tables.items()})
         watermark = self._watermark(hi, spans)
         if watermark is not None:
             assert self._plan is not None
@@ -278,12 +273,14 @@ class Feed:
         Others wait for no more than a window's work.
         """
         assert self._catalog is not None
+        assert self._sink is not None
+        whole = self._sink.whole_transactions
         behind = self._standing.behind(caps)
         parts, caught = [], {}
         for table, span in behind.items():
             ids = self._catalog.ids_of(table)
             size = max(1, self._settings.window_bytes // len(behind))
-            runs, caught[table] = self._take(span.lo, span.hi, ids, size)
+            runs, caught[table] = take(self._log, span.lo, span.hi, ids, size, whole=whole)
             parts.append(runs)
         return Runs.concat(parts), together(caught, behind, self._assignment.ties)
 
@@ -292,22 +289,9 @@ class Feed:
         assert self._catalog is not None
         if window.lo == window.hi:
             return Runs.empty(), window.hi
-        return self._take(window.lo, window.hi, self._catalog.ids, self._settings.window_bytes)
-
-    def _take(
-        self, lo: Position, hi: Position, tables: Collection[int], size: int
-    ) -> tuple[Runs, Position]:
-        """Runs of about ``size`` bytes; a sink may want all of each transaction in one window."""
         assert self._sink is not None
-        runs = self._log.runs(lo, hi, max_bytes=size, tables=tables)
-        hi = self._log.end_position(runs, hi)
-        if hi.whole() or not self._sink.whole_transactions:
-            return runs, hi
-        before = int(np.searchsorted(runs.commit_ts, hi.ts, "left"))
-        if before:
-            return runs.slice(0, before), Position(hi.ts - 1)
-        # One transaction that is larger than a window: its rows are streamed, never held.
-        return self._log.runs(lo, Position(hi.ts), tables=tables), Position(hi.ts)
+        size, whole = self._settings.window_bytes, self._sink.whole_transactions
+        return take(self._log, window.lo, window.hi, self._catalog.ids, size, whole=whole)
 
     def _caps(self) -> dict[str, Ts]:
         """Tables of which nothing above a ts is delivered: the owner's, and our own stops."""
@@ -459,24 +443,7 @@ class Feed:
         return False
 
 
-def _weights(runs: Runs, tables: Mapping[int, Replicated]) -> dict[Destination, int]:
-    weights: dict[Destination, int] = {}
-    if not len(runs):
-        return weights
-    for table_id, size in _bytes_by_table(runs).items():
-        destinations = tables[table_id].route.destinations()
-        for destination, share in spread(destinations, size).items():
-            weights[destination] = weights.get(destination, 0) + max(1, share)
-    return weights
-
-
 def _lifted(before: Assignment, after: Assignment) -> set[str]:
     """Tables that may go on and were held."""
     held, now = before.table_barriers, after.table_barriers
     return {table for table, ts in held.items() if now.get(table, MAX_TS) > ts}
-
-
-def _bytes_by_table(runs: Runs) -> dict[int, int]:
-    ids, inverse = np.unique(runs.table, return_inverse=True)
-    sums = np.bincount(inverse, weights=runs.length)
-    return {int(i): int(s) for i, s in zip(ids, sums, strict=True)}

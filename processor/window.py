@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from cdc.base.position import ROW_END, Position
 from cdc.base.ts import Ts
+from cdc.changelog.index import Runs
+from cdc.changelog.reader import ChangeLog
 from sink.contract import Destination
+from sink.dispatch.rules import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,37 @@ def reach(position: Position, upper: Ts) -> Window | None:
     """
     hi = Position(upper, ROW_END)
     return Window(position, hi) if hi > position else None
+
+
+def take(
+    log: ChangeLog, lo: Position, hi: Position, tables: Collection[int], size: int, *, whole: bool
+) -> tuple[Runs, Position]:
+    """Runs of about ``size`` bytes of ``(lo, hi]``, and their end.
+
+    ``whole``: no transaction is cut.
+    """
+    runs = log.runs(lo, hi, max_bytes=size, tables=tables)
+    hi = log.end_position(runs, hi)
+    if hi.whole() or not whole:
+        return runs, hi
+    before = int(np.searchsorted(runs.commit_ts, hi.ts, "left"))
+    if before:
+        return runs.slice(0, before), Position(hi.ts - 1)
+    # One transaction that is larger than a window: its rows are streamed, never held.
+    return log.runs(lo, Position(hi.ts), tables=tables), Position(hi.ts)
+
+
+def weigh(runs: Runs, routes: Mapping[int, Route]) -> dict[Destination, int]:
+    """Bytes of the runs by destination; ``routes`` by table id."""
+    weights: dict[Destination, int] = {}
+    if not len(runs):
+        return weights
+    ids, inverse = np.unique(runs.table, return_inverse=True)
+    sums = np.bincount(inverse, weights=runs.length)
+    for table_id, size in zip(ids.tolist(), sums.tolist(), strict=True):
+        for destination, share in spread(routes[table_id].destinations(), int(size)).items():
+            weights[destination] = weights.get(destination, 0) + max(1, share)
+    return weights
 
 
 def group(weights: Mapping[Destination, int], tasks: int) -> list[list[Destination]]:
