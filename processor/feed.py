@@ -18,7 +18,7 @@ import numpy as np
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
+from cdc.base.errors import ErrorKind, TidegateError, TransientError
 from cdc.base.position import Position, Stand, stand
 from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.index import Runs
@@ -34,6 +34,7 @@ from processor.catalog import (
     Unfit,
     delivered_tables,
 )
+from processor.failures import failure
 from processor.jobs import JobRunner
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
@@ -41,7 +42,6 @@ from processor.standing import Standing, passed, together
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.window import Window, group, reach, take, weigh
 from sink.contract import RECOVERY_BITS, Destination, Layout, Recovered, Sink, SinkDriver
-from sink.errors import LayoutOutgrown, TargetConstraint
 from sink.open import open_sink
 
 _log = logging.getLogger("processor")
@@ -375,26 +375,16 @@ class Feed:
 
     def _check(self, acks: Sequence[Ack], runs: Runs) -> None:
         """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""
-        failed = [(a, from_dict(a.error)) for a in acks if a.error is not None]
-        if not failed:
+        found = failure(acks, kept=self._kept)
+        if found is None:
             return
-        # A definite error explains more than the transient ones that it caused elsewhere.
-        order = [ErrorKind.FENCED, ErrorKind.DEFINITE, ErrorKind.INVALID, ErrorKind.INTERNAL]
-        failed.sort(key=lambda f: order.index(f[1].kind) if f[1].kind in order else len(order))
-        ack, error = failed[0]
-        about_rows = error.kind in (ErrorKind.DEFINITE, ErrorKind.INVALID)
-        if not about_rows or ack.table is None:
-            raise error
-        if self._kept and isinstance(error, TargetConstraint):
-            # A layout of before may part tables that are tied now: what the other destinations do
-            # in this window comes first when it is tried again.
-            raise LayoutOutgrown(error.message, object=ack.table, hint=error.hint)
+        error, table = found
         assert self._catalog is not None
-        ours = np.isin(runs.table, self._catalog.ids_of(ack.table.lower()))
-        if not ours.any():
+        ours = np.isin(runs.table, self._catalog.ids_of(table.lower())) if table else None
+        if table is None or ours is None or not ours.any():
             raise error
-        self._stop_table(ack.table, int(runs.commit_ts[ours].min()), error)
-        raise TableHasStopped(error.message, object=ack.table, hint="the other tables go on")
+        self._stop_table(table, int(runs.commit_ts[ours].min()), error)
+        raise TableHasStopped(error.message, object=table, hint="the other tables go on")
 
     def _watermark(self, hi: Position, spans: Mapping[str, Span]) -> Ts | None:
         assert self._driver is not None

@@ -11,6 +11,7 @@ from cdc.coord.messages import ErrorInfo
 from processor.feed import Feed
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import TargetDuplicateKey, TargetRowMissing
+from sink.mysql.placement import BLOCKS, SPREAD
 from sink.mysql.worker import MysqlWorker
 from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
@@ -67,7 +68,7 @@ def test_every_conflict_stays_in_order(
     assert content(target, log.schema) == log.wanted
     placed = running.jobs.jobs[0][0].plan.layout.placed
     by_name = {name.rpartition(".")[2]: bucket for name, bucket in placed.items()}
-    assert by_name["spread"] == by_name["dated"] == -1
+    assert (by_name["spread"], by_name["dated"]) == (BLOCKS, SPREAD)
     assert min(by_name[n] for n in ("ci", "swap", "nokey", "parent")) >= 0
     assert by_name["parent"] == by_name["child"] == by_name["grandchild"]
     assert len(ledger(target, _feed(fresh_name))) == 4
