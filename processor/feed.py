@@ -222,7 +222,9 @@ class Feed:
         known = {t.full_name: t for t in delivered_tables(schemas, self._config)}
         known |= {t.full_name: t for t in beside}
         begun = main > Position(self._info.start_ts)
-        found = driver.recover(self._info.id, epoch, slots, list(known.values()), main, begun=begun)
+        # Single tables may stand lower: a destination that is ahead with one of them is ahead.
+        here, tables = self._standing.stand(), list(known.values())
+        found = driver.recover(self._info.id, epoch, slots, tables, here, begun=begun)
         stands = {d: stand(p) for d, p in found.positions.items()}
         self._starts = {d: p for d, p in stands.items() if not passed(p, self._standing)}
         self._kept = found.kept

@@ -111,8 +111,9 @@ class SinkDriver(Protocol):
     ) -> Recovered:
         """Make destinations for ``tables``, fence every earlier worker, read what is delivered.
 
-        All up to ``position`` is known to be delivered; ``begun``: that is more than nothing, so a
-        ledger must be there. A running changefeed takes a new, larger epoch for each recovery.
+        All up to ``position`` (a ``Stand``, where single tables stand lower) is known to be
+        delivered; ``begun``: that is more than nothing, so a ledger must be there. A running
+        changefeed takes a new, larger epoch for each recovery.
         """
 
     def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:

@@ -1,4 +1,4 @@
-"""When a schema change asks for another placement, by a real target."""
+"""When a placement may change, and when it must, by a real target."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cdc.base.position import Position
+from cdc.base.position import Position, Stand
 from cdc.schema.table import Table
 from sink.contract import Layout
+from sink.mysql import ledger
 from sink.mysql.connection import Session
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.placement import BLOCKS, TARGET
@@ -54,3 +55,30 @@ def test_a_change_of_keys_outgrows_a_layout_and_another_does_not(
     assert driver.outgrown(before, now())
     assert not driver.outgrown(Layout({TARGET: 1}, before.placed), now())
     assert not driver.outgrown(Layout({TARGET: 3}, {}), now())
+
+
+def test_a_bucket_that_is_ahead_with_one_table_keeps_the_placement(
+    database: Callable[..., Database], fresh_name: str
+) -> None:
+    """Else rows that it has would be another bucket's, which does not know that they came."""
+    target = database("mariadb-11.4")
+    target.execute(f"CREATE DATABASE {fresh_name}")
+    target.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", database=fresh_name)
+    settings = MysqlSettings.parse(f"{target.uri()}/?worker-count=2")
+    feed, name = f"f-{fresh_name}".replace("_", "-"), f"{fresh_name}.a".lower()
+    driver = MysqlDriver(settings)
+    session = Session(settings)
+    tables = [read_table(session, fresh_name, "a").table]
+    before = driver.recover(feed, 1, 1, tables, Position(50)).layout
+    held = {name: Position(20)}
+    session.run("BEGIN")
+    ledger.write(session, feed, 0, 1, Stand(100))
+    ledger.write(session, feed, 1, 1, Stand(100, held=held))
+    session.run("COMMIT")
+    session.run(f"ALTER TABLE {fresh_name}.a ADD UNIQUE KEY (v)")
+    session.close()
+    kept = driver.recover(feed, 2, 1, tables, Stand(100, held=held), begun=True)
+    assert (kept.kept, kept.layout) == (True, before)
+    made = driver.recover(feed, 3, 1, tables, Stand(100), begun=True)
+    assert not made.kept
+    assert made.layout != before

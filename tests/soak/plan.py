@@ -40,7 +40,7 @@ class Plan:
     without_ledger: bool = False
     upstreams: tuple[str, ...] = ("mariadb-11.4", "mysql-8.0")
     every_s: float = 20.0
-    statements_per_s: float = 15.0
+    statements_per_s: float = 8.0
     without_barrier: bool = False
 
 
