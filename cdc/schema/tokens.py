@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from sqlglot.dialects.mysql import MySQL
@@ -169,6 +170,24 @@ def unquote(text: str, backslash: bool) -> str:
 
 def tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
     """The text with its comments resolved, and its items."""
+    if len(sql) > _LONG:
+        return _tokenize(sql, session)
+    text, items = _known(sql, session)
+    return text, list(items)
+
+
+# A statement is split by whoever asks what it touches, what it does and what becomes of it: by the
+# owner and each changefeed, one after the other.
+_LONG = 16_384
+
+
+@lru_cache(maxsize=512)
+def _known(sql: str, session: Session) -> tuple[str, tuple[Item, ...]]:
+    text, items = _tokenize(sql, session)
+    return text, tuple(items)
+
+
+def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
     text = unwrap_comments(sql, session)
     try:
         tokens = _DIALECTS[session.no_backslash_escapes].tokenize(text)
