@@ -204,7 +204,10 @@ class Feed:
         return reach(main, upper)
 
     def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> None:
-        """Take the sink over, with destinations for the tables at ``at`` and those ``beside``."""
+        """Take the sink over, with destinations for the tables at ``at`` and those ``beside``.
+
+        Tables that the log knows to come have them too, so that they need no recovery of their own.
+        """
         slots = self._register_slots(
             self._info.id, self._settings.slots_per_core * self._jobs.parallelism
         )
@@ -213,13 +216,15 @@ class Feed:
         if self._catalog is None:
             self._catalog = Catalog(self._log, self._info.start_ts, self._config)
         catalog, main = self._catalog, self._standing.main
-        catalog.refresh(self._log.refresh().resolved_ts)
+        newest = self._log.refresh().resolved_ts
+        catalog.refresh(newest)
         sink = self._sink = open_sink(
             self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
         )
         driver = self._driver = sink.driver()
-        schemas = catalog.at(main.ts if at is None else at)
-        known = {t.full_name: t for t in delivered_tables(schemas, self._config)}
+        known: dict[str, Table] = {}
+        for ts in (newest, main.ts if at is None else at):
+            known |= {t.full_name: t for t in delivered_tables(catalog.at(ts), self._config)}
         known |= {t.full_name: t for t in beside}
         begun = main > Position(self._info.start_ts)
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.

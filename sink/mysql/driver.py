@@ -106,7 +106,10 @@ class MysqlDriver:
         return Recovered(placement.layout, reached, kept=placement != wanted)
 
     def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
-        """Rows are spread by the keys that a table has, and tied tables share a bucket."""
+        """Rows are spread by the keys that a table has, and tied tables share a bucket.
+
+        A table that could be spread may stay whole: the next recovery spreads it.
+        """
         known = [table for table in tables if table.full_name in layout.placed]
         if layout.counts[TARGET] == 1 or not known:
             return False
@@ -115,7 +118,7 @@ class MysqlDriver:
             wanted, _ = self._wanted(session, known)
         finally:
             session.close()
-        return any(layout.placed[name] != at for name, at in wanted.tables.items())
+        return any(at >= 0 and layout.placed[name] != at for name, at in wanted.tables.items())
 
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
