@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -153,12 +154,12 @@ class Feed:
                     return
             except Exception as e:
                 _log.exception("changefeed %s: window failed", self._info.id)
-                failure = WindowFailed(
+                unknown = WindowFailed(
                     f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300],
                     object=f"changefeed {self._info.id}",
                     hint="see the capture's log",
                 )
-                if not self._failed(failure, began):
+                if not self._failed(unknown, began):
                     return
 
     def _turn(self) -> None:
@@ -190,7 +191,7 @@ class Feed:
         self._catalog.refresh(upto)
         caps = self._caps()
         found = (self._catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
-        return self._driver.outgrown(layout, [table for tables in found for table in tables])
+        return self._driver.outgrown(layout, chain.from_iterable(found))
 
     def _idle(self) -> None:
         self._wake.wait()

@@ -116,10 +116,11 @@ class SinkDriver(Protocol):
         changefeed takes a new, larger epoch for each recovery.
         """
 
-    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+    def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
         """Whether rows of one of these tables, whose schema has changed, belong elsewhere now.
 
-        Then recover. Tables that the layout does not know are none of its business.
+        Then recover. Tables that the layout does not know are none of its business; none are read
+        where the schema does not matter.
         """
 
     def applied(

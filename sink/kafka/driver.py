@@ -64,7 +64,7 @@ class KafkaDriver:
         layout = Layout({name: topic.partitions for name, topic in found.items()})
         return Recovered(layout, recover(self._settings, feed, epoch, slots))
 
-    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+    def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
         """Topics go by names; columns are looked up when rows are sent."""
         return False
 

@@ -105,13 +105,15 @@ class MysqlDriver:
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
         return Recovered(placement.layout, reached, kept=placement != wanted)
 
-    def outgrown(self, layout: Layout, tables: Sequence[Table]) -> bool:
+    def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
         """Rows are spread by the keys that a table has, and tied tables share a bucket.
 
         A table that could be spread may stay whole: the next recovery spreads it.
         """
+        if layout.counts[TARGET] == 1:
+            return False
         known = [table for table in tables if table.full_name in layout.placed]
-        if layout.counts[TARGET] == 1 or not known:
+        if not known:
             return False
         session = Session(self._settings)
         try:
