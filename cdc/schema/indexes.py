@@ -60,7 +60,8 @@ def finish(
     """Indexes in the server's order. ``columns`` and ``periods`` are by lower-case name."""
     taken: set[str] = set()
     made: list[Index] = []
-    for key in _without_covered(drafts):
+    directed = not session.mariadb and session.version >= (8,)
+    for key in _without_covered(drafts, directed=directed):
         parts = _parts(key, columns, periods)
         if key.kind == "KEY" and _is_spatial(parts, columns, session):
             key.kind = "SPATIAL"
@@ -141,9 +142,10 @@ def _made_name(parts: Sequence[KeyPart], columns: Mapping[str, Column], taken: s
     return f"{base}_{number}"
 
 
-def _without_covered(drafts: Sequence[KeyDraft]) -> list[KeyDraft]:
+def _without_covered(drafts: Sequence[KeyDraft], *, directed: bool) -> list[KeyDraft]:
     """Keys without those of foreign keys that another key makes needless.
 
+    ``directed``: a descending part does not stand for an ascending one, as in MySQL since 8.0.
     Each key is held against those before it, and the first that fits decides, as in the servers:
     of two keys of foreign keys over the same columns the later one stays.
     """
@@ -151,7 +153,7 @@ def _without_covered(drafts: Sequence[KeyDraft]) -> list[KeyDraft]:
     for i, key in enumerate(drafts):
         for j in range(i):
             other = drafts[j]
-            if j in dropped or not _is_prefix(key, other):
+            if j in dropped or not _is_prefix(key, other, directed=directed):
                 continue
             shorter = key.generated and len(key.parts) < len(other.parts)
             dropped.add(i if not other.generated or shorter else j)
@@ -159,7 +161,7 @@ def _without_covered(drafts: Sequence[KeyDraft]) -> list[KeyDraft]:
     return [key for i, key in enumerate(drafts) if i not in dropped]
 
 
-def _is_prefix(a: KeyDraft, b: KeyDraft) -> bool:
+def _is_prefix(a: KeyDraft, b: KeyDraft, *, directed: bool) -> bool:
     """Whether one is a key of a foreign key, and the other begins with the same columns."""
     if a.generated and b.generated and len(a.parts) > len(b.parts):
         a, b = b, a
@@ -171,7 +173,11 @@ def _is_prefix(a: KeyDraft, b: KeyDraft) -> bool:
         return False
     pairs = zip(a.parts, b.parts, strict=False)
     return all(
-        x.name.lower() == y.name.lower() and x.name and x.prefix == y.prefix for x, y in pairs
+        x.name.lower() == y.name.lower()
+        and x.name
+        and x.prefix == y.prefix
+        and (x.descending == y.descending or not directed)
+        for x, y in pairs
     )
 
 

@@ -54,3 +54,12 @@ ALTER TABLE cvd CONVERT TO CHARACTER SET utf8mb4, DEFAULT CHARACTER SET utf8mb4 
 CREATE TABLE cv2 (a varchar(10), b text);
 ALTER TABLE cv2 CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, COMMENT 'x', CONVERT TO CHARACTER SET utf8mb4;
 ALTER TABLE cv2 CONVERT TO CHARACTER SET utf8mb4, CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci, ADD c text;
+-- MySQL keeps its key of a foreign key beside one that begins with the same column, descending.
+CREATE TABLE descending_parent (id INT PRIMARY KEY);
+CREATE TABLE descending_1 (id INT PRIMARY KEY, parent INT, CONSTRAINT descends_1 FOREIGN KEY (parent) REFERENCES descending_parent (id));
+CREATE INDEX i1 ON descending_1 (parent DESC, id);
+CREATE INDEX i2 ON descending_1 (parent, id DESC);
+CREATE TABLE descending_2 (id INT PRIMARY KEY, parent INT, CONSTRAINT descends_2 FOREIGN KEY (parent) REFERENCES descending_parent (id), KEY k (parent DESC));
+CREATE TABLE descending_3 (id INT PRIMARY KEY, parent INT, KEY k (parent DESC));
+ALTER TABLE descending_3 ADD CONSTRAINT descends_3 FOREIGN KEY (parent) REFERENCES descending_parent (id);
+ALTER TABLE descending_3 ADD UNIQUE KEY u (parent);
