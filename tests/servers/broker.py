@@ -43,6 +43,8 @@ _PROPERTIES = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    # Messages of tests are of any time; 30 s after its start a broker deletes what is too old.
+    "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "8388608",
     "controlled.shutdown.enable": "false",
     # A broker that was killed may come back only when its old session is over (default 9 s).
