@@ -76,7 +76,9 @@ def finish(
                 primary=key.kind == "PRIMARY",
                 prefixes=prefixes if any(p is not None for p in prefixes) else (),
                 descending=tuple(p.descending for p in parts)
-                if key.kind not in _SPECIAL and _descends(parts, session)
+                if key.kind not in _SPECIAL
+                and _descends(parts, session)
+                and not _is_hashed(key, parts, columns, session, engine)
                 else (),
                 kind=key.kind if key.kind in _SPECIAL else "",
                 visible=key.visible,
@@ -198,7 +200,7 @@ def _prefix(
         return None
     column = columns[part.name.lower()]
     if column.data_type in GEOMETRIES and session.mariadb:
-        return part.prefix or _geometry_prefix(column, key, session)
+        return _geometry_prefix(column, part, key, session)
     if column.data_type not in STRINGS | _LONG:
         return None
     width = bytes_per_character(column.charset, session)
@@ -217,9 +219,34 @@ def _prefix(
     return prefix
 
 
-def _geometry_prefix(column: Column, key: KeyDraft, session: Session) -> int:
+def _is_hashed(
+    key: KeyDraft,
+    parts: Sequence[KeyPart],
+    columns: Mapping[str, Column],
+    session: Session,
+    engine: str,
+) -> bool:
+    """Whether MariaDB keeps only a hash of a unique key: then no part descends."""
+    if not session.mariadb or key.kind != "UNIQUE":
+        return False
+    for part in parts:
+        column = columns[part.name.lower()]
+        if part.prefix is None and column.data_type in _LONG | GEOMETRIES - {"point"}:
+            return True
+        if column.data_type in STRINGS:
+            size = (part.prefix or column.length or 0) * bytes_per_character(
+                column.charset, session
+            )
+            if size > _longest_part(engine, session):
+                return True
+    return False
+
+
+def _geometry_prefix(column: Column, part: KeyPart, key: KeyDraft, session: Session) -> int:
     if column.data_type == "point":
         return 25
+    if part.prefix:
+        return part.prefix
     return (
         (8 if session.version >= (10, 5) else 0) if key.kind == "UNIQUE" else session.innodb_prefix
     )
