@@ -11,10 +11,9 @@ import numpy as np
 from numba import types
 
 from cdc.kernels import layout as L  # noqa: N812
-from cdc.kernels.cell import put_value_called
+from cdc.kernels.cell import little_endian, put_value_called
 from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES, crc32
-from cdc.kernels.memory import load8
 from cdc.kernels.rows import MATRIX, next_value, null_bytes
 
 I64 = types.int64
@@ -87,9 +86,7 @@ def _block(buf, ref, tables, columns):  # type: ignore[no-untyped-def]
             break
         if columns[at, L.C_FLAGS] & L.COLUMN_DISPATCH == 0:
             continue
-        value = np.uint64(0)
-        for i in range(n if start >= 0 else 0):
-            value |= np.uint64(load8(buf, start + i)) << np.uint64(8 * i)
+        value = little_endian(buf, start, n if start >= 0 else 0)
         value = (value >> np.uint64(tables[plan, L.T_BLOCK])) * _MULTIPLIER
         return np.int64(value >> np.uint64(33)), L.OK, 0
     return 0, L.ERR_IMAGE, nulls
