@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,38 +49,36 @@ def sign(value: Value, at: int) -> Value:
 
 def floor(value: Value, at: int) -> Value:
     """FLOOR."""
-    value = operand(value)
-    type_ = value.type
-    if type_.kind is Kind.REAL:
-        return derive(Type(Kind.REAL), [value], lambda v: Vector(np.floor(v.data), v.state), at)
-    if type_.kind is not Kind.DECIMAL:
-        return value
-    points = decimals.limbs_of(type_.digits, type_.scale)[1]
-    whole = _whole(type_)
 
-    def run(v: Vector) -> Vector:
+    def run(limbs: Ints, whole: Type, points: int) -> Ints:
         # Limbs are a floor already, so the fraction is just left out.
-        return Vector(_sized(v.data[points:], whole), v.state)
+        return _sized(limbs[points:], whole)
 
-    return derive(whole, [value], run, at)
+    return _to_whole(value, at, np.floor, run)
 
 
 def ceiling(value: Value, at: int) -> Value:
     """CEILING."""
+
+    def run(limbs: Ints, whole: Type, points: int) -> Ints:
+        return decimals.negate(_sized(decimals.negate(limbs)[points:], whole))
+
+    return _to_whole(value, at, np.ceil, run)
+
+
+def _to_whole(
+    value: Value, at: int, real: Callable[..., Any], run: Callable[[Ints, Type, int], Ints]
+) -> Value:
+    """An integer of a number: by ``real`` of a double, by ``run`` of a decimal's limbs."""
     value = operand(value)
     type_ = value.type
     if type_.kind is Kind.REAL:
-        return derive(Type(Kind.REAL), [value], lambda v: Vector(np.ceil(v.data), v.state), at)
+        return derive(Type(Kind.REAL), [value], lambda v: Vector(real(v.data), v.state), at)
     if type_.kind is not Kind.DECIMAL:
         return value
     points = decimals.limbs_of(type_.digits, type_.scale)[1]
     whole = _whole(type_)
-
-    def run(v: Vector) -> Vector:
-        down = _sized(decimals.negate(v.data)[points:], whole)
-        return Vector(decimals.negate(down), v.state)
-
-    return derive(whole, [value], run, at)
+    return derive(whole, [value], lambda v: Vector(run(v.data, whole, points), v.state), at)
 
 
 def _whole(type_: Type) -> Type:
