@@ -95,6 +95,8 @@ class Target:
 
     def ddl(self, event: Event) -> None:
         """Run the statement in the session that the message describes, as far as it does."""
+        # Some variables cannot be set while a transaction is open.
+        self._connection.commit()
         context = event.body.get("_tidegate", {})
         default = context.get("defaultDatabase", event.body["database"])
         if default and self._rows("SHOW DATABASES LIKE %s", default.replace("_", "\\_")):
@@ -329,7 +331,7 @@ def rebuild(
     """
     how = ByWatermark if watermarks else Aligned
     consumer = how(partitions, Target(connection))
-    # DDL commits the rows before it: no commit of their own, which would take most of the time.
+    # A DDL commits the rows before it: no commit of their own, which would take most of the time.
     connection.autocommit(False)
     for partition, message in messages:
         consumer.add(partition, message)
