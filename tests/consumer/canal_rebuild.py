@@ -95,8 +95,8 @@ class Target:
 
     def ddl(self, event: Event) -> None:
         """Run the statement in the session that the message describes, as far as it does."""
-        # Some variables cannot be set while a transaction is open.
-        self._connection.commit()
+        # Some variables cannot be set while a transaction is open, and SHOW opens one too.
+        self._connection.autocommit(True)
         context = event.body.get("_tidegate", {})
         default = context.get("defaultDatabase", event.body["database"])
         if default and self._rows("SHOW DATABASES LIKE %s", default.replace("_", "\\_")):
@@ -167,6 +167,8 @@ class Target:
             f"SET SESSION sql_mode = '{_ROWS}', time_zone = '+00:00', foreign_key_checks = 0,"
             " timestamp = DEFAULT"
         )
+        # A DDL commits the rows before it: no commit of their own, it would take most of the time.
+        self._connection.autocommit(False)
 
     def _one(self, sql: str) -> None:
         if (count := self._run(sql)) != 1:
@@ -331,8 +333,6 @@ def rebuild(
     """
     how = ByWatermark if watermarks else Aligned
     consumer = how(partitions, Target(connection))
-    # A DDL commits the rows before it: no commit of their own, which would take most of the time.
-    connection.autocommit(False)
     for partition, message in messages:
         consumer.add(partition, message)
         consumer.advance()
