@@ -210,7 +210,7 @@ def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
             items.append(Item(Kind.NUMBER, raw, start, end))
         elif raw[0].isalnum() or raw[0] in "_$@" or ord(raw[0]) > 127:
             # sqlglot joins some keywords ("PRIMARY KEY"): take them apart again
-            if raw.isalnum():
+            if " " not in raw and raw.isprintable():
                 items.append(Item(Kind.WORD, raw, start, end))
                 continue
             at = start
@@ -246,19 +246,24 @@ class Cursor:
 
     def word(self, *words: str) -> bool:
         """Takes these keywords if they come next, all of them."""
-        for i, w in enumerate(words):
-            item = self.peek(i)
-            if item is None or not item.is_word(w):
+        at = self.at
+        following = self.items[at : at + len(words)]
+        if len(following) < len(words):
+            return False
+        for item, word in zip(following, words, strict=True):
+            if item.kind is not Kind.WORD or item.text.upper() != word:
                 return False
-        self.at += len(words)
+        self.at = at + len(words)
         return True
 
     def punct(self, text: str) -> bool:
         """Takes this punctuation if it comes next."""
-        item = self.peek()
-        if item is not None and item.is_punct(text):
-            self.at += 1
-            return True
+        at = self.at
+        if at < len(self.items):
+            item = self.items[at]
+            if item.text == text and item.kind is Kind.PUNCT:
+                self.at = at + 1
+                return True
         return False
 
     def name(self) -> str:
