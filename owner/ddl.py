@@ -34,7 +34,8 @@ class Ddl:
     """A DDL row of the change log.
 
     ``touched`` is None and ``error`` set if it is not understood at all; if it is known which
-    tables it changes but not how, both are set. ``change`` is what the sink is given.
+    tables it changes but not how, both are set. ``change`` is what the sink is given. ``gtid`` is
+    (source, number), as the log's dictionary writes sources, empty and -1 without one.
     """
 
     ts: Ts
@@ -42,6 +43,7 @@ class Ddl:
     touched: Touched | None
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
+    gtid: tuple[str, int] = ("", -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
     assert ddl.change is not None
     before = ddl.change.before.table(*matched[0]) if matched else None
     try:
-        decision = scope.filter.decide(ddl.sql, ddl.change.session, before, ts=ddl.ts)
+        decision = scope.filter.decide(
+            ddl.sql, ddl.change.session, before, ts=ddl.ts, gtid=ddl.gtid
+        )
     except DefiniteError as e:
         return Judged(tables, tuple(matched), Action.EXECUTE, error=_said(e, ddl, now_ms))
     if decision.error is not None:

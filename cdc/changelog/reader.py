@@ -171,6 +171,17 @@ class ChangeLog:
             parts.append(runs.take(wanted & (runs.commit_ts <= hi_ts)))
         return Runs.concat(parts)
 
+    def ddl_gtids(self, lo_ts: Ts, hi_ts: Ts) -> dict[Ts, tuple[str, int]]:
+        """GTID (source, number) of the DDLs of :meth:`ddls` that have one, by ts.
+
+        Raises LogCollected.
+        """
+        if lo_ts >= min(hi_ts, self._state.resolved_ts):
+            return {}
+        runs, sources = self.ddls(lo_ts, hi_ts), self.sources
+        each = zip(runs.commit_ts, runs.gtid_source, runs.gtid_seq, strict=True)
+        return {int(ts): (sources[s], int(n)) for ts, s, n in each if s in sources}
+
     def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:
         """DDL events with ``lo_ts < ts <= min(hi_ts, resolved)``, also of segments that are gone.
 

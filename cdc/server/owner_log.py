@@ -77,9 +77,12 @@ class OwnerLog:
         with self._guard:
             if self._history is None or above < self._from:
                 self._history, self._from, self._ddls = History(self._log, above), above, []
+            # Before the statements, which are taken up once: it may fail.
+            gtids = self._log.ddl_gtids(max(self._history.seen_ts, self._from), upto)
             for statement in self._history.refresh(upto):
                 if statement.ts > self._from:
-                    self._ddls.append(_ddl(statement, self._history))
+                    gtid = gtids.get(statement.ts, ("", -1))
+                    self._ddls.append(_ddl(statement, self._history, gtid))
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
             return tuple(self._ddls[first:last])
@@ -93,7 +96,7 @@ class OwnerLog:
                 self._history.versions.collect(ts)
 
 
-def _ddl(s: Statement, history: History) -> Ddl:
+def _ddl(s: Statement, history: History, gtid: tuple[str, int]) -> Ddl:
     change = None
     if s.touched is not None:
         change = SchemaChange(
@@ -110,4 +113,4 @@ def _ddl(s: Statement, history: History) -> Ddl:
             after=history.versions.at(s.ts),
         )
     error = None if s.error is None else ErrorInfo.model_validate(s.error.to_dict())
-    return Ddl(s.ts, s.sql, s.touched, error, change)
+    return Ddl(s.ts, s.sql, s.touched, error, change, gtid)
