@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc.schema.alter import Plan, read_action
-from cdc.schema.ddl import touched
+from cdc.schema.alter import Plan, read_action, read_alter_head
+from cdc.schema.ddl import Touched, touched
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from cdc.schema.tokens import Cursor, read_statement
@@ -74,7 +74,7 @@ def ddl_types(sql: str, session: Session, table: Table | None = None) -> DdlType
     if seen.kind == "alter table":
         return _alter(c, session, table)
     if seen.kind == "rename table":
-        return _rename(c, session)
+        return _rename(seen)
     if seen.kind == "create index":
         kind = "add fulltext index" if _before_index(c, "FULLTEXT") else "create index"
         return DdlTypes(kind, _all(kind, ALTER_TABLE), tables=seen.tables)
@@ -91,34 +91,9 @@ def _all(*names: str) -> frozenset[str]:
     return frozenset((ALL_DDL, *names))
 
 
-def _name(c: Cursor, session: Session) -> Name:
-    name = c.name()
-    return (name, c.name()) if c.punct(".") else (session.default_schema, name)
-
-
-def _wait(c: Cursor) -> None:
-    # MariaDB: [WAIT n | NOWAIT]
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
-
-
-def _rename(c: Cursor, session: Session) -> DdlTypes:
-    c.next()
-    c.next()
-    c.word("IF", "EXISTS")
-    steps: list[tuple[Name, Name]] = []
-    while True:
-        old = _name(c, session)
-        _wait(c)
-        if not c.word("TO"):
-            raise c.error("TO was expected")
-        steps.append((old, _name(c, session)))
-        if not c.punct(","):
-            break
-    olds = tuple(dict.fromkeys(old for old, _ in steps))
-    return DdlTypes("rename table", _all("rename table"), tables=olds, renames=tuple(steps))
+def _rename(seen: Touched) -> DdlTypes:
+    olds = tuple(dict.fromkeys(old for old, _ in seen.renames))
+    return DdlTypes("rename table", _all("rename table"), tables=olds, renames=seen.renames)
 
 
 def _before_index(c: Cursor, word: str) -> bool:
@@ -147,18 +122,14 @@ def _views(c: Cursor, session: Session) -> tuple[Name, ...]:
         continue
     if not c.word("IF", "NOT", "EXISTS"):
         c.word("IF", "EXISTS")
-    found = [_name(c, session)]
+    found = [c.table(session)]
     while c.punct(","):
-        found.append(_name(c, session))
+        found.append(c.table(session))
     return tuple(found)
 
 
 def _alter(c: Cursor, session: Session, table: Table | None) -> DdlTypes:
-    while not c.next().is_word("TABLE", "TABLES"):
-        continue
-    c.word("IF", "EXISTS")
-    name = _name(c, session)
-    _wait(c)
+    name = read_alter_head(c, session)
     found: list[Clause] = []
     plans: list[Plan] = []
     while c.peek() is not None:

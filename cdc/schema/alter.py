@@ -54,6 +54,16 @@ class Plan:
     partition_from: tuple[str, str] | None = None
 
 
+def read_alter_head(c: Cursor, session: Session) -> tuple[str, str]:
+    """Everything from ALTER TABLE up to the first action; schema and name of the table."""
+    while not c.next().is_word("TABLE"):
+        continue
+    c.word("IF", "EXISTS")
+    name = c.table(session)
+    c.wait()
+    return name
+
+
 def read_actions(c: Cursor, session: Session) -> Plan:
     """Everything behind the table's name."""
     plan = Plan()
@@ -254,15 +264,8 @@ def _rename(c: Cursor, plan: Plan, session: Session) -> bool:
         return True
     if not c.word("TO") and not c.word("AS"):
         c.punct("=")
-    plan.rename_to = _table_name(c, session)
+    plan.rename_to = c.table(session)
     return True
-
-
-def _table_name(c: Cursor, session: Session) -> tuple[str, str]:
-    name, schema = c.name(), ""
-    if c.punct("."):
-        schema, name = name, c.name()
-    return schema or session.default_schema, name
 
 
 def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
@@ -270,11 +273,11 @@ def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
         plan.partition_change = PartitionChange("DROP", (c.name().lower(),))
         if not c.word("TO", "TABLE"):
             raise c.error("TO TABLE was expected")
-        plan.partition_to = _table_name(c, session)
+        plan.partition_to = c.table(session)
         _skip_action(c)
         return True
     if c.word("CONVERT", "TABLE"):
-        plan.partition_from = _table_name(c, session)
+        plan.partition_from = c.table(session)
         if not c.word("TO", "PARTITION"):
             raise c.error("TO PARTITION was expected")
         plan.partition_change = PartitionChange("ADD", made=(read_definition(c),))

@@ -63,7 +63,7 @@ def _failed(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
     """MariaDB logs a CREATE OR REPLACE that failed when the old table was already gone."""
     if c.word("CREATE", "OR", "REPLACE", "TABLE"):
         c.word("IF", "NOT", "EXISTS")
-        return catalog.without_table(*_name(c, session))
+        return catalog.without_table(*c.table(session))
     return catalog
 
 
@@ -98,7 +98,7 @@ def _other(c: Cursor, session: Session) -> _Name | None:
         if item.is_word("VIEW", "SEQUENCE"):
             c.next()
             c.word("IF", "NOT", "EXISTS")
-            return _name(c, session)
+            return c.table(session)
         if item.is_word(*OBJECTS):
             return None
         c.next()
@@ -115,21 +115,6 @@ def _is_index(c: Cursor) -> bool:
         if not item.is_word("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
             return False
     return False
-
-
-def _name(c: Cursor, session: Session) -> _Name:
-    name = c.name()
-    if c.punct("."):
-        return name, c.name()
-    return session.default_schema, name
-
-
-def _wait(c: Cursor) -> None:
-    # MariaDB: [WAIT n | NOWAIT]
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
 
 
 def _defaults(catalog: Catalog, schema: str, session: Session) -> tuple[str, str]:
@@ -152,7 +137,7 @@ def _table(catalog: Catalog, name: _Name) -> Table:
 
 def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
     conditional = c.word("IF", "NOT", "EXISTS")
-    name = _name(c, session)
+    name = c.table(session)
     if conditional and (catalog.table(*name) is not None or catalog.has_other(*name)):
         return catalog
     catalog = catalog.with_other(*name, there=False)
@@ -164,7 +149,7 @@ def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
         like = True
     if not like:
         raise c.error("a CREATE TABLE without a column list is not understood")
-    source = _table(catalog, _name(c, session))
+    source = _table(catalog, c.table(session))
     return catalog.with_table(replace(source, schema=name[0], name=name[1]))
 
 
@@ -178,9 +163,9 @@ def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
     index_name = c.name()
     while not c.word("ON"):
         c.next()
-    name = _name(c, session)
+    name = c.table(session)
     table = _table(catalog, name)
-    _wait(c)
+    c.wait()
     key = read_key(c, session)
     key.kind, key.name = kind or "KEY", index_name
     key_options(c, key, session)
@@ -191,7 +176,7 @@ def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
     while c.word("ALGORITHM") or c.word("LOCK"):
         c.punct("=")
         c.next()
-    _wait(c)
+    c.wait()
     if c.peek() is not None:
         raise c.error("the end of CREATE INDEX is not understood")
     return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
@@ -205,8 +190,8 @@ def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
     if not c.word("TABLE"):
         return _known(catalog, statement, session)
     conditional = c.word("IF", "EXISTS")
-    name = _name(c, session)
-    _wait(c)
+    name = c.table(session)
+    c.wait()
     table = catalog.table(*name)
     if table is None and conditional:
         return catalog
@@ -237,13 +222,13 @@ def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cata
     if c.word("TABLE") or c.word("TABLES"):
         c.word("IF", "EXISTS")
         while True:
-            catalog = _without(catalog, _name(c, session))
+            catalog = _without(catalog, c.table(session))
             if not c.punct(","):
                 return catalog
     if c.word("VIEW") or c.word("SEQUENCE"):
         c.word("IF", "EXISTS")
         while True:
-            catalog = catalog.with_other(*_name(c, session), there=False)
+            catalog = catalog.with_other(*c.table(session), there=False)
             if not c.punct(","):
                 return catalog
     at = c.at
@@ -254,7 +239,7 @@ def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cata
         index_name = c.name()
         if not c.word("ON"):
             raise c.error("ON was expected")
-        name = _name(c, session)
+        name = c.table(session)
         table = _table(catalog, name)
         plan = Plan(drop_keys={index_name.lower()})
         return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
@@ -270,11 +255,11 @@ def _without(catalog: Catalog, name: _Name) -> Catalog:
 def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
     c.word("IF", "EXISTS")
     while True:
-        old = _name(c, session)
-        _wait(c)
+        old = c.table(session)
+        c.wait()
         if not c.word("TO"):
             raise c.error("TO was expected")
-        new = _name(c, session)
+        new = c.table(session)
         table = catalog.table(*old)
         # The server has renamed it, so what is no table of ours is a view or a sequence.
         if table is None and catalog.has_other(*old):

@@ -108,19 +108,12 @@ def touched(sql: str, session: Session) -> Touched:
         return _rename(c, session)
     if word == "TRUNCATE":
         c.word("TABLE")
-        return Touched("truncate table", (_table(c, session),))
+        return Touched("truncate table", (c.table(session),))
     if word in ("CREATE", "ALTER", "DROP"):
         return _define(word, c, session)
     raise DDLNotUnderstood(
         f"the statement is not known: {sql[:200]}", hint="report the statement and server version"
     )
-
-
-def _table(c: Cursor, session: Session) -> tuple[str, str]:
-    name = c.name()
-    if c.punct("."):
-        return name, c.name()
-    return session.default_schema, name
 
 
 def _rename(c: Cursor, session: Session) -> Touched:
@@ -131,22 +124,14 @@ def _rename(c: Cursor, session: Session) -> Touched:
     c.word("IF", "EXISTS")
     pairs: list[tuple[TableName, TableName]] = []
     while True:
-        old = _table(c, session)
-        _wait(c)
+        old = c.table(session)
+        c.wait()
         if not c.word("TO"):
             raise c.error("TO was expected")
-        pairs.append((old, _table(c, session)))
+        pairs.append((old, c.table(session)))
         if not c.punct(","):
             names = dict.fromkeys(name for pair in pairs for name in pair)
             return Touched("rename table", tuple(names), renames=tuple(pairs))
-
-
-def _wait(c: Cursor) -> None:
-    # MariaDB: [WAIT n | NOWAIT]
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
 
 
 def _define(verb: str, c: Cursor, session: Session) -> Touched:
@@ -213,16 +198,16 @@ def _on_index(kind: str, c: Cursor, session: Session) -> Touched:
     while True:
         item = c.next()
         if item.is_word("ON"):
-            return Touched(f"{kind} index", (_table(c, session),))
+            return Touched(f"{kind} index", (c.table(session),))
 
 
 def _define_table(kind: str, c: Cursor, session: Session) -> Touched:
     if not c.word("IF", "NOT", "EXISTS"):
         c.word("IF", "EXISTS")
-    tables = [_table(c, session)]
+    tables = [c.table(session)]
     if kind == "drop":
         while c.punct(","):
-            tables.append(_table(c, session))
+            tables.append(c.table(session))
         return Touched("drop table", tuple(dict.fromkeys(tables)))
     start = c.at
     renamed: TableName | None = None
@@ -242,14 +227,14 @@ def _referenced(c: Cursor, session: Session) -> tuple[TableName, ...]:
     """Tables behind REFERENCES and LIKE."""
     found: list[TableName] = []
     if c.word("LIKE"):
-        found.append(_table(c, session))
+        found.append(c.table(session))
     previous: Item | None = None
     while (item := c.peek()) is not None:
         c.next()
         opened = previous is not None and previous.is_punct("(") and item.is_word("LIKE")
         previous = item
         if (opened or item.is_word("REFERENCES")) and _is_name(c.peek()):
-            found.append(_table(c, session))
+            found.append(c.table(session))
     return tuple(dict.fromkeys(found))
 
 
@@ -270,19 +255,19 @@ def _other_tables(c: Cursor, session: Session) -> tuple[list[TableName], TableNa
         elif c.word("EXCHANGE", "PARTITION"):
             c.name()
             if c.word("WITH", "TABLE"):
-                found.append(_table(c, session))
+                found.append(c.table(session))
         elif c.word("CONVERT", "PARTITION"):
             c.name()
             if c.word("TO", "TABLE"):
-                found.append(_table(c, session))
+                found.append(c.table(session))
         elif c.word("CONVERT", "TABLE"):
-            found.append(_table(c, session))
+            found.append(c.table(session))
         elif c.word("RENAME"):
             nxt = c.peek()
             if nxt is not None and not nxt.is_word("COLUMN", "INDEX", "KEY", "CONSTRAINT"):
                 if not c.word("TO"):
                     c.word("AS")
-                renamed = _table(c, session)
+                renamed = c.table(session)
                 found.append(renamed)
         else:
             c.next()

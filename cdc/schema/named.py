@@ -97,19 +97,9 @@ def parse(sql: str, session: Session) -> Parsed:
 
 def _named(c: Cursor, session: Session) -> Named:
     start = c.peek()
-    name = c.name()
-    schema = session.default_schema
-    if c.punct("."):
-        schema, name = name, c.name()
+    schema, name = c.table(session)
     assert start is not None
     return Named(start.start, c.items[c.at - 1].end, schema, name)
-
-
-def _wait(c: Cursor) -> None:
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
 
 
 def _create(c: Cursor, p: Parsed, session: Session) -> None:
@@ -144,7 +134,7 @@ def _index(c: Cursor, p: Parsed, session: Session, verb: Verb) -> None:
     while not c.word("ON"):
         c.next()
     p.tables.append(_named(c, session))
-    _wait(c)
+    c.wait()
     p.body = c.at
 
 
@@ -158,7 +148,7 @@ def _alter(c: Cursor, p: Parsed, session: Session) -> None:
     p.verb = Verb.ALTER
     p.conditional = c.word("IF", "EXISTS")
     p.tables.append(_named(c, session))
-    _wait(c)
+    c.wait()
     p.body = c.at
     _scan(c, p, session)
 
@@ -183,7 +173,7 @@ def _rename(c: Cursor, p: Parsed, session: Session) -> None:
     p.conditional = c.word("IF", "EXISTS")
     while True:
         p.tables.append(_named(c, session))
-        _wait(c)
+        c.wait()
         if not c.word("TO"):
             raise c.error("TO was expected")
         p.tables.append(_named(c, session))

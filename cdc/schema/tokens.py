@@ -273,6 +273,18 @@ class Cursor:
             raise self.error(f"a name was expected, not {item.text!r}")
         return item.text
 
+    def table(self, session: Session) -> tuple[str, str]:
+        """Schema and name of a table; the schema is the session's where none is said."""
+        name = self.name()
+        return (name, self.name()) if self.punct(".") else (session.default_schema, name)
+
+    def wait(self) -> None:
+        """Takes how long MariaDB shall wait for a lock: ``WAIT n`` or ``NOWAIT``."""
+        if self.word("WAIT"):
+            self.next()
+        else:
+            self.word("NOWAIT")
+
     def skip_group(self) -> None:
         """Skips ``( … )`` whose opening parenthesis comes next."""
         depth = 0

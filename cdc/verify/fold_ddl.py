@@ -7,10 +7,10 @@ marked, not guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 
-from cdc.schema.alter import Plan, read_actions
+from cdc.schema.alter import Plan, read_actions, read_alter_head
 from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, Item, read_statement
@@ -35,7 +35,7 @@ def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
         for name in [n for n in tables if n[0] in seen.schemas]:
             tables.pop(name)
     elif seen.kind == "rename table":
-        return _renamed(tables, list(_pairs(c, session)), since)
+        return _renamed(tables, seen.renames, since)
     elif seen.kind == "alter table":
         return _alter(tables, c, session, since)
     else:
@@ -56,7 +56,7 @@ def _note(tables: Tables, name: Name, since: int) -> None:
     tables.setdefault(name, Part()).changed(since, frozenset(), {}, frozenset())
 
 
-def _renamed(tables: Tables, pairs: list[tuple[Name, Name]], since: int) -> set[Name]:
+def _renamed(tables: Tables, pairs: Iterable[tuple[Name, Name]], since: int) -> set[Name]:
     for old, new in pairs:
         tables[new] = tables.pop(old, Part())
         _note(tables, new, since)
@@ -64,15 +64,7 @@ def _renamed(tables: Tables, pairs: list[tuple[Name, Name]], since: int) -> set[
 
 
 def _alter(tables: Tables, c: Cursor, session: Session, since: int) -> set[Name]:
-    c.word("ALTER")
-    while not c.word("TABLE"):
-        c.next()
-    c.word("IF", "EXISTS")
-    name = _table(c, session)
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
+    name = read_alter_head(c, session)
     start = c.at
     plan = read_actions(c, session)
     part = tables.setdefault(name, Part())
@@ -105,28 +97,9 @@ def _partitions(
         c = Cursor("", items)
         while not c.word("WITH", "TABLE"):
             c.next()
-        others.append(_table(c, session))
+        others.append(c.table(session))
     for other in others:
         if other is not None:
             for one in (tables[name], tables.setdefault(other, Part())):
                 one.changed(since, frozenset(), {}, EVERYTHING)
                 one.lost, one.complete = since, False
-
-
-def _pairs(c: Cursor, session: Session) -> Iterator[tuple[Name, Name]]:
-    c.word("RENAME")
-    if not c.word("TABLE"):
-        c.word("TABLES")
-    c.word("IF", "EXISTS")
-    while True:
-        old = _table(c, session)
-        while not c.word("TO"):
-            c.next()
-        yield old, _table(c, session)
-        if not c.punct(","):
-            return
-
-
-def _table(c: Cursor, session: Session) -> Name:
-    name = c.name()
-    return (name, c.name()) if c.punct(".") else (session.default_schema, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from cdc.binlog.query import StatusVariables
-from cdc.schema.alter import Plan, read_actions
+from cdc.schema.alter import Plan, read_actions, read_alter_head
 from cdc.schema.catalog import Catalog
 from cdc.schema.editor import Editor
 from cdc.schema.named import Verb, parse
@@ -81,7 +81,9 @@ def ddl_type(change: SchemaChange) -> str:
     if found != "ALTER":
         return found
     try:
-        plan = _alter_plan(change.sql, change.session)
+        c = read_statement(change.sql, change.session)
+        read_alter_head(c, change.session)
+        plan = read_actions(c, change.session)
     except DDLNotUnderstood:
         return found
     # Only a single action has a type of its own.
@@ -90,23 +92,6 @@ def ddl_type(change: SchemaChange) -> str:
     if plan == Plan(drop_keys=plan.drop_keys) and len(plan.drop_keys) == 1:
         return "DINDEX"
     return "RENAME" if plan.rename_to and plan == Plan(rename_to=plan.rename_to) else found
-
-
-def _alter_plan(sql: str, session: Session) -> Plan:
-    c = read_statement(sql, session)
-    c.word("ALTER")
-    while c.word("ONLINE") or c.word("OFFLINE") or c.word("IGNORE"):
-        continue
-    c.word("TABLE")
-    c.word("IF", "EXISTS")
-    c.name()
-    if c.punct("."):
-        c.name()
-    if c.word("WAIT"):
-        c.next()
-    else:
-        c.word("NOWAIT")
-    return read_actions(c, session)
 
 
 def _text(change: SchemaChange, tables: Collection[TableName], names: TargetRouter) -> str:
