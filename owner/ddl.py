@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
@@ -186,5 +187,4 @@ def _partitions(table: object) -> set[str]:
 
 def excerpt(sql: str) -> str:
     """The statement in one line, cut where it is long."""
-    text = " ".join(sql.split())
-    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"
+    return shorten(sql, _EXCERPT, placeholder="…")

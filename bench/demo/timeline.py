@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import Any
 
 from bench.demo.capture import Capture
@@ -36,7 +37,8 @@ def timeline(capture: Capture, feeds: Iterable[str], began_s: float) -> tuple[li
             undone += one is None or one["state"] != "done"
             cells += f"{_cell(one):<28}"
         seen = f"{_unix(some['since']) - began_s:.1f} s"
-        lines.append(f"{seen:>9}  {cells}{_short(some['sql'])}")
+        sql = shorten(some["sql"], _SHOWN_SQL, placeholder="…")
+        lines.append(f"{seen:>9}  {cells}{sql}")
     return lines, undone + (not every)
 
 
@@ -51,8 +53,3 @@ def _cell(change: Mapping[str, Any] | None) -> str:
 
 def _unix(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-
-
-def _short(sql: str) -> str:
-    line = " ".join(sql.split())
-    return line if len(line) <= _SHOWN_SQL else line[: _SHOWN_SQL - 1] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Annotated, Any
 
 import typer
@@ -42,7 +43,7 @@ def list_(
                 i["since"],
                 ", ".join(i["tables"]),
                 ", ".join(i["waits_for"]),
-                _short(i["sql"]),
+                shorten(i["sql"], _SHOWN_SQL, placeholder="…"),
             )
             for i in page["items"]
         ),
@@ -110,11 +111,5 @@ def _decide(server: str, feed: str, ts: int, action: str, reason: str, json: boo
     if json:
         output.as_json(found)
     else:
-        typer.echo(
-            f"changefeed {feed}: schema change {ts} is {_DONE[action]}: {_short(found['sql'])}"
-        )
-
-
-def _short(sql: str) -> str:
-    line = " ".join(sql.split())
-    return line if len(line) <= _SHOWN_SQL else line[: _SHOWN_SQL - 1] + "…"
+        sql = shorten(found["sql"], _SHOWN_SQL, placeholder="…")
+        typer.echo(f"changefeed {feed}: schema change {ts} is {_DONE[action]}: {sql}")
