@@ -225,11 +225,11 @@ def _bits(op: str, left: Value, right: Value, server: Server, at: int) -> Value:
     # MariaDB and MySQL 5 take 32 bits of the number of places.
     places = server.careless and op in ("<<", ">>")
 
+    # Which look at the right side only where the left one has a value.
+    left_first = not server.mariadb or op in ("&", "|")
+
     def run(x: Vector, y: Vector) -> Vector:
-        # MySQL looks at the right side only where the left one has a value.
-        state = np.where(
-            (x.state != 0) & (not server.mariadb), x.state, np.maximum(x.state, y.state)
-        )
+        state = np.where((x.state != 0) & left_first, x.state, np.maximum(x.state, y.state))
         right_bits = bits(y.data).view(np.uint64)
         if places:
             right_bits = right_bits & np.uint64(0xFFFFFFFF)
