@@ -21,6 +21,7 @@ from filter.expr.convert import constant_int, parse_datetime, parse_time, refuse
 from filter.expr.dates import DATE_PARTS, day_number, day_of, days_between, part
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionNotSupported
 from filter.expr.numbers import absolute, ceiling, floor, rounded, sign
+from filter.expr.patterns import regexp
 from filter.expr.tree import Node, Op
 from filter.expr.values import Kind, Strength, Type, Value, Vector, no_state
 
@@ -206,6 +207,11 @@ def _like(node: Node, context: Context) -> Value:
     return strings.like(args[0], args[1], escape, context.session, node.at)
 
 
+def _regexp(node: Node, context: Context) -> Value:
+    value, pattern = _args(node, context)
+    return regexp(value, pattern, None, context.session, node.at, "REGEXP")
+
+
 def _collate(node: Node, context: Context) -> Value:
     return strings.collated(build(node.args[0], context), str(node.value), context.session, node.at)
 
@@ -251,6 +257,9 @@ def _is(node: Node, context: Context) -> Value:
 def _call(node: Node, context: Context) -> Value:
     name = str(node.value)
     found = FUNCTIONS.get(name)
+    if name == "REGEXP_LIKE" and not context.session.mariadb:
+        found = (2, 3, lambda a, at: regexp(a[0], a[1], a[2] if len(a) > 2 else None,
+                                            context.session, at, name))  # fmt: skip
     if found is None or (context.before_8 and name in _NOT_ON_5):
         raise ExpressionNotSupported(
             f"function {name} is not evaluated here",
@@ -345,4 +354,5 @@ _BUILDERS: dict[Op, Callable[[Node, Context], Value]] = {
     Op.IN: lambda n, c: within(build(n.args[0], c), [build(a, c) for a in n.args[1:]], n.at),
     Op.BETWEEN: _between,
     Op.LIKE: _like,
+    Op.REGEXP: _regexp,
 }

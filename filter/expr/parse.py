@@ -31,10 +31,10 @@ _ARITHMETIC = {
     "-": (10, "-"), "*": (11, "*"), "/": (11, "/"), "%": (11, "%"), "DIV": (11, "DIV"),
     "MOD": (11, "%"), "^": (12, "^"),
 }  # fmt: skip
-_REFUSED = frozenset("REGEXP RLIKE SOUNDS MEMBER OVERLAPS MATCH EXISTS SELECT INTERVAL ROW".split())
+_REFUSED = frozenset("SOUNDS MEMBER OVERLAPS MATCH EXISTS SELECT INTERVAL ROW".split())
 _RESERVED = frozenset(
-    "AND OR XOR NOT IS IN BETWEEN LIKE DIV MOD CASE WHEN THEN ELSE END NULL TRUE FALSE ESCAPE"
-    " COLLATE BINARY SELECT FROM WHERE".split()
+    "AND OR XOR NOT IS IN BETWEEN LIKE REGEXP RLIKE DIV MOD CASE WHEN THEN ELSE END NULL TRUE FALSE"
+    " ESCAPE COLLATE BINARY SELECT FROM WHERE".split()
 )
 
 
@@ -117,7 +117,7 @@ class _Parser(Reader):
                 return self.logical(left, item, rank, op, floor, depth)
         if text in _COMPARISONS or text == "IS":
             return self.comparison(left, item, level, floor, depth)
-        if text in ("IN", "BETWEEN", "LIKE", "NOT") or text in _REFUSED:
+        if text in ("IN", "BETWEEN", "LIKE", "REGEXP", "RLIKE", "NOT") or text in _REFUSED:
             return self.predicate(left, item, level, floor, depth)
         if text in _ARITHMETIC:
             rank, name = _ARITHMETIC[text]
@@ -199,12 +199,14 @@ class _Parser(Reader):
             if self.word("ESCAPE"):
                 args.append(self.prefix(depth + 1))
             found = self.node(Op.LIKE, at, "", *args)
+        elif self.word("REGEXP") or self.word("RLIKE"):
+            found = self.node(Op.REGEXP, at, "", left, self.expression(_PREDICATE, depth + 1))
         else:
             following = self.peek()
             name = following.text.upper() if following else "NOT"
             if name in _REFUSED:
                 raise self.refused(f"{name} is not supported", "use LIKE or comparisons")
-            raise self.failed("IN, BETWEEN or LIKE was expected")
+            raise self.failed("IN, BETWEEN, LIKE or REGEXP was expected")
         if negated:
             found = self.node(Op.UNARY, at, "NOT", found)
         return found, _PREDICATE

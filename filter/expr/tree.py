@@ -34,6 +34,7 @@ class Op(Enum):
     IN = "IN"
     BETWEEN = "BETWEEN"
     LIKE = "LIKE"  # args: value, pattern, escape or none
+    REGEXP = "REGEXP"  # args: value, pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.filter_expr import rows
+from tests.filter_expr.regexps import Patterns
 from tests.filter_expr.rows import quoted
 
 _COMPARE = ("=", "<>", "!=", "<", "<=", ">", ">=", "<=>")
@@ -16,6 +17,7 @@ class Generator:
     def __init__(self, rng: random.Random, mysql: bool) -> None:
         self.rng, self.mysql = rng, mysql
         self.texts = tuple(rows.texts(mysql))
+        self.patterns = Patterns(rng)
 
     def pick(self, options: tuple[str, ...] | list[str]) -> str:
         return self.rng.choice(options)
@@ -51,6 +53,8 @@ class Generator:
         return f"({inside}) IS {no}{what}"
 
     def comparison(self, depth: int) -> str:
+        if self.rng.random() < 0.06:
+            return self.regexp()
         kind = self.pick(("number", "number", "text", "text", "date", "time", "mixed", "enum"))
         no = self.pick(("", "", "NOT "))
         shape = self.rng.random()
@@ -201,6 +205,22 @@ class Generator:
                                     "\\%", "\\_", "|%", "\\\\")))  # fmt: skip
         text = quoted("".join(parts))
         return text + (" ESCAPE '|'" if self.rng.random() < 0.15 else "")
+
+    def regexp(self) -> str:
+        text = self.text_column()
+        r = self.rng.random()
+        if r < 0.1:
+            text = self.made(1)
+        elif r < 0.2:
+            text += f" COLLATE {self.collation()}"
+        pattern = quoted(self.patterns.pattern())
+        if self.mysql and r > 0.8:
+            flags = self.pick(("", ", 'c'", ", 'i'", ", 'ci'", ", 'm'", ", NULL"))
+            return f"REGEXP_LIKE({text}, {pattern}{flags})"
+        if r > 0.77:
+            pattern = self.pick(("NULL", pattern + " COLLATE utf8mb4_bin", "''"))
+        no = self.pick(("", "", "NOT "))
+        return f"{text} {no}{self.pick(('REGEXP', 'RLIKE'))} {pattern}"
 
     def clock(self) -> str:
         return f"TIME {quoted(self.pick(rows.CLOCKS))}"

@@ -46,6 +46,9 @@ def shown(node: Node) -> str:
         ("a BETWEEN 1 AND 2 AND b", "(AND (BETWEEN a 1 2) b)"),
         ("a NOT IN (1, 2) IS NULL", "(NULL (NOT (IN a 1 2)))"),
         ("a LIKE 'x' ESCAPE '|' OR b", "(OR (LIKE a x |) b)"),
+        ("NOT a REGEXP 'x' AND b", "(AND (NOT (REGEXP a x)) b)"),
+        ("a NOT RLIKE 'x' | 'y' = c", "(= (NOT (REGEXP a (| x y))) c)"),
+        ("a + b REGEXP 'x' 'y'", "(REGEXP (+ a b) xy)"),
         ("CASE a WHEN 1 THEN 2 END", "(True a 1 2 NULL)"),
         ("'a' 'b' = `c`.`d`", "(= ab d)"),
         ("a && b || c", "(OR (AND a b) c)"),
@@ -73,6 +76,7 @@ def test_modes_and_quotes() -> None:
         "", " ", "(", ")", "a =", "= a", "a b", "a = 1)", "'a", "a IN ()", "a IN 1", "a BETWEEN 1",
         "a LIKE", "CASE END", "CASE WHEN a", "a = NOT b", "a IN (1) IN (2)", "a IS b", "a -- b",
         "a # b", "a /* b */ = 1", "1.5.3", "f(", "f(,)", "a..b", "IF(a, b", "a = 1;", "a ! b",
+        "a REGEXP", "REGEXP 'a'", "a REGEXP 'b' RLIKE 'c'", "a NOT REGEXP",
         "a COLLATE", "a IS NULL = b", "CAST(a AS", "{d '2020-01-01'}", "\x00",
     ],
 )  # fmt: skip
@@ -86,7 +90,7 @@ def test_what_is_no_expression_is_refused_with_its_place(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(i8, u8) = (1, 2)", "@x = 1", "sg REGEXP 'a'", "sg RLIKE 'a'", "EXISTS (SELECT 1)",
+        "(i8, u8) = (1, 2)", "@x = 1", "sg REGEXP 'a(?=b)'", "sg RLIKE sb", "EXISTS (SELECT 1)",
         "NOW() > dt", "RAND() > 0.5", "sg = sl", "dt > 20260101", "dt > '2026-02-30'", "tm = dt",
         "sg = sg COLLATE latin1_bin", "d1 / 3 = 1", "sg LIKE sb", "dt + INTERVAL 1 DAY > dt",
         "SLEEP(1)", "LOAD_FILE('x')", "CAST(i8 AS CHAR) = '1'", "MATCH (sg) AGAINST ('a')",
@@ -145,7 +149,7 @@ _SOUP = (
     "i8 u64 d1 g sg sl dt tm en st bi NULL TRUE 1 -1 0.5 1e3 'a' '2026-01-01' x'41' 0x41 ( ) ( ) ,"
     " + - * / % DIV = <=> < >= AND OR NOT XOR ! ~ | & ^ << IN BETWEEN LIKE ESCAPE IS CASE WHEN THEN"
     " ELSE END IF( COALESCE( NULLIF( ABS( YEAR( COLLATE utf8mb4_bin BINARY DATE TIME . ` \" ' \\ @"
-    " # -- /* */ ; \x00 é 😀 INTERVAL DAY CAST( AS CHAR"
+    " REGEXP RLIKE REGEXP_LIKE( '(a|^b)*$' # -- /* */ ; \x00 é 😀 INTERVAL DAY CAST( AS CHAR"
 ).split(" ")
 
 
