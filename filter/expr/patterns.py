@@ -92,12 +92,7 @@ def searching(pattern: str, dialect: Dialect, at: int = 0) -> Callable[[Text], F
 
     Raises ``ExpressionNotSupported``.
     """
-    try:
-        automaton = build(parse(pattern, dialect, at))
-    except TooLarge:
-        raise refused(
-            "the pattern is too large", at, "count less, or write it as several"
-        ) from None
+    automaton = _automaton(pattern, dialect, at)
     utf8 = dialect.charset == "utf8mb4"
     points = range(256) if utf8 else byte_points(dialect.charset)
     bytes_ = np.array([automaton.class_of(p) for p in points], np.int32)
