@@ -128,6 +128,16 @@ def _container(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def
             return o, error
 
 
+@njit(CHECKED(BUF, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+def json_part(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
+    """The value of type ``kind`` at ``p``, behind its type byte: a document or a part of one."""
+    if kind <= _LAST_CONTAINER:
+        if o + 16 > limit:
+            return p, OUT_FULL
+        return _container(buf, p, end, kind, out, o, limit)
+    return scalar(buf, p, end, kind, out, o, limit)
+
+
 @njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
 def mysql_json(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """JSON column of MySQL, ``n`` bytes after its length; an empty value is ``null``.
@@ -138,10 +148,4 @@ def mysql_json(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     if n <= 0:
         return literal(0, out, o, p)
     limit = min(o + 12 * n + 64, out.size)
-    end = p + n
-    kind = np.int64(buf[p])
-    if kind <= _LAST_CONTAINER:
-        if o + 16 > limit:
-            return p, OUT_FULL
-        return _container(buf, p + 1, end, kind, out, o, limit)
-    return scalar(buf, p + 1, end, kind, out, o, limit)
+    return json_part(buf, p + 1, p + n, np.int64(buf[p]), out, o, limit)
