@@ -12,6 +12,7 @@ import numpy as np
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.expr import conversions, decimals, logic, strings
+from filter.expr import jsonfunctions as json
 from filter.expr import textfunctions as texts
 from filter.expr.arithmetic import Server, binary, inverted, negative
 from filter.expr.collations import connection_collation
@@ -174,6 +175,8 @@ def _binary(node: Node, context: Context) -> Value:
 
 
 def _compare(node: Node, context: Context) -> Value:
+    if any(map(json.is_extract, node.args)):
+        return json.comparison(node, _scope(context))
     left, right = _args(node, context)
     return compare(str(node.value), left, right, node.at)
 
@@ -249,12 +252,23 @@ def _is(node: Node, context: Context) -> Value:
         raise refused("IS NULL of <=>", node.at, "it is never NULL")
     if node.value == "NULL" and inside.op is Op.COLUMN:
         return column_is_null(context.table, _ordinal(inside, context), node.at)
+    if node.value == "NULL" and json.is_extract(inside):
+        return json.absence(inside, _scope(context), node.at)
     if node.value == "NULL" and context.before_8:
         raise refused("IS NULL of more than a column on MySQL 5", node.at, "ask it of the columns")
     return logic.is_(build(inside, context), str(node.value), node.at)
 
 
+def _scope(context: Context) -> json.Scope:
+    return json.Scope(
+        context.table, context.session,
+        lambda n: _ordinal(n, context), lambda n: build(n, context),
+    )  # fmt: skip
+
+
 def _call(node: Node, context: Context) -> Value:
+    if json.is_json(node):
+        return json.call(node, _scope(context))
     name = str(node.value)
     found = FUNCTIONS.get(name)
     if name == "REGEXP_LIKE" and not context.session.mariadb:

@@ -125,14 +125,15 @@ def _load(frame: Frame | None, ordinal: int, type_: Type) -> Vector:
     return frame.once(ordinal, lambda: _decode(frame, ordinal, type_))
 
 
-def _storage(frame: Frame, ordinal: int) -> tuple[int, int, int]:
+def storage_of(frame: Frame, ordinal: int) -> tuple[int, int, int]:
+    """How the TABLE_MAP of the rows stores a column: its OP_ and two numbers of that."""
     plans: Any = frame.located.plans
     row = plans.columns[plans.tables[frame.plan, L.T_COLUMN] + ordinal]
     return int(row[L.C_OP]), int(row[L.C_A]), int(row[L.C_B])
 
 
 def _decode(frame: Frame, ordinal: int, type_: Type) -> Vector:
-    op, a, b = _storage(frame, ordinal)
+    op, a, b = storage_of(frame, ordinal)
     starts, lengths, state = frame.cells(ordinal)
     buf, kind = frame.buf, type_.kind
     if kind is Kind.INT:
@@ -140,9 +141,9 @@ def _decode(frame: Frame, ordinal: int, type_: Type) -> Vector:
         if op <= L.OP_UINT64:
             expr_cells.integers(buf, starts, op, out)
         elif op in (L.OP_YEAR, L.OP_BIT, L.OP_ENUM, L.OP_SET):
-            _checked((expr_cells.small_numbers(buf, starts, lengths, op, out), LENGTH), frame)
+            checked((expr_cells.small_numbers(buf, starts, lengths, op, out), LENGTH), frame)
         else:
-            raise _stored_otherwise(frame, ordinal)
+            raise stored_otherwise(frame, ordinal)
         return Vector(out.view(np.uint64) if type_.unsigned else out, state)
     if kind is Kind.REAL and op in (L.OP_DOUBLE, L.OP_FLOAT):
         out = np.empty(frame.size, np.int64)
@@ -152,13 +153,13 @@ def _decode(frame: Frame, ordinal: int, type_: Type) -> Vector:
         return Vector(out.view(np.float64), state)
     if kind is Kind.DECIMAL and op == L.OP_DECIMAL and (a, b) == (type_.digits, type_.scale):
         limbs = np.empty((decimals.limbs_of(a, b)[0], frame.size), np.int64)
-        _checked(expr_cells.decimals(buf, starts, a, b, limbs), frame)
+        checked(expr_cells.decimals(buf, starts, a, b, limbs), frame)
         return Vector(limbs, state)
     if kind is Kind.DATETIME and op in (L.OP_DATE, L.OP_DATETIME2, L.OP_TIMESTAMP2):
         plans = frame.located.plans
         out = np.empty(frame.size, np.int64)
         found = expr_cells.datetimes(buf, starts, op, a, plans.zone_starts, plans.zone_offsets, out)
-        _checked(found, frame)
+        checked(found, frame)
         return Vector(out, state)
     if kind is Kind.TIME and op == L.OP_TIME2:
         out = np.empty(frame.size, np.int64)
@@ -168,7 +169,7 @@ def _decode(frame: Frame, ordinal: int, type_: Type) -> Vector:
         return Vector(Text(buf, starts, lengths), state)
     if kind is Kind.STRING and op == L.OP_BINARY_PADDED:
         return _padded(frame, starts, lengths, a, state)
-    raise _stored_otherwise(frame, ordinal)
+    raise stored_otherwise(frame, ordinal)
 
 
 def _padded(frame: Frame, starts: Any, lengths: Any, width: int, state: Any) -> Vector:
@@ -180,7 +181,8 @@ def _padded(frame: Frame, starts: Any, lengths: Any, width: int, state: Any) -> 
     return Vector(Text(buf, at, np.full(frame.size, width, np.int64)), state)
 
 
-def _checked(found: tuple[int, int], frame: Frame) -> None:
+def checked(found: tuple[int, int], frame: Frame) -> None:
+    """``ExpressionFailed`` with the name of the row, if a kernel found a malformed value."""
     entry, error = found
     if entry >= 0:
         raise ExpressionFailed(
@@ -188,7 +190,8 @@ def _checked(found: tuple[int, int], frame: Frame) -> None:
         )
 
 
-def _stored_otherwise(frame: Frame, ordinal: int) -> ExpressionNotSupported:
+def stored_otherwise(frame: Frame, ordinal: int) -> ExpressionNotSupported:
+    """An error about a column whose stored form is another one than its type has today."""
     table = frame.located.plans.entries[frame.plan].table
     column = table.columns[ordinal]
     return ExpressionNotSupported(

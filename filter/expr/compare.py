@@ -168,7 +168,7 @@ def _state(a: Vector, b: Vector) -> Any:
     return np.where(a.state != VALUE, a.state, b.state)
 
 
-_TESTS: dict[str, Callable[[Any], Any]] = {
+TESTS: dict[str, Callable[[Any], Any]] = {
     "=": lambda c: c == 0,
     "<>": lambda c: c != 0,
     "<": lambda c: c < 0,
@@ -176,6 +176,7 @@ _TESTS: dict[str, Callable[[Any], Any]] = {
     ">": lambda c: c > 0,
     ">=": lambda c: c >= 0,
 }
+"""What each operator asks of an order: -1, 0 or 1."""
 
 
 def equal(left: Value, right: Value, at: int) -> Value:
@@ -197,7 +198,7 @@ def compare(op: str, left: Value, right: Value, at: int) -> Value:
             raise refused("arithmetic compared with NULL", at, "it is never true")
         return derive(BOOLEAN, [other], _always_null, at)
     (a, b), order = comparable([left, right], at)
-    test = _TESTS[op]
+    test = TESTS[op]
 
     def run(x: Vector, y: Vector) -> Vector:
         return Vector(test(order(x, y)), _state(x, y))

@@ -12,7 +12,7 @@ from cdc.kernels import expr_text
 from filter.expr import decimals
 from filter.expr.compare import compare
 from filter.expr.convert import numeric, refused, to_decimal, to_real, truth
-from filter.expr.strings import agreed, under
+from filter.expr.strings import agreed, standing, under
 from filter.expr.values import (
     BOOLEAN,
     FAILED,
@@ -103,6 +103,8 @@ def common_type(values: Sequence[Value], at: int) -> tuple[Type, list[Value]]:
         if kinds != {Kind.STRING} or any(v.number is not None for v in known):
             raise refused("a choice between text and numbers", at, "let all be of one kind")
         type_ = agreed(known, at)
+        for v in known:
+            standing(v.type, at)
         return type_, [under(v, type_) for v in values]
     if kinds & {Kind.DATETIME, Kind.TIME}:
         if len(kinds) > 1:
@@ -186,6 +188,7 @@ def nullif(value: Value, other: Value, at: int) -> Value:
     """NULL where both are equal, else the first."""
     if value.type.kind is Kind.STRING and value.number is not None:
         raise refused("NULLIF of an enum, set or binary literal", at, "write CASE WHEN")
+    standing(value.type, at)
     same = compare("=", value, other, at)
 
     def run(test: Vector, v: Vector) -> Vector:

@@ -298,7 +298,15 @@ class _Parser(Reader):
         if len(names) > 3:
             raise self.failed("a column has at most a schema and a table before its name")
         found = self.node(Op.COLUMN, at, names[-1])
-        return Node(found.op, found.at, found.value, (), tuple(names[:-1]))
+        found = Node(found.op, found.at, found.value, (), tuple(names[:-1]))
+        item = self.peek()
+        if item is None or item.text not in ("->", "->>") or item.kind is not Kind.PUNCT:
+            return found
+        self.at += 1
+        path = self.peek()
+        if path is None or path.kind is not Kind.STRING:
+            raise self.failed("a JSON path in quotes was expected")
+        return self.node(Op.CALL, at, item.text, found, self.string(path.start))
 
     def named(self, item: Item, at: int, depth: int) -> Node:
         """A word: a literal with a prefix, a constant, a call, or a column."""

@@ -60,7 +60,7 @@ class Condition:
         if len(failed):
             row = int(rows[failed[0]])
             raise ExpressionFailed(
-                f"a number is out of range in: {self.text[:200]}",
+                f"a number is out of range, or text is no JSON, in: {self.text[:200]}",
                 object=f"{self.table.full_name}, row {located.key_text(row)}",
                 hint="write the expression so that no step leaves its range",
             )

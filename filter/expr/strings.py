@@ -12,7 +12,18 @@ from cdc.kernels import expr_text
 from cdc.schema.session import Session
 from filter.expr.collations import UTF8, Collation, collation, encode, supported
 from filter.expr.convert import refused
-from filter.expr.values import BOOLEAN, Kind, Strength, Text, Type, Value, Vector, derive, no_state
+from filter.expr.values import (
+    BOOLEAN,
+    NARROW,
+    Kind,
+    Strength,
+    Text,
+    Type,
+    Value,
+    Vector,
+    derive,
+    no_state,
+)
 
 _PADDING = bytes(16)
 
@@ -37,7 +48,8 @@ def bytes_literal(data: bytes, type_: Type, at: int, literal: Any = None) -> Val
 
 def agreed(values: Sequence[Value], at: int) -> Type:
     """The type under which texts are compared or joined, as the servers agree on a collation."""
-    texts = [v for v in values if v.type.kind is Kind.STRING]
+    every = [v for v in values if v.type.kind is Kind.STRING]
+    texts = [v for v in every if v.type != NARROW] or every
     strongest = min(v.type.strength.value for v in texts)
     deciding = [v.type for v in texts if v.type.strength.value == strongest]
     first = deciding[0]
@@ -58,7 +70,16 @@ def agreed(values: Sequence[Value], at: int) -> Type:
             f"text of {first.charset} with text of {other.type.charset}", at,
             "compare texts of one character set",
         )  # fmt: skip
+    if len(texts) < len(every) and (first.charset != "utf8mb4" or first.strength is Strength.MADE):
+        raise refused(f"text of {first.charset} with what JSON_TYPE gives", at, "use a literal")
     return first
+
+
+def standing(type_: Type, at: int) -> Type:
+    """The same type; refused for what MariaDB's JSON_TYPE gives, which changes under CONCAT."""
+    if type_ == NARROW:
+        raise refused("JSON_TYPE within another function", at, "compare it with a literal")
+    return type_
 
 
 def under(value: Value, type_: Type) -> Value:
@@ -92,6 +113,8 @@ def collated(value: Value, name: str, session: Session, at: int) -> Value:
     """``value COLLATE name``."""
     if value.type.kind is not Kind.STRING or value.type.charset == "set":
         raise refused("COLLATE on something that is no text", at, "leave COLLATE out")
+    if value.type == NARROW:
+        raise refused("COLLATE on what JSON_TYPE gives", at, "leave COLLATE out")
     charset = value.type.charset
     if charset == "binary" and name != "binary":
         raise refused(f"COLLATE {name} on bytes", at, "leave COLLATE out")

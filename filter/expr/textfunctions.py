@@ -13,7 +13,7 @@ from cdc.kernels.collations import cases, latin1_cases
 from filter.expr.arithmetic import bits
 from filter.expr.collations import UTF8
 from filter.expr.convert import constant_int, numeric, refused
-from filter.expr.strings import agreed, under
+from filter.expr.strings import agreed, standing, under
 from filter.expr.values import Kind, Strength, Text, Type, Value, Vector, derive
 
 _NO_BYTES = np.empty(0, np.uint8)
@@ -25,7 +25,7 @@ def _text(value: Value, name: str, at: int) -> Type:
     type_ = value.type
     if type_.kind is not Kind.STRING or type_.charset == "set":
         raise refused(f"{name} of something that is no text", at, "use a text column")
-    return type_
+    return standing(type_, at)
 
 
 def _kind(type_: Type) -> int:

@@ -33,14 +33,20 @@ class Kind(Enum):
     STRING = "string"
     DATETIME = "date"
     TIME = "time"
+    JSON = "JSON"
     NULL = "NULL"
 
 
 class Strength(Enum):
-    """Coercibility: whose collation wins, the lowest first."""
+    """Coercibility: whose collation wins, the lowest first.
+
+    MADE is what JSON functions give: it is as weak as a literal, but wins over one, as its
+    collation compares bytes.
+    """
 
     EXPLICIT = 0
     COLUMN = 2
+    MADE = 3
     LITERAL = 4
     NUMBER = 5
     NOTHING = 6
@@ -80,7 +86,7 @@ class Vector:
     """``data`` is what ``Type.kind`` says: int64/uint64/bool, float64, decimal limbs or ``Text``.
 
     DATETIME and TIME are int64 in the servers' packed form, microseconds lowest. ``state`` says
-    where there is a value.
+    where there is a value. JSON is ``jsoncolumns.Parts``, which only the functions of JSON take.
     """
 
     data: Any
@@ -179,6 +185,13 @@ YEAR = -1
 """``Value.width`` of a YEAR column."""
 
 BOOLEAN = Type(Kind.INT, digits=1)
+
+NARROW = Type(Kind.STRING, charset="utf8mb3", collation="utf8mb3_general_ci",
+              strength=Strength.LITERAL)  # fmt: skip
+"""What JSON_TYPE of MariaDB gives: weaker than any text of utf8mb4, a literal too.
+
+No literal has this type.
+"""
 
 
 def no_state(n: int = 1) -> State:
