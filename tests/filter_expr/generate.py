@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.filter_expr import rows
+from tests.filter_expr.documents import Documents
 from tests.filter_expr.regexps import Patterns
 from tests.filter_expr.rows import quoted
 
@@ -14,8 +15,9 @@ _COMPARE = ("=", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 class Generator:
     """Makes conditions; the same seed makes the same ones."""
 
-    def __init__(self, rng: random.Random, mysql: bool) -> None:
+    def __init__(self, rng: random.Random, mysql: bool, json: bool = True) -> None:
         self.rng, self.mysql = rng, mysql
+        self.documents = Documents(rng, mysql) if json else None
         self.texts = tuple(rows.texts(mysql))
         self.patterns = Patterns(rng)
 
@@ -27,6 +29,8 @@ class Generator:
         r = self.rng.random()
         if depth > 0 and r < 0.34:
             return self.joined(depth)
+        if r > 0.92 and self.documents is not None:
+            return self.documents.condition()
         if r < 0.42:
             return self.is_(depth)
         if r < 0.50:

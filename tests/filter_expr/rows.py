@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+from tests.filter_expr import documents
+from tests.filter_expr.literals import quoted as quoted
+
 NUMBERS = (
     "0", "1", "-1", "2", "5", "7", "10", "100", "127", "-128", "128", "255", "256", "1000", "32767",
     "65535", "2147483647", "-2147483648", "4294967295", "9007199254740993", "9223372036854775807",
@@ -77,13 +80,8 @@ def texts(mysql: bool) -> dict[str, tuple[str, str, str]]:
     return TEXTS | (MYSQL_TEXTS if mysql else {})
 
 
-def quoted(text: str) -> str:
-    """A string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def create(name: str, mysql: bool) -> str:
-    """CREATE TABLE of all columns."""
+def create(name: str, mysql: bool, json: bool = True) -> str:
+    """CREATE TABLE of all columns; ``json`` says that the server knows JSON."""
     parts = ["id int primary key"]
     parts += [f"{c} {t}" for c, (t, _, _) in INTEGERS.items()]
     parts += [f"{c} decimal({p},{s})" for c, (p, s) in DECIMALS.items()]
@@ -97,6 +95,9 @@ def create(name: str, mysql: bool) -> str:
         f"st set({','.join(map(quoted, MEMBERS))}) character set utf8mb4"
         " collate utf8mb4_general_ci",
     ]
+    if json:
+        parts += [f"{documents.COLUMN} json"]
+        parts += [f"{documents.LOOSE} longtext character set utf8mb4 collate utf8mb4_general_ci"]
     return f"create table {name} ({', '.join(parts)}) engine=innodb"
 
 
@@ -109,7 +110,7 @@ def _decimal(rng: random.Random, precision: int, scale: int) -> str:
     return rng.choice(("", "-")) + text
 
 
-def insert(rng: random.Random, name: str, number: int, mysql: bool) -> str:
+def insert(rng: random.Random, name: str, number: int, mysql: bool, json: bool = True) -> str:
     """One row; about an eighth of its values are NULL."""
     values = [str(number)]
 
@@ -147,4 +148,7 @@ def insert(rng: random.Random, name: str, number: int, mysql: bool) -> str:
     put(rng.choice(("2026", "1999", "1901", "2155", "2000")))
     put(quoted(rng.choice(MEMBERS)))
     put(str(rng.randint(0, 15)))
+    if json:
+        put(documents.value(rng, mysql))
+        put(documents.loose(rng))
     return f"insert into {name} values ({', '.join(values)})"
