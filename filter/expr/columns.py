@@ -19,6 +19,7 @@ from filter.expr import decimals
 from filter.expr.collations import encode, supported
 from filter.expr.errors import ExpressionFailed, ExpressionNotSupported
 from filter.expr.values import (
+    BIT,
     BOOLEAN,
     YEAR,
     Frame,
@@ -34,6 +35,7 @@ from filter.expr.values import (
 
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "bool": 1,
              "boolean": 1, "integer": 4}  # fmt: skip
+_WIDTHS = _INTEGERS | {"year": YEAR, "bit": BIT}
 _TEXTS = frozenset("char varchar tinytext text mediumtext longtext".split())
 _BINARIES = frozenset("binary varbinary tinyblob blob mediumblob longblob".split())
 
@@ -85,7 +87,7 @@ def column_value(table: Table, ordinal: int, at: int) -> Value:
     if name in ("enum", "set"):
         return _members(column, type_, ordinal, at)
     value = Value(type_, lambda f: _load(f, ordinal, type_), at=at, column=ordinal)
-    value.width = _INTEGERS.get(name, YEAR if name == "year" else 0)
+    value.width = _WIDTHS.get(name, 0)
     return value
 
 

@@ -13,6 +13,7 @@ from cdc.schema.session import Session
 from filter.expr.collations import UTF8, Collation, collation, encode, supported
 from filter.expr.convert import refused
 from filter.expr.values import (
+    BIT,
     BOOLEAN,
     NARROW,
     Kind,
@@ -95,6 +96,9 @@ def together(values: Sequence[Value], at: int) -> list[Value]:
     """The same values with all their texts under the one collation that they agree on."""
     if sum(v.type.kind is Kind.STRING for v in values) < 2:
         return list(values)
+    if any(v.width == BIT for v in values):
+        # It makes servers compare the texts among themselves as bytes.
+        raise refused("texts and a BIT column in one list", at, "write comparisons with OR")
     type_ = agreed(values, at)
     return [
         v if v.type.kind is not Kind.STRING else _retyped(under(v, type_), type_) for v in values

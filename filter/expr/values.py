@@ -129,7 +129,7 @@ class Value:
 
     ``constant`` values are known before any row. ``column`` is the ordinal of a bare column,
     ``literal`` the Python value of a bare literal. ``number`` is what an enum, a set or a 0x
-    literal is where a number is wanted. ``width`` is the bytes of an integer column, or YEAR.
+    literal is where a number is wanted. ``width`` is the bytes of an integer column, YEAR or BIT.
     ``may_fail`` says that it can be FAILED, ``negates`` is what it is the NOT of.
     """
 
@@ -181,8 +181,8 @@ def derive(
     return value
 
 
-YEAR = -1
-"""``Value.width`` of a YEAR column."""
+YEAR, BIT = -1, -2
+"""``Value.width`` of a YEAR and a BIT column."""
 
 BOOLEAN = Type(Kind.INT, digits=1)
 
