@@ -188,7 +188,8 @@ class Documents:
             whole = self.searching("JSON_LENGTH({})")
             return self.pick((whole, f"JSON_LENGTH({self.extract()})"))
         if r < 0.6:
-            return f"JSON_VALID({self.column()})"
+            whole = f"JSON_VALID({self.column()})"
+            return self.pick((whole, f"JSON_VALID({self.extract()})")) if self.mysql else whole
         paths = ", ".join(self.path() for _ in range(self.rng.choice((1, 1, 2, 3))))
         if r < 0.8 and not self.mysql:
             return self.searching(f"JSON_EXISTS({{}}, {self.path()})")
@@ -230,4 +231,10 @@ class Documents:
                  f"CONCAT('a', {text}, {text})", f"NULLIF({text}, 'a')")
             )  # fmt: skip
             return f"{made} {op} {word}"
-        return f"{text} {op} {word}" if r < 0.98 else text
+        if r < 0.95:
+            return f"{text} COLLATE utf8mb4_general_ci {op} {word}"
+        if r < 0.96:
+            return f"{text} BETWEEN {word} AND {quoted(self.pick(WORDS))}"
+        if r < 0.97:
+            return f"CASE {text} WHEN {word} THEN 1 WHEN 'a' THEN 2 END = 1"
+        return f"{text} {op} {word}" if r < 0.99 else text
