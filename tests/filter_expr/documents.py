@@ -53,6 +53,18 @@ PIECES = (
     "\\q", "\t", "\x01", "1", "null", "é",
 )  # fmt: skip
 PATTERNS = ("%", "a%", "%b%", "_", "%é%", "{%", "__", "%A")
+EXPRESSIONS = (
+    "^a",
+    "A",
+    "b$",
+    "^[a-c]+$",
+    "é",
+    "^.$",
+    "[0-9]+",
+    "^(null|true|object)$",
+    "^$",
+    "Å|ß",
+)
 _COMPARE = ("=", "<>", "<", "<=", ">", ">=", "<=>", "=")
 
 
@@ -216,8 +228,10 @@ class Documents:
             return f"{text} {op} {self.pick(('sg', 'sb', 'su', 's3', 'vb', 'en', self.text()))}"
         if r < 0.7:
             return f"{text} {op} {self.pick((self.pick(NUMBERS), 'i32', 'g', 'd1'))}"
-        if r < 0.76:
+        if r < 0.74:
             return f"{text} LIKE {quoted(self.pick(PATTERNS))}"
+        if r < 0.77:
+            return f"{text} REGEXP {quoted(self.pick(EXPRESSIONS))}"
         if r < 0.82:
             others = ", ".join(quoted(self.pick(WORDS)) for _ in range(3))
             return f"{text} {self.pick(('', 'NOT '))}IN ({others})"
