@@ -75,7 +75,12 @@ def collation(charset: str, name: str) -> Collation:
         kind = expr_text.UTF8_WEIGHTS
         if stem == "unicode_ci":
             kind = expr_text.UTF8_WEIGHTS_BMP
-        return Collation(name, kind, pad, _NO_BYTES, found.starts, found.values)
+        values = found.values
+        if stem == "general_ci":
+            # No weight is ignored there, not even the 0 of U+0000. No letter has the weight of a
+            # small a, so all before it can move up.
+            values, pad = values + (values < ord("a")), pad + 1
+        return Collation(name, kind, pad, _NO_BYTES, found.starts, values)
     if stem == "bin":
         return Collation(name, expr_text.BYTES_ONLY, 32, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
     table = latin1_swedish_ci()
