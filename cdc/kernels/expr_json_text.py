@@ -27,6 +27,7 @@ from cdc.kernels.expr_json_tokens import escaped, scalar, space, string, utf8_by
 from cdc.kernels.memory import load8
 
 INVALID: Final = -2  # no JSON, or a NULL
+ODD: Final = -3  # JSON to JSON_VALID only: a key begins with white space
 
 ANY: Final = 0  # the first value that the path names
 SCALAR: Final = 1  # the first scalar that it names
@@ -74,12 +75,13 @@ def _led(legs, m, kind, number):  # type: ignore[no-untyped-def]
 
 @rare
 def search(buf, p, end, legs, keys, mode, plain, stack):  # type: ignore[no-untyped-def]
-    """``(type, start, end)`` of the first value that the path names; MISSING; or INVALID.
+    """``(type, start, end)`` of the first value that the path names; MISSING; INVALID; or ODD.
 
     The document is read to its end, as nothing is known of it before.
     """
     depth = np.int64(0)
     m = np.int64(0)
+    odd = False
     kind, found, stop, open_at = np.int64(MISSING), np.int64(0), np.int64(0), np.int64(-1)
     while True:
         p = space(buf, p, end)
@@ -117,7 +119,7 @@ def search(buf, p, end, legs, keys, mode, plain, stack):  # type: ignore[no-unty
                 if depth == 0:
                     if p < end:
                         return np.int64(INVALID), p, p
-                    return kind, found, stop
+                    return np.int64(ODD) if odd else kind, found, stop
                 if p >= end:
                     return np.int64(INVALID), p, p
                 c = load8(buf, p)
@@ -142,7 +144,9 @@ def search(buf, p, end, legs, keys, mode, plain, stack):  # type: ignore[no-unty
         if p >= end or load8(buf, p) != _QUOTE:
             return np.int64(INVALID), p, p
         start = p + 1
-        p = string(buf, start, end)
+        p = space(buf, start, end)
+        odd |= p > start
+        p = string(buf, p, end)
         if p < 0:
             return np.int64(INVALID), p, p
         if 0 <= m < legs.shape[0] and legs[m, 0] == KEY and _is_key(

@@ -85,9 +85,10 @@ def searched(text: Value, path: Path, at: int, mode: int = scan.ANY) -> Value:
 
 
 def _states(found: Found) -> State:
-    # A number without digits is JSON among others and none alone, so functions differ about it.
+    # A number without digits is JSON among others and none alone, so functions differ about it, as
+    # they do about keys that begin with white space.
     state = np.where(found.kinds < 0, NULL, VALUE).astype(np.uint8)
-    state[found.kinds == CUT] = FAILED
+    state[(found.kinds == CUT) | (found.kinds == scan.ODD)] = FAILED
     return state
 
 

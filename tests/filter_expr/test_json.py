@@ -197,18 +197,18 @@ def test_text_that_is_no_json_fails_where_functions_stop_early(
 ) -> None:
     found = oracle.Oracle(mariadb, schema_name, rng=None)  # type: ignore[arg-type]
     try:
-        texts = ('{"a": 1', '{"a": 1}', "", '{"a": -}')
+        texts = ('{"a": 1', '{"a": 1}', "", '{"a": -}', '{"a": 1, "\tb": 2}')
         found.fill_values("jt longtext character set utf8mb4", [quoted(text) for text in texts])
-        order = np.arange(4)
+        order = np.arange(5)
         for text, states in (
-            ("JSON_VALUE(jt, '$.a') = '1'", [2, 1, 2, 2]),
-            ("JSON_VALUE(jt, '$.b') IS NULL", [2, 1, 2, 1]),
-            ("JSON_VALID(jt) AND JSON_VALUE(jt, '$.a') = '1'", [0, 1, 0, 2]),
-            ("JSON_VALID(jt)", [0, 1, 0, 1]),
-            ("JSON_TYPE(jt) IS NULL", [1, 0, 1, 0]),
-            ("JSON_TYPE(JSON_EXTRACT(jt, '$.a')) IS NULL", [1, 0, 1, 2]),
-            ("JSON_EXTRACT(jt, '$.a') IS NULL", [1, 0, 1, 2]),
-            ("JSON_LENGTH(jt) = 1", [2, 1, 2, 1]),
+            ("JSON_VALUE(jt, '$.a') = '1'", [2, 1, 2, 2, 2]),
+            ("JSON_VALUE(jt, '$.b') IS NULL", [2, 1, 2, 1, 2]),
+            ("JSON_VALID(jt) AND JSON_VALUE(jt, '$.a') = '1'", [0, 1, 0, 2, 2]),
+            ("JSON_VALID(jt)", [0, 1, 0, 1, 1]),
+            ("JSON_TYPE(jt) IS NULL", [1, 0, 1, 0, 2]),
+            ("JSON_TYPE(JSON_EXTRACT(jt, '$.a')) IS NULL", [1, 0, 1, 2, 2]),
+            ("JSON_EXTRACT(jt, '$.a') IS NULL", [1, 0, 1, 2, 2]),
+            ("JSON_LENGTH(jt) = 1", [2, 1, 2, 1, 2]),
         ):
             condition = Condition(text, found.table, found.session, None)
             assert condition.states(found.located, order, 1).tolist() == states, text
