@@ -19,7 +19,6 @@ BYTES_ONLY: Final = 0  # bytes as they are
 BYTE_TABLE: Final = 1  # bytes through a table of 256 weights
 UTF8_BIN: Final = 2  # code points, which compare as their bytes do
 UTF8_WEIGHTS: Final = 3  # weights of each code point
-UTF8_WEIGHTS_BMP: Final = 4  # the same; LIKE tells characters beyond the BMP apart
 
 ANY: Final = -1  # _ in a pattern
 MANY: Final = -2  # % in a pattern
@@ -146,8 +145,6 @@ def _same(c, d, kind, table, starts, values):  # type: ignore[no-untyped-def]
         return table[c] == table[d]
     if kind < UTF8_WEIGHTS:
         return False
-    if kind == UTF8_WEIGHTS_BMP and (c > 0xFFFF or d > 0xFFFF):
-        return False
     p, q = np.int64(starts[c]), np.int64(starts[d])
     n = np.int64(starts[c + 1]) - p
     if n != np.int64(starts[d + 1]) - q:
@@ -155,7 +152,7 @@ def _same(c, d, kind, table, starts, values):  # type: ignore[no-untyped-def]
     same = True
     for i in range(n):
         same = same and values[p + i] == values[q + i]
-    return same
+    return same and not (table[c >> 8] or table[d >> 8])
 
 
 @rare
@@ -194,7 +191,11 @@ def _like(buf, p, end, pattern, kind, table, starts, values):  # type: ignore[no
 
 @kernel(types.void(BYTES, INDEX, INDEX, INDEX, I64, BYTES, TABLE32, TABLE16, FLAGS))
 def like(buf, text, lengths, pattern, kind, table, starts, values, out):  # type: ignore[no-untyped-def]
-    """Whether each text is like the pattern: characters, ANY and MANY."""
+    """Whether each text is like the pattern: characters, ANY and MANY.
+
+    For weights, ``table`` uint8[0x1100] says of which pages of 256 code points each is like none
+    but itself.
+    """
     step = 0 if text.size == 1 else 1
     for i in range(out.size):
         p = text[i * step]

@@ -12,7 +12,7 @@ from cdc.kernels import expr_text
 from cdc.kernels.charsets import ENTRY, KIND_BY_NAME, charset_code
 from cdc.kernels.charsets import NAMES as CHARSETS
 from cdc.kernels.charsets import tables as charset_tables
-from cdc.kernels.collations import latin1_swedish_ci, weights
+from cdc.kernels.collations import Weights, computed, latin1_swedish_ci, weights
 from cdc.schema.session import Session
 
 UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
@@ -31,7 +31,10 @@ _WEIGHTED = {
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """What ``cdc.kernels.expr_text`` takes; ``pad`` is -1 where spaces at the end count."""
+    """What ``cdc.kernels.expr_text`` takes; ``pad`` is -1 where spaces at the end count.
+
+    ``table`` is that of bytes, or of pages for LIKE.
+    """
 
     name: str
     kind: int
@@ -70,21 +73,41 @@ def collation(charset: str, name: str) -> Collation:
         if stem in ("bin", "0900_bin"):
             pad = 32 if stem == "bin" else -1
             return Collation(name, expr_text.UTF8_BIN, pad, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
-        found = weights(_WEIGHTED[stem])
+        found, alone = _tables(stem)
         pad = -1 if stem.startswith("0900") else int(found.values[found.starts[32]])
         kind = expr_text.UTF8_WEIGHTS
-        if stem == "unicode_ci":
-            kind = expr_text.UTF8_WEIGHTS_BMP
         values = found.values
         if stem == "general_ci":
             # No weight is ignored there, not even the 0 of U+0000. No letter has the weight of a
             # small a, so all before it can move up.
             values, pad = values + (values < ord("a")), pad + 1
-        return Collation(name, kind, pad, _NO_BYTES, found.starts, values)
+        return Collation(name, kind, pad, alone, found.starts, values)
     if stem == "bin":
         return Collation(name, expr_text.BYTES_ONLY, 32, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
     table = latin1_swedish_ci()
     return Collation(name, expr_text.BYTE_TABLE, int(table[32]), table, _NO_STARTS, _NO_WEIGHTS)
+
+
+@lru_cache(maxsize=len(_WEIGHTED))
+def _tables(stem: str) -> tuple[Weights, npt.NDArray[np.uint8]]:
+    found = weights(_WEIGHTED[stem])
+    return found, _alone(stem, found)
+
+
+def _alone(stem: str, found: Weights) -> npt.NDArray[np.uint8]:
+    """The pages whose characters are like none but themselves, whatever their weights.
+
+    Both families keep tables of weights by page, and LIKE compares code points where a page has
+    none: where all weights are computed, such as those of ideographs, and of Hangul under MySQL's
+    0900; and unicode_ci has no tables beyond the BMP.
+    """
+    whole = np.asarray(computed(found).reshape(-1, 256).all(axis=1))
+    pages = whole.astype(np.uint8)
+    if stem.startswith("0900"):
+        pages[0xAC:0xD7] = 1
+    if stem == "unicode_ci":
+        pages[0x100:] = 1
+    return pages
 
 
 def connection_collation(session: Session) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from filter.expr import collations, compare
-from tests.filter_expr import oracle
+from tests.filter_expr import oracle, rows
 
 # On each server; the soak takes a million.
 PAIRS = 20_000
@@ -62,7 +63,30 @@ def test_a_lost_pad_is_seen(
 
     def unpadded(charset: str, name: str) -> collations.Collation:
         found = plain(charset, name)
-        return collations.Collation(name, found.kind, -1, found.table, found.starts, found.weights)
+        return replace(found, pad=-1)
 
     monkeypatch.setattr("filter.expr.strings.collation", unpadded)
     assert oracle.run(mariadb, schema_name, 20_000, seed=11).differences
+
+
+@pytest.mark.parametrize(
+    ("lost", "seen"), [({}, False), ({"table": np.zeros(0x1100, np.uint8)}, True)]
+)
+def test_lost_pages_are_seen(
+    mariadb: Any,
+    schema_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: dict[str, Any],
+    seen: bool,
+) -> None:
+    plain = collations.collation
+
+    def without(charset: str, name: str) -> collations.Collation:
+        found = plain(charset, name)
+        return replace(found, **lost) if found.weights.size else found
+
+    monkeypatch.setattr("filter.expr.strings.collation", without)
+    monkeypatch.setattr(rows, "WORDS", rows.TOGETHER)
+    result = oracle.collate(mariadb, schema_name, seed=5, size=2 * len(rows.TOGETHER))
+    assert bool(result.differences) == seen
+    assert result.wrongly_taken == []

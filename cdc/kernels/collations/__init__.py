@@ -73,6 +73,16 @@ def _expand(lengths: npt.NDArray[np.uint8], listed: npt.NDArray[np.uint16]) -> W
     return Weights(starts, values)
 
 
+def computed(found: Weights) -> npt.NDArray[np.bool_]:
+    """For each code point whether its weights are computed from it (UTS #10, 10.1.3)."""
+    points = np.arange(CODE_POINTS)
+    at = found.starts[:CODE_POINTS]
+    two = np.diff(found.starts[: CODE_POINTS + 1]) == 2
+    first, second = (found.values[np.where(two, at + k, 0)] for k in range(2))
+    own = np.isin(first - (points >> 15), IMPLICIT_BASES) & (second == (points & 0x7FFF | 0x8000))
+    return np.asarray(two & own, np.bool_)
+
+
 @lru_cache(maxsize=len(NAMES))
 def weights(name: str) -> Weights:
     """The weights of a collation of ``NAMES``."""
