@@ -97,11 +97,11 @@ def _put(out, o, c):  # type: ignore[no-untyped-def]
     return o + 4
 
 
-@kernel(types.void(BYTES, INDEX, INDEX, BYTES, TABLE32, OUT, VECTOR, VECTOR))
-def change_case(buf, starts, lengths, table, points, out, out_starts, out_lengths):  # type: ignore[no-untyped-def]
+@kernel(types.void(BYTES, INDEX, INDEX, BYTES, TABLE32, I64, OUT, VECTOR, VECTOR))
+def change_case(buf, starts, lengths, table, points, room, out, out_starts, out_lengths):  # type: ignore[no-untyped-def]
     """Each character through ``points`` (by code point), or each byte through ``table`` if it has.
 
-    ``out`` has room for the bytes of all texts.
+    ``out`` has room for ``room`` times the bytes of all texts.
     """
     o = np.int64(0)
     for i in range(starts.size):
@@ -119,12 +119,13 @@ def change_case(buf, starts, lengths, table, points, out, out_starts, out_length
                     c = np.int64(points[c]) if c < 0x110000 else c
                     size = 1 + (c >= 0x80) + (c >= 0x800) + (c >= 0x10000)
                     begun = o - out_starts[i]
-                    # Servers change a text in its place: what grows over unread bytes ends it.
-                    if begun + size > lengths[i]:
+                    # Without more room a text is changed in its place: what grows over unread
+                    # bytes ends it.
+                    if begun + size > room * lengths[i]:
                         break
                     p += n
                     o = _put(out, o, c)
-                    if begun + size > p - starts[i]:
+                    if room == 1 and begun + size > p - starts[i]:
                         break
         out_lengths[i] = o - out_starts[i]
 

@@ -13,6 +13,7 @@ from cdc.kernels.charsets import ENTRY, KIND_BY_NAME, charset_code
 from cdc.kernels.charsets import NAMES as CHARSETS
 from cdc.kernels.charsets import tables as charset_tables
 from cdc.kernels.collations import Weights, computed, latin1_swedish_ci, weights
+from cdc.kernels.collations.trie import NO_CONTRACTIONS, Trie, trie
 from cdc.schema.session import Session
 
 UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
@@ -26,6 +27,8 @@ _WEIGHTED = {
     "general_ci": "utf8mb4_general_ci",
     "unicode_ci": "utf8mb4_unicode_ci",
     "0900_ai_ci": "utf8mb4_0900_ai_ci",
+    "uca1400_ai_ci": "utf8mb4_uca1400_ai_ci",
+    "uca1400_nopad_ai_ci": "utf8mb4_uca1400_ai_ci",
 }
 
 
@@ -34,6 +37,8 @@ class Collation:
     """What ``cdc.kernels.expr_text`` takes; ``pad`` is -1 where spaces at the end count.
 
     ``table`` is that of bytes, or of pages for LIKE.
+    With ``contractions``, texts are compared by ``cdc.kernels.expr_contractions``. LIKE takes
+    characters one by one under any collation.
     """
 
     name: str
@@ -42,6 +47,7 @@ class Collation:
     table: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int32]
     weights: npt.NDArray[np.uint16]
+    contractions: Trie = NO_CONTRACTIONS
 
 
 def _stem(charset: str, collation: str) -> str:
@@ -73,15 +79,16 @@ def collation(charset: str, name: str) -> Collation:
         if stem in ("bin", "0900_bin"):
             pad = 32 if stem == "bin" else -1
             return Collation(name, expr_text.UTF8_BIN, pad, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
-        found, alone = _tables(stem)
-        pad = -1 if stem.startswith("0900") else int(found.values[found.starts[32]])
+        found, alone, contractions = _tables(stem)
+        unpadded = stem.startswith("0900") or "nopad" in stem
+        pad = -1 if unpadded else int(found.values[found.starts[32]])
         kind = expr_text.UTF8_WEIGHTS
         values = found.values
         if stem == "general_ci":
             # No weight is ignored there, not even the 0 of U+0000. No letter has the weight of a
             # small a, so all before it can move up.
             values, pad = values + (values < ord("a")), pad + 1
-        return Collation(name, kind, pad, alone, found.starts, values)
+        return Collation(name, kind, pad, alone, found.starts, values, contractions)
     if stem == "bin":
         return Collation(name, expr_text.BYTES_ONLY, 32, _NO_BYTES, _NO_STARTS, _NO_WEIGHTS)
     table = latin1_swedish_ci()
@@ -89,9 +96,9 @@ def collation(charset: str, name: str) -> Collation:
 
 
 @lru_cache(maxsize=len(_WEIGHTED))
-def _tables(stem: str) -> tuple[Weights, npt.NDArray[np.uint8]]:
+def _tables(stem: str) -> tuple[Weights, npt.NDArray[np.uint8], Trie]:
     found = weights(_WEIGHTED[stem])
-    return found, _alone(stem, found)
+    return found, _alone(stem, found), trie(found)
 
 
 def _alone(stem: str, found: Weights) -> npt.NDArray[np.uint8]:

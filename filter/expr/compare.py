@@ -40,7 +40,7 @@ def comparable(values: Sequence[Value], at: int) -> tuple[list[Value], Order]:
         if all(v.number is not None and v.column is None for v in values):
             raise refused("two binary literals", at, "write numbers or text")
         type_ = agreed(values, at)
-        rule = rule_of(type_, at)
+        rule = rule_of(type_)
         return [under(v, type_) for v in values], lambda a, b: compare_texts(a, b, rule)
     values = [_year(v, values, at) for v in map(_number_or_text, values)]
     kinds = {v.type.kind for v in values}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cdc.kernels import expr_text
+from cdc.kernels import expr_contractions, expr_text
 from cdc.schema.session import Session
 from filter.expr.collations import UTF8, Collation, collation, encode, supported
 from filter.expr.convert import refused
@@ -120,12 +120,13 @@ def collated(value: Value, name: str, session: Session, at: int) -> Value:
     if value.type == NARROW:
         raise refused("COLLATE on what JSON_TYPE gives", at, "leave COLLATE out")
     charset = value.type.charset
+    if session.mariadb and charset in UTF8 and name.startswith("uca1400_"):
+        name = f"{charset}_{name}"
     if charset == "binary" and name != "binary":
         raise refused(f"COLLATE {name} on bytes", at, "leave COLLATE out")
     if not name.startswith(charset) and not (charset in UTF8 and name.startswith("utf8_")):
         raise refused(f"COLLATE {name} on text of {charset}", at, "name one of its collations")
-    missing = name.endswith(("0900_bin", "0900_ai_ci"))
-    if not supported(charset, name) or (session.mariadb and missing):
+    if not supported(charset, name) or not _known(name, session):
         raise refused(f"collation {name}", at, "see docs/filter-expressions.md")
     type_ = replace(value.type, collation=name, strength=Strength.EXPLICIT)
     found = derive(type_, [value], lambda v: v, at)
@@ -133,10 +134,23 @@ def collated(value: Value, name: str, session: Session, at: int) -> Value:
     return found
 
 
+def _known(name: str, session: Session) -> bool:
+    """Whether a server has a supported collation of its family's or the other's."""
+    if "uca1400" in name:
+        return session.mariadb and session.version >= (10, 10, 1)
+    return not (session.mariadb and "0900" in name)
+
+
 def compare_texts(a: Vector, b: Vector, rule: Collation) -> Any:
     """-1, 0 or 1 for each row."""
     x, y = a.data, b.data
     out = np.empty(max(len(x.starts), len(y.starts)), np.int8)
+    if rule.contractions.whole:
+        expr_contractions.compare(
+            x.buf, x.starts, x.lengths, y.buf, y.starts, y.lengths,
+            rule.pad, rule.starts, rule.weights, *rule.contractions, out,
+        )  # fmt: skip
+        return out
     expr_text.compare(
         x.buf, x.starts, x.lengths, y.buf, y.starts, y.lengths,
         rule.kind, rule.pad, rule.table, rule.starts, rule.weights, out,
@@ -144,10 +158,8 @@ def compare_texts(a: Vector, b: Vector, rule: Collation) -> Any:
     return out
 
 
-def rule_of(type_: Type, at: int) -> Collation:
-    """The tables of an agreed type; refused where it is the literals' own and not evaluated."""
-    if not supported(type_.charset, type_.collation):
-        raise refused(f"text under {type_.collation}", at, "compare with a column")
+def rule_of(type_: Type) -> Collation:
+    """The tables of an agreed type."""
     return collation(type_.charset, type_.collation)
 
 
@@ -194,7 +206,7 @@ def like(value: Value, pattern: Value, escape: Value | None, session: Session, a
             raise refused(f"ESCAPE {character!r}", at, "write ESCAPE '|'")
     type_ = agreed([value, pattern], at)
     value = under(value, type_)
-    rule = rule_of(type_, at)
+    rule = rule_of(type_)
     codes = _pattern(pattern.literal, character, type_, at)
 
     def run(v: Vector) -> Vector:

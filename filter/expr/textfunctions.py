@@ -120,8 +120,11 @@ def change_case(args: Sequence[Value], at: int, lower: bool) -> Value:
     if type_.charset == "binary":
         return args[0]
     table, points = _NO_BYTES, _NO_POINTS
+    family = next((f for f in ("0900", "uca1400") if f in type_.collation), "general")
+    # Only MariaDB's uca1400 makes room for what grows, at most from two bytes to three.
+    room_for = 2 if family == "uca1400" else 1
     if type_.charset in UTF8:
-        points = cases(lower, "0900" in type_.collation)
+        points = cases(lower, family)
     elif type_.charset == "latin1":
         table = latin1_cases(lower)
     else:
@@ -132,9 +135,9 @@ def change_case(args: Sequence[Value], at: int, lower: bool) -> Value:
         n = len(text.starts)
         starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
         room = int(text.lengths.clip(0).sum()) if len(text.lengths) else 0
-        out = np.empty(room + 16, np.uint8)
+        out = np.empty(room_for * room + 16, np.uint8)
         expr_strings.change_case(
-            text.buf, text.starts, text.lengths, table, points, out, starts, lengths
+            text.buf, text.starts, text.lengths, table, points, room_for, out, starts, lengths
         )
         return Vector(Text(out, starts, lengths), v.state)
 

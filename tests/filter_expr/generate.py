@@ -15,10 +15,12 @@ _COMPARE = ("=", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 class Generator:
     """Makes conditions; the same seed makes the same ones."""
 
-    def __init__(self, rng: random.Random, mysql: bool, json: bool = True) -> None:
-        self.rng, self.mysql = rng, mysql
+    def __init__(
+        self, rng: random.Random, mysql: bool, json: bool = True, uca: bool = False
+    ) -> None:
+        self.rng, self.mysql, self.uca = rng, mysql, uca
         self.documents = Documents(rng, mysql) if json else None
-        self.texts = tuple(rows.texts(mysql))
+        self.texts = tuple(rows.texts(mysql, uca))
         self.patterns = Patterns(rng)
 
     def pick(self, options: tuple[str, ...] | list[str]) -> str:
@@ -200,6 +202,8 @@ class Generator:
 
     def collation(self) -> str:
         names = ["utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "latin1_bin"]
+        if self.uca:
+            names += ["utf8mb4_uca1400_ai_ci", "uca1400_ai_ci", "uca1400_nopad_ai_ci"]
         return self.pick([*names, "utf8mb4_0900_ai_ci"] if self.mysql else names)
 
     def pattern(self) -> str:

@@ -98,6 +98,7 @@ class Oracle:
         # Whether it has the collations of MySQL 8.
         self.mysql = server.kind == "mysql" and version >= (8,)
         self.json = self.session.mariadb or self.mysql
+        self.uca = server.kind == "mariadb" and version >= (10, 10)
         self.connection = server.connect()
         self.cursor = self.connection.cursor()
         self.cursor.execute(f"create database if not exists {schema}")
@@ -111,11 +112,11 @@ class Oracle:
         """A new table, its rows, and where they lie."""
         self.number += 1
         self.name = f"t{self.number}"
-        self.cursor.execute(rows.create(self.name, self.mysql, self.json))
+        self.cursor.execute(rows.create(self.name, self.mysql, self.json, self.uca))
         self.cursor.execute("flush binary logs")
         for i in range(_PER_TABLE):
             while True:
-                statement = rows.insert(self.rng, self.name, i, self.mysql, self.json)
+                statement = rows.insert(self.rng, self.name, i, self.mysql, self.json, self.uca)
                 try:
                     self.cursor.execute(statement)
                     break
@@ -137,7 +138,7 @@ class Oracle:
         """A new table with these words, a row each, in every text column that can hold them."""
         self.number += 1
         self.name = f"t{self.number}"
-        known = rows.texts(self.mysql)
+        known = rows.texts(self.mysql, self.uca)
         columns = [f"{c} {t} character set {cs} collate {co}" for c, (t, cs, co) in known.items()]
         self.cursor.execute(
             f"create table {self.name} (id int primary key, {', '.join(columns)}) engine=innodb"
@@ -272,7 +273,7 @@ def run(server: Any, schema: str, pairs: int, seed: int, json: bool = False) -> 
     try:
         while oracle.result.pairs < pairs:
             oracle.fill()
-            generator = Generator(rng, oracle.mysql, oracle.json)
+            generator = Generator(rng, oracle.mysql, oracle.json, oracle.uca)
             done = 0
             while oracle.result.pairs < pairs and done < _EXPRESSIONS_PER_TABLE:
                 make = generator.condition
@@ -295,7 +296,7 @@ def collate(server: Any, schema: str, seed: int, size: int = 300) -> Result:
     words = list(dict.fromkeys(known))
     try:
         oracle.fill_texts(words)
-        for column in rows.texts(oracle.mysql):
+        for column in rows.texts(oracle.mysql, oracle.uca):
             for op in ("=", "<"):
                 oracle.check(f"{column} {op} {rows.quoted(w)}" for w in words)
             letters = [w for w in words if len(w) < 3]

@@ -16,8 +16,14 @@ FRACTIONS = (
     "0.5", "-0.5", "1.5", "0.1", "99.99", "-12345678.91", "0.000000001", "123456789.123456789",
     "1234567890123456789.0123456789", "0.3", "2.50", "1e0", "1e3", "1.5e-3", "1e15", "-2.5e1",
 )  # fmt: skip
-# Characters that weigh the same as others but have no table of weights.
-TOGETHER = ("\u2f00", "\u4e00", "\u326f", "\ub098", "\uf900", "\u8c48")
+# Characters that weigh something else together, or have no table of weights, or grow in UPPER.
+TOGETHER = (
+    "l\u00b7l", "ll", "L\u00b7", "\u0627\u0653", "\u0622", "\u0627", "\u0653", "\u09c7\u09be",
+    "\u09cb", "\u0cc6\u0cc2\u0cd5", "\u0cc6\u0cc2", "\u0ccb", "\u0fb2\u0f71", "\u0f71\u0f80",
+    "\u0fb2", "\u0e44\u0e1b", "\u0e1b\u0e44", "\u0e1b", "\u0eab\u0ec1", "\u0ec1\u0eab",
+    "\uaab5\uaa80", "\uaa80\uaab5", "\uaa80", "\U00011131\U00011127", "\U0001112e", "\u1b05\u1b35",
+    "\u1b06", "\u2f00", "\u4e00", "\u326f", "\ub098", "\uf900", "\u8c48", "ɐ", "Ⱥx",
+)  # fmt: skip
 WORDS = (
     "", " ", "a", "A", "abc", "ABC", "aBc ", "abc  ", "abd", "ab", "é", "E", "e", "ß", "ss", "s",
     "Å", "å", "a\u030a", "Ä", "ä", "ö", "o", "ü", "u", "y", "æ", "ae", "ø", "ñ", "n", "I", "i",
@@ -69,6 +75,12 @@ MYSQL_TEXTS = {
     "s92": ("varchar(40)", "utf8mb4", "utf8mb4_0900_ai_ci"),
     "s0b": ("varchar(40)", "utf8mb4", "utf8mb4_0900_bin"),
 }
+UCA_TEXTS = {
+    "sm": ("varchar(40)", "utf8mb4", "utf8mb4_uca1400_ai_ci"),
+    "sm2": ("text", "utf8mb4", "utf8mb4_uca1400_ai_ci"),
+    "smn": ("varchar(40)", "utf8mb4", "utf8mb4_uca1400_nopad_ai_ci"),
+    "sm3": ("varchar(40)", "utf8mb3", "utf8mb3_uca1400_ai_ci"),
+}
 BYTES = {"vb": "varbinary(40)", "bn": "binary(6)", "bl": "blob"}
 TEMPORAL = {
     "da": "date", "dt": "datetime", "dt6": "datetime(6)", "ts": "timestamp null",
@@ -78,18 +90,19 @@ CLOCKED = {"tm": "time", "tm6": "time(6)"}
 MEMBERS = ("red", "GREEN", "blue", "é")
 
 
-def texts(mysql: bool) -> dict[str, tuple[str, str, str]]:
-    """Text columns of a server family."""
-    return TEXTS | (MYSQL_TEXTS if mysql else {})
+def texts(mysql: bool, uca: bool = False) -> dict[str, tuple[str, str, str]]:
+    """Text columns of a server: ``mysql`` has 0900 collations, ``uca`` has uca1400 ones."""
+    return TEXTS | (MYSQL_TEXTS if mysql else {}) | (UCA_TEXTS if uca else {})
 
 
-def create(name: str, mysql: bool, json: bool = True) -> str:
+def create(name: str, mysql: bool, json: bool = True, uca: bool = False) -> str:
     """CREATE TABLE of all columns; ``json`` says that the server knows JSON."""
     parts = ["id int primary key"]
     parts += [f"{c} {t}" for c, (t, _, _) in INTEGERS.items()]
     parts += [f"{c} decimal({p},{s})" for c, (p, s) in DECIMALS.items()]
     parts += [f"{c} {t}" for c, t in REALS.items()]
-    parts += [f"{c} {t} character set {cs} collate {co}" for c, (t, cs, co) in texts(mysql).items()]
+    known = texts(mysql, uca)
+    parts += [f"{c} {t} character set {cs} collate {co}" for c, (t, cs, co) in known.items()]
     parts += [f"{c} {t}" for c, t in (BYTES | TEMPORAL | CLOCKED).items()]
     parts += [
         "yr year",
@@ -113,7 +126,9 @@ def _decimal(rng: random.Random, precision: int, scale: int) -> str:
     return rng.choice(("", "-")) + text
 
 
-def insert(rng: random.Random, name: str, number: int, mysql: bool, json: bool = True) -> str:
+def insert(
+    rng: random.Random, name: str, number: int, mysql: bool, json: bool = True, uca: bool = False
+) -> str:
     """One row; about an eighth of its values are NULL."""
     values = [str(number)]
 
@@ -128,7 +143,7 @@ def insert(rng: random.Random, name: str, number: int, mysql: bool, json: bool =
     put(rng.choice(("0", "0.1", "-1.5", "16777216", "3.4e38", "1e-30")))
     put(rng.choice(("0", "0.1", "-1.5", "9007199254740993", "1e308", "-2.5", "0.3", "5")))
     put(rng.choice(("0", "0.1", "-1.5", "99.99", "12345.67")))
-    for _, charset, _ in texts(mysql).values():
+    for _, charset, _ in texts(mysql, uca).values():
         pool = WORDS
         if charset == "latin1":
             pool = LATIN

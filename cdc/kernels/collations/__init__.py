@@ -3,9 +3,12 @@
 ``weights.bin`` (xz) was made from real servers by ``tests/filter_expr/make_weights.py``. It holds
 for each collation of ``NAMES`` a byte for each code point, the number of its weights, or IMPLICIT
 plus the base of the two weights that are computed from the code point (most ideographs); then the
-weights of the former ones as little-endian uint16. Counts of these come first, as uint32, and the
-256 weights of latin1_swedish_ci last. ``cases.bin`` holds what LOWER and UPPER change, as pairs of
-code points: under the usual collations and under MySQL's 0900 ones; and latin1's 256 bytes of each.
+weights of the former ones as little-endian uint16. Contractions (UTS #10, 3.3.2), sequences of at
+most 3 characters with weights of their own, follow the code points as if they were more of them,
+and their characters follow the weights as int32, 0 behind short ones. Counts of weights and of
+contractions come first, as uint32, and the 256 weights of latin1_swedish_ci last. ``cases.bin``
+holds what LOWER and UPPER change, as pairs of code points, for each of ``CASES``; and latin1's 256
+bytes of each.
 """
 
 from __future__ import annotations
@@ -21,27 +24,46 @@ import numpy.typing as npt
 CODE_POINTS: Final = 0x110000
 IMPLICIT: Final = 0x80
 IMPLICIT_BASES: Final = (0xFB40, 0xFB80, 0xFBC0)
+LONGEST: Final = 3
 
-# None of them has contractions: a text's weights are those of its characters, one after the other.
-NAMES: Final = ("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_0900_ai_ci")
+# But for the last, without contractions: a text's weights are those of its characters in turn.
+NAMES: Final = (
+    "utf8mb4_general_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_0900_ai_ci",
+    "utf8mb4_uca1400_ai_ci",
+)
+CASES: Final = ("general", "0900", "uca1400")
 
 
 class Weights(NamedTuple):
     """Weights of the code point ``c`` are ``values[starts[c]:starts[c + 1]]``.
 
-    ``starts`` int32[CODE_POINTS + 1], ``values`` uint16; both read-only.
+    Those of the contraction ``k`` are at ``c = CODE_POINTS + k``. ``starts``
+    int32[CODE_POINTS + contractions + 1], ``values`` uint16, ``sequences`` int32[contractions,
+    LONGEST] the characters of each contraction; all read-only.
     """
 
     starts: npt.NDArray[np.int32]
     values: npt.NDArray[np.uint16]
+    sequences: npt.NDArray[np.int32]
 
 
-def pack(
-    parts: list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]], latin1: list[int]
-) -> bytes:
+class Packed(NamedTuple):
+    """A collation as ``weights.bin`` has it: lengths, listed weights, contractions."""
+
+    lengths: npt.NDArray[np.uint8]
+    listed: npt.NDArray[np.uint16]
+    sequences: npt.NDArray[np.int32]
+
+
+def pack(parts: list[Packed], latin1: list[int]) -> bytes:
     """The content of ``weights.bin``."""
-    counts = np.array([len(listed) for _, listed in parts], "<u4")
-    tables = [lengths.tobytes() + listed.astype("<u2").tobytes() for lengths, listed in parts]
+    counts = np.array([(len(p.listed), len(p.sequences)) for p in parts], "<u4")
+    tables = [
+        p.lengths.tobytes() + p.listed.astype("<u2").tobytes() + p.sequences.astype("<i4").tobytes()
+        for p in parts
+    ]
     return counts.tobytes() + b"".join(tables) + bytes(latin1)
 
 
@@ -55,10 +77,12 @@ def latin1_swedish_ci() -> npt.NDArray[np.uint8]:
     return np.frombuffer(_packed()[-256:], np.uint8)
 
 
-def _expand(lengths: npt.NDArray[np.uint8], listed: npt.NDArray[np.uint16]) -> Weights:
+def expand(packed: Packed) -> Weights:
+    """The weights of all code points and contractions."""
+    lengths, listed, sequences = packed
     computed = lengths >= IMPLICIT
     sizes = np.where(computed, 2, lengths).astype(np.int64)
-    starts = np.zeros(CODE_POINTS + 1, np.int32)
+    starts = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(sizes, out=starts[1:])
     values = np.empty(int(starts[-1]), np.uint16)
     from_list = np.repeat(~computed, sizes)
@@ -68,9 +92,9 @@ def _expand(lengths: npt.NDArray[np.uint8], listed: npt.NDArray[np.uint16]) -> W
     bases = np.array(IMPLICIT_BASES, np.int64)[lengths[c] - IMPLICIT]
     values[at] = bases + (c >> 15)
     values[at + 1] = c & 0x7FFF | 0x8000
-    for array in (starts, values):
+    for array in (starts, values, sequences):
         array.setflags(write=False)
-    return Weights(starts, values)
+    return Weights(starts, values, sequences)
 
 
 def computed(found: Weights) -> npt.NDArray[np.bool_]:
@@ -87,18 +111,25 @@ def computed(found: Weights) -> npt.NDArray[np.bool_]:
 def weights(name: str) -> Weights:
     """The weights of a collation of ``NAMES``."""
     data = _packed()
-    counts = np.frombuffer(data, "<u4", len(NAMES))
+    counts = np.frombuffer(data, "<u4", 2 * len(NAMES))
     at = counts.nbytes
-    for known, count in zip(NAMES, counts.tolist(), strict=True):
+    for known, (listed, contractions) in zip(NAMES, counts.reshape(-1, 2).tolist(), strict=True):
+        size = CODE_POINTS + contractions
         if known == name:
-            lengths = np.frombuffer(data, np.uint8, CODE_POINTS, at)
-            return _expand(lengths, np.frombuffer(data, "<u2", count, at + CODE_POINTS))
-        at += CODE_POINTS + 2 * count
+            sequences = np.frombuffer(data, "<i4", LONGEST * contractions, at + size + 2 * listed)
+            return expand(
+                Packed(
+                    np.frombuffer(data, np.uint8, size, at),
+                    np.frombuffer(data, "<u2", listed, at + size),
+                    sequences.astype(np.int32).reshape(-1, LONGEST),
+                )
+            )
+        at += size + 2 * listed + 4 * LONGEST * contractions
     raise KeyError(name)
 
 
 def pack_cases(parts: list[npt.NDArray[np.int32]], latin1: list[bytes]) -> bytes:
-    """The content of ``cases.bin``: lower and upper of the usual collations, then of the 0900."""
+    """The content of ``cases.bin``: lower and upper of each of ``CASES``."""
     counts = np.array([len(part) for part in parts], "<u4")
     tables = [part.astype("<i4").tobytes() for part in parts]
     return counts.tobytes() + b"".join(tables) + b"".join(latin1)
@@ -109,13 +140,13 @@ def _cases() -> bytes:
     return lzma.decompress((files(__package__) / "cases.bin").read_bytes())
 
 
-@lru_cache(maxsize=4)
-def cases(lower: bool, modern: bool) -> npt.NDArray[np.int32]:
-    """The code point that each one becomes; ``modern`` for MySQL's 0900 collations."""
+@lru_cache(maxsize=2 * len(CASES))
+def cases(lower: bool, family: str) -> npt.NDArray[np.int32]:
+    """The code point that each one becomes; ``family`` is one of ``CASES``."""
     data = _cases()
-    counts = np.frombuffer(data, "<u4", 4).tolist()
-    wanted = (2 if modern else 0) + (0 if lower else 1)
-    at = 16 + 8 * sum(counts[:wanted])
+    counts = np.frombuffer(data, "<u4", 2 * len(CASES)).tolist()
+    wanted = 2 * CASES.index(family) + (0 if lower else 1)
+    at = 4 * len(counts) + 8 * sum(counts[:wanted])
     pairs = np.frombuffer(data, "<i4", 2 * counts[wanted], at).reshape(-1, 2)
     found = np.arange(CODE_POINTS, dtype=np.int32)
     found[pairs[:, 0]] = pairs[:, 1]
