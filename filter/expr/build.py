@@ -134,7 +134,7 @@ def _bool(node: Node, context: Context) -> Value:
 
 
 def _column(node: Node, context: Context) -> Value:
-    return column_value(context.table, _ordinal(node, context), node.at)
+    return column_value(context.table, _ordinal(node, context), context.session, node.at)
 
 
 def _ordinal(node: Node, context: Context) -> int:

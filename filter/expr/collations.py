@@ -30,6 +30,11 @@ _WEIGHTED = {
     "uca1400_ai_ci": "utf8mb4_uca1400_ai_ci",
     "uca1400_nopad_ai_ci": "utf8mb4_uca1400_ai_ci",
 }
+# MariaDB 11.4 takes these names of MySQL for collations of its own.
+_ALIASES = {
+    "utf8mb4_0900_ai_ci": "utf8mb4_uca1400_nopad_ai_ci",
+    "utf8mb4_0900_bin": "utf8mb4_bin",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class Collation:
     starts: npt.NDArray[np.int32]
     weights: npt.NDArray[np.uint16]
     contractions: Trie = NO_CONTRACTIONS
+
+
+def own_name(name: str, session: Session) -> str:
+    """The collation that a server means by a name."""
+    return _ALIASES.get(name, name) if session.mariadb else name
 
 
 def _stem(charset: str, collation: str) -> str:

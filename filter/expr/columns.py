@@ -14,9 +14,10 @@ from cdc.base.errors import InternalError
 from cdc.kernels import expr_cells
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.values.errors import LENGTH, MESSAGES
+from cdc.schema.session import Session
 from cdc.schema.table import Column, Generated, Table
 from filter.expr import decimals
-from filter.expr.collations import encode, supported
+from filter.expr.collations import encode, own_name, supported
 from filter.expr.errors import ExpressionFailed, ExpressionNotSupported
 from filter.expr.values import (
     BIT,
@@ -50,7 +51,7 @@ def refuse(column: Column, table: Table, why: str, at: int) -> ExpressionNotSupp
     )
 
 
-def column_type(column: Column, table: Table, at: int) -> Type:
+def column_type(column: Column, table: Table, session: Session, at: int) -> Type:
     """The static type of a column; ``ExpressionNotSupported`` if its values are not evaluated."""
     name = column.data_type
     if column.generated is Generated.VIRTUAL:
@@ -72,17 +73,17 @@ def column_type(column: Column, table: Table, at: int) -> Type:
     if name in _BINARIES or (name in _TEXTS and column.charset == "binary"):
         return Type(Kind.STRING, charset="binary", collation="binary", strength=Strength.COLUMN)
     if name in _TEXTS or name in ("enum", "set"):
-        charset, collation = column.charset or "", column.collation or ""
+        charset, collation = column.charset or "", own_name(column.collation or "", session)
         if not supported(charset, collation):
             raise refuse(column, table, f"text of {charset} {collation} is not evaluated", at)
         return Type(Kind.STRING, charset=charset, collation=collation, strength=Strength.COLUMN)
     raise refuse(column, table, "this type is not evaluated", at)
 
 
-def column_value(table: Table, ordinal: int, at: int) -> Value:
+def column_value(table: Table, ordinal: int, session: Session, at: int) -> Value:
     """A column as a value. Enum and set have their text, and their number beside it."""
     column = table.columns[ordinal]
-    type_ = column_type(column, table, at)
+    type_ = column_type(column, table, session, at)
     name = column.data_type
     if name in ("enum", "set"):
         return _members(column, type_, ordinal, at)

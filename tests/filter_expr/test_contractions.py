@@ -13,7 +13,7 @@ from cdc.kernels.collations import CODE_POINTS, NAMES, Packed, expand, pack, wei
 from cdc.kernels.collations.trie import NO_CONTRACTIONS, trie
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
-from filter.expr.collations import Collation
+from filter.expr.collations import Collation, collation, own_name
 from filter.expr.errors import ExpressionNotSupported
 from filter.expr.rowfilter import Condition
 from filter.expr.strings import compare_texts
@@ -133,3 +133,9 @@ def test_servers_without_it_refuse_it(session: Session, name: str) -> None:
     )
     with pytest.raises(ExpressionNotSupported):
         Condition(f"a COLLATE {name} = 'x'", table, session, None)
+
+
+def test_names_of_mysql_are_mariadbs_own_collations_there() -> None:
+    assert own_name("utf8mb4_0900_ai_ci", MARIADB) == "utf8mb4_uca1400_nopad_ai_ci"
+    assert own_name("utf8mb4_0900_ai_ci", Session()) == "utf8mb4_0900_ai_ci"
+    assert collation("utf8mb4", own_name("utf8mb4_0900_bin", MARIADB)).pad == 32

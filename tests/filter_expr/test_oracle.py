@@ -97,3 +97,13 @@ def test_lost_contractions_and_pages_are_seen(
     result = oracle.collate(mariadb, schema_name, seed=5, size=2 * len(rows.TOGETHER))
     assert bool(result.differences) == seen
     assert result.wrongly_taken == []
+
+
+def test_mariadb_has_its_own_collations_under_names_of_mysql(
+    mariadb: Any, schema_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {f"s{n}": ("varchar(40)", "utf8mb4", f"utf8mb4_0900_{n}") for n in ("ai_ci", "bin")}
+    monkeypatch.setattr(rows, "texts", lambda *_: known)
+    result = oracle.collate(mariadb, schema_name, seed=5, size=70)
+    assert result.differences == []
+    assert result.wrongly_taken == []
