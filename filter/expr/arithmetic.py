@@ -19,10 +19,15 @@ _LOWEST = np.iinfo(np.int64).min
 
 
 class Server(NamedTuple):
-    """What arithmetic depends on: the family, and whether it is MariaDB or MySQL before 8."""
+    """What arithmetic and comparison depend on.
+
+    The family, whether it is MariaDB or MySQL before 8, and whether it compares texts and integers
+    as decimals.
+    """
 
     mariadb: bool
     careless: bool
+    decimal_texts: bool = False
 
 
 _CODES = {

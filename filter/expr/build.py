@@ -18,7 +18,14 @@ from filter.expr.arithmetic import Server, binary, inverted, negative
 from filter.expr.collations import connection_collation
 from filter.expr.columns import column_is_null, column_value, null
 from filter.expr.compare import between, compare, equal, within
-from filter.expr.convert import constant_int, parse_datetime, parse_time, refused
+from filter.expr.convert import (
+    constant_int,
+    numeric,
+    parse_datetime,
+    parse_time,
+    refused,
+    truth,
+)
 from filter.expr.dates import DATE_PARTS, day_number, day_of, days_between, part
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionNotSupported
 from filter.expr.numbers import absolute, ceiling, floor, rounded, sign
@@ -26,6 +33,8 @@ from filter.expr.patterns import regexp
 from filter.expr.tree import Node, Op
 from filter.expr.values import Kind, Strength, Type, Value, Vector, no_state
 
+# 10.4 compared doubles; from 10.11 on measured, those between are taken for alike.
+_DECIMAL_TEXTS = (10, 5, 0)
 _EXACT = re.compile(r"(\d*)\.?(\d*)")
 
 
@@ -38,8 +47,10 @@ class Context:
 
     @property
     def server(self) -> Server:
-        """What arithmetic depends on."""
-        return Server(self.session.mariadb, self.careless)
+        """What arithmetic and comparison depend on."""
+        session = self.session
+        decimal_texts = session.mariadb and session.version >= _DECIMAL_TEXTS
+        return Server(session.mariadb, self.careless, decimal_texts)
 
     @property
     def careless(self) -> bool:
@@ -60,8 +71,26 @@ def build(node: Node, context: Context) -> Value:
     return _BUILDERS[node.op](node, context)
 
 
+def build_condition(node: Node, context: Context) -> Value:
+    """The same as a condition: bool data. NULL stays NULL."""
+    return truth(_condition(build(node, context), context))
+
+
 def _args(node: Node, context: Context) -> list[Value]:
     return [build(a, context) for a in node.args]
+
+
+def _condition(value: Value, context: Context) -> Value:
+    bare = value.column is not None and numeric(value).type.kind is Kind.STRING
+    if bare and context.server.decimal_texts:
+        # A number next to nothing is true there or false, as the optimizer has changed what is
+        # around it.
+        raise refused("a column of text as a condition", value.at, "write a comparison, as <> 0")
+    return value
+
+
+def _conditions(node: Node, context: Context) -> list[Value]:
+    return [_condition(build(a, context), context) for a in node.args]
 
 
 # --- literals and columns
@@ -164,7 +193,7 @@ def _unary(node: Node, context: Context) -> Value:
         return negative(value, node.at)
     if node.value == "~":
         return inverted(value, node.at)
-    return logic.opposite(value, node.at)
+    return logic.opposite(_condition(value, context), node.at)
 
 
 def _binary(node: Node, context: Context) -> Value:
@@ -178,7 +207,7 @@ def _compare(node: Node, context: Context) -> Value:
     if any(map(json.is_extract, node.args)):
         return json.comparison(node, _scope(context))
     left, right = _args(node, context)
-    return compare(str(node.value), left, right, node.at)
+    return compare(str(node.value), left, right, context.server, node.at)
 
 
 def _xor(node: Node, context: Context) -> Value:
@@ -199,7 +228,12 @@ def _between(node: Node, context: Context) -> Value:
     if context.before_8:
         raise refused("BETWEEN of MySQL 5", node.at, "write two comparisons")
     value, low, high = _args(node, context)
-    return between(value, low, high, node.at)
+    return between(value, low, high, context.server, node.at)
+
+
+def _in(node: Node, context: Context) -> Value:
+    value, *items = _args(node, context)
+    return within(value, items, context.server, node.at)
 
 
 def _like(node: Node, context: Context) -> Value:
@@ -225,9 +259,9 @@ def _case(node: Node, context: Context) -> Value:
         operand, args = args[0], args[1:]
         _case_items(args[:-3:2], context, node.at)
         operand, *items = strings.together([operand, *args[:-1:2]], node.at)
-        tests = [equal(operand, v, node.at) for v in items]
+        tests = [equal(operand, v, context.server, node.at) for v in items]
     else:
-        tests = args[:-1:2]
+        tests = [_condition(v, context) for v in args[:-1:2]]
     return logic.choose(tests, [*args[1::2], args[-1]], node.at)
 
 
@@ -271,6 +305,8 @@ def _call(node: Node, context: Context) -> Value:
         return json.call(node, _scope(context))
     name = str(node.value)
     found = FUNCTIONS.get(name)
+    if name == "NULLIF":
+        found = (2, 2, lambda a, at: logic.nullif(a[0], a[1], context.server, at))
     if name == "REGEXP_LIKE" and not context.session.mariadb:
         found = (2, 3, lambda a, at: regexp(a[0], a[1], a[2] if len(a) > 2 else None,
                                             context.session, at, name))  # fmt: skip
@@ -285,6 +321,8 @@ def _call(node: Node, context: Context) -> Value:
     args = _args(node, context)
     if not low <= len(args) <= high:
         raise refused(f"{name} with {len(args)} arguments", node.at, "see its description")
+    if name == "IF":
+        args[0] = _condition(args[0], context)
     return make(args, node.at)
 
 
@@ -298,7 +336,6 @@ FUNCTIONS: dict[str, tuple[int, int, Maker]] = {
     "IF": (3, 3, lambda a, at: logic.choose(a[:1], a[1:], at)),
     "IFNULL": (2, 2, logic.coalesce),
     "COALESCE": (1, _MANY, logic.coalesce),
-    "NULLIF": (2, 2, lambda a, at: logic.nullif(a[0], a[1], at)),
     "ISNULL": (1, 1, lambda a, at: logic.is_(a[0], "NULL", at)),
     "MOD": (2, 2, lambda a, at: binary("%", a[0], a[1], Server(False, False), at)),
     "ABS": (1, 1, lambda a, at: absolute(a[0], at)),
@@ -361,11 +398,11 @@ _BUILDERS: dict[Op, Callable[[Node, Context], Value]] = {
     Op.UNARY: _unary,
     Op.BINARY: _binary,
     Op.COMPARE: _compare,
-    Op.AND: lambda n, c: logic.both(_args(n, c), n.at),
-    Op.OR: lambda n, c: logic.either(_args(n, c), n.at),
+    Op.AND: lambda n, c: logic.both(_conditions(n, c), n.at),
+    Op.OR: lambda n, c: logic.either(_conditions(n, c), n.at),
     Op.XOR: _xor,
     Op.IS: _is,
-    Op.IN: lambda n, c: within(build(n.args[0], c), [build(a, c) for a in n.args[1:]], n.at),
+    Op.IN: _in,
     Op.BETWEEN: _between,
     Op.LIKE: _like,
     Op.REGEXP: _regexp,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from filter.expr import decimals
-from filter.expr.arithmetic import bits
+from filter.expr import decimals, textnumbers
+from filter.expr.arithmetic import Server, bits
 from filter.expr.convert import (
     constant_int,
     numeric,
@@ -28,10 +29,13 @@ _EXACT = {Kind.INT, Kind.DECIMAL}
 _SAFE = 1 << 53
 
 
-def comparable(values: Sequence[Value], at: int) -> tuple[list[Value], Order]:
+def comparable(
+    values: Sequence[Value], server: Server, at: int, *, listed: bool = False
+) -> tuple[list[Value], Order]:
     """All values in the one form in which they are compared, and the comparison.
 
-    Two values, or the three of BETWEEN. None of them is the literal NULL.
+    Two values, or the three of BETWEEN. None of them is the literal NULL. ``listed``: in a list, a
+    range or CASE.
     """
     kinds = {v.type.kind for v in values}
     if kinds & {Kind.DATETIME, Kind.TIME}:
@@ -50,7 +54,7 @@ def comparable(values: Sequence[Value], at: int) -> tuple[list[Value], Order]:
         wide = [to_decimal(v) for v in values]
         points = [decimals.limbs_of(v.type.digits, v.type.scale)[1] for v in wide]
         return [_tagged(v, p) for v, p in zip(wide, points, strict=True)], _compare_decimals
-    return _reals(values, at)
+    return _reals(values, server, at, listed)
 
 
 def _number_or_text(value: Value) -> Value:
@@ -115,7 +119,9 @@ def _compare_decimals(a: Vector, b: Vector) -> Any:
     return decimals.compare(*a.data, *b.data)
 
 
-def _reals(values: Sequence[Value], at: int) -> tuple[list[Value], Order]:
+def _reals(
+    values: Sequence[Value], server: Server, at: int, listed: bool
+) -> tuple[list[Value], Order]:
     big = [v for v in values if v.column is not None and v.width == 8]
     if big and all(v is big[0] or isinstance(v.literal, str) for v in values):
         # A BIGINT column against text: a literal is stored into the column's type first.
@@ -125,6 +131,9 @@ def _reals(values: Sequence[Value], at: int) -> tuple[list[Value], Order]:
                       "write an integer or a decimal")  # fmt: skip
     if any(isinstance(v.literal, str) and not v.literal.isascii() for v in values):
         raise refused("a number compared with text that is none", at, "write a number")
+    if server.decimal_texts and textnumbers.taken(values, at):
+        pairs = [textnumbers.with_doubles(v) for v in values]
+        return pairs, partial(textnumbers.order, listed=listed)
     real = [to_real(v) for v in values]
     fixed = [v.type.decimals for v in real]
     if None in fixed or not any(v.type.kind is Kind.REAL for v in values):
@@ -179,25 +188,27 @@ TESTS: dict[str, Callable[[Any], Any]] = {
 """What each operator asks of an order: -1, 0 or 1."""
 
 
-def equal(left: Value, right: Value, at: int) -> Value:
+def equal(left: Value, right: Value, server: Server, at: int, *, listed: bool = True) -> Value:
     """``left = right`` in a list or CASE, where doubles of fixed decimals are not rounded."""
     fixed = [v.type.decimals for v in (left, right) if v.type.kind is Kind.REAL]
     if any(d is not None for d in fixed):
         raise refused("FLOAT(M,D) or DOUBLE(M,D) in a list", at, "write the comparisons with OR")
-    return compare("=", left, right, at)
+    return compare("=", left, right, server, at, listed=listed)
 
 
-def compare(op: str, left: Value, right: Value, at: int) -> Value:
+def compare(
+    op: str, left: Value, right: Value, server: Server, at: int, *, listed: bool = False
+) -> Value:
     """``left op right``."""
     nulls = [v.type.kind is Kind.NULL for v in (left, right)]
     if op == "<=>":
-        return _null_safe(left, right, nulls, at)
+        return _null_safe(left, right, nulls, server, at)
     if any(nulls):
         other = right if nulls[0] else left
         if other.may_fail:
             raise refused("arithmetic compared with NULL", at, "it is never true")
         return derive(BOOLEAN, [other], _always_null, at)
-    (a, b), order = comparable([left, right], at)
+    (a, b), order = comparable([left, right], server, at, listed=listed)
     test = TESTS[op]
 
     def run(x: Vector, y: Vector) -> Vector:
@@ -210,7 +221,7 @@ def _always_null(v: Vector) -> Vector:
     return Vector(np.zeros(v.state.size, np.bool_), np.maximum(v.state, NULL))
 
 
-def _null_safe(left: Value, right: Value, nulls: list[bool], at: int) -> Value:
+def _null_safe(left: Value, right: Value, nulls: list[bool], server: Server, at: int) -> Value:
     if all(nulls):
         return derive(BOOLEAN, [], lambda: Vector(np.ones(1, np.bool_), np.zeros(1, np.uint8)), at)
     if any(nulls):
@@ -218,7 +229,7 @@ def _null_safe(left: Value, right: Value, nulls: list[bool], at: int) -> Value:
         return derive(
             BOOLEAN, [other], lambda v: Vector(v.state == NULL, v.state & np.uint8(2)), at
         )
-    (a, b), order = comparable([left, right], at)
+    (a, b), order = comparable([left, right], server, at)
 
     def run(x: Vector, y: Vector) -> Vector:
         null_x, null_y = x.state == NULL, y.state == NULL
@@ -228,7 +239,7 @@ def _null_safe(left: Value, right: Value, nulls: list[bool], at: int) -> Value:
     return derive(BOOLEAN, [a, b], run, at)
 
 
-def between(value: Value, low: Value, high: Value, at: int) -> Value:
+def between(value: Value, low: Value, high: Value, server: Server, at: int) -> Value:
     """``value BETWEEN low AND high``: all three are compared as one kind."""
     if any(v.type.kind is Kind.NULL for v in (value, low, high)):
         raise refused("BETWEEN with NULL", at, "it is never true")
@@ -238,7 +249,7 @@ def between(value: Value, low: Value, high: Value, at: int) -> Value:
         v.type.kind is not Kind.STRING for v in parts
     ):
         raise refused("BETWEEN with a binary literal", at, "write a number")
-    (v, a, b), order = comparable([value, low, high], at)
+    (v, a, b), order = comparable([value, low, high], server, at, listed=True)
 
     def run(x: Vector, lo: Vector, hi: Vector) -> Vector:
         above, below = order(x, lo) >= 0, order(x, hi) <= 0
@@ -256,7 +267,7 @@ def between(value: Value, low: Value, high: Value, at: int) -> Value:
     return derive(BOOLEAN, [v, a, b], run, at)
 
 
-def within(value: Value, items: Sequence[Value], at: int) -> Value:
+def within(value: Value, items: Sequence[Value], server: Server, at: int) -> Value:
     """``value IN (items)``."""
     if value.type.kind is Kind.NULL:
         raise refused("NULL IN a list", at, "it is never true")
@@ -268,7 +279,9 @@ def within(value: Value, items: Sequence[Value], at: int) -> Value:
     _same_signs(value, items, at)
     _timed(value, items, at)
     value, *items = together([value, *items], at)
-    tests = [equal(value, item, at) for item in items]
+    # A list of one is an operator.
+    many = len(items) > 1
+    tests = [equal(value, item, server, at, listed=many) for item in items]
 
     def run(*found: Vector) -> Vector:
         n = max(f.state.size for f in found)

@@ -186,12 +186,13 @@ _ON_MYSQL: dict[str, Callable[[Node, Scope], Value]] = {
 def _text(node: Node, scope: Scope) -> Value:
     if node.op is not Op.COLUMN:
         raise refused("a JSON function of what is no column", node.at, "name a column and a path")
-    return mariadb.column(scope.table, scope.ordinal(node), node.at)
+    return mariadb.column(scope.table, scope.ordinal(node), scope.session, node.at)
 
 
 def _value_in_text(node: Node, scope: Scope) -> Value:
     ordinal, path = place(node, scope)
-    return mariadb.part(mariadb.column(scope.table, ordinal, node.at), path, node.at)
+    text = mariadb.column(scope.table, ordinal, scope.session, node.at)
+    return mariadb.part(text, path, node.at)
 
 
 def _unquote_text(node: Node, scope: Scope) -> Value:

@@ -14,6 +14,7 @@ from cdc.kernels import expr_json_text as scan
 from cdc.kernels import expr_json_unquote as unquote
 from cdc.kernels.expr_json import MISSING, T_NULL
 from cdc.kernels.expr_json_tokens import CUT
+from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.expr.columns import column_value, refuse
 from filter.expr.jsonpaths import Path
@@ -45,9 +46,9 @@ class Found(NamedTuple):
     ends: Ints
 
 
-def column(table: Table, ordinal: int, at: int) -> Value:
+def column(table: Table, ordinal: int, session: Session, at: int) -> Value:
     """The column in which the text of the documents stands."""
-    found = column_value(table, ordinal, at)
+    found = column_value(table, ordinal, session, at)
     if found.type.kind is not Kind.STRING or found.type.charset != "utf8mb4":
         why = "a JSON function of what is no utf8mb4 text"
         raise refuse(table.columns[ordinal], table, why, at)

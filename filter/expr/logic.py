@@ -10,6 +10,7 @@ import numpy as np
 
 from cdc.kernels import expr_text
 from filter.expr import decimals
+from filter.expr.arithmetic import Server
 from filter.expr.compare import compare
 from filter.expr.convert import numeric, refused, to_decimal, to_real, truth
 from filter.expr.strings import agreed, standing, under
@@ -184,12 +185,12 @@ def coalesce(args: Sequence[Value], at: int) -> Value:
     return derive(type_, branches, run, at)
 
 
-def nullif(value: Value, other: Value, at: int) -> Value:
+def nullif(value: Value, other: Value, server: Server, at: int) -> Value:
     """NULL where both are equal, else the first."""
     if value.type.kind is Kind.STRING and value.number is not None:
         raise refused("NULLIF of an enum, set or binary literal", at, "write CASE WHEN")
     standing(value.type, at)
-    same = compare("=", value, other, at)
+    same = compare("=", value, other, server, at)
 
     def run(test: Vector, v: Vector) -> Vector:
         state = np.where((test.state == VALUE) & test.data, NULL, v.state)

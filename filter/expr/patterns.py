@@ -16,7 +16,7 @@ from filter.expr.convert import refused
 from filter.expr.regexp.automaton import Automaton, TooLarge, build
 from filter.expr.regexp.points import Dialect, byte_points
 from filter.expr.regexp.syntax import parse
-from filter.expr.strings import agreed, rule_of, under
+from filter.expr.strings import agreed, under
 from filter.expr.values import BOOLEAN, Kind, Text, Type, Value, Vector, derive
 
 Flags = npt.NDArray[np.bool_]
@@ -45,7 +45,6 @@ def regexp(
         charset != "binary" or not session.mariadb
     ):
         raise refused(f"{name} of {_named(charset)}", at, "compare it otherwise")
-    rule_of(type_, at)
     dialect = Dialect(not session.mariadb, charset, _ignores_case(type_, flags, at))
     search = searching(_text(pattern, type_, at), dialect, pattern.at)
     return derive(BOOLEAN, [under(value, type_)], lambda v: Vector(search(v.data), v.state), at)

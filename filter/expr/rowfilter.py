@@ -20,8 +20,7 @@ from cdc.kernels import expr_cells
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from filter.expr.build import Context, build
-from filter.expr.convert import truth
+from filter.expr.build import Context, build_condition
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionFailed, ExpressionParseFailed
 from filter.expr.parse import Modes, parse
 from filter.expr.values import FAILED, VALUE, Frame, Value
@@ -39,7 +38,9 @@ class Condition:
     def __init__(self, text: str, table: Table, session: Session, modes: Modes | None) -> None:
         self.text, self.table = text, table
         try:
-            self._value: Value = truth(build(parse(text, session, modes), Context(table, session)))
+            self._value: Value = build_condition(
+                parse(text, session, modes), Context(table, session)
+            )
         except RecursionError:
             raise ExpressionParseFailed(
                 "the expression is nested too deeply",

@@ -54,7 +54,7 @@ def test_a_dropped_collation_is_seen(
         return plain(charset, "utf8mb4_bin" if name == "utf8mb4_unicode_ci" else name)
 
     monkeypatch.setattr("filter.expr.strings.collation", dropped)
-    assert oracle.run(mariadb, schema_name, 20_000, seed=11).differences
+    assert oracle.collate(mariadb, schema_name, seed=5, size=70).differences
 
 
 def test_a_lost_pad_is_seen(
@@ -67,7 +67,7 @@ def test_a_lost_pad_is_seen(
         return replace(found, pad=-1)
 
     monkeypatch.setattr("filter.expr.strings.collation", unpadded)
-    assert oracle.run(mariadb, schema_name, 20_000, seed=11).differences
+    assert oracle.collate(mariadb, schema_name, seed=5, size=70).differences
 
 
 @pytest.mark.parametrize(
