@@ -18,7 +18,7 @@ os.environ.setdefault(
 
 from rich.console import Console
 
-from bench import ddl_pause, figures, filter, kafka, lag, mysql, mysql_lag, pull, quiet
+from bench import ddl_pause, figures, filter, kafka, lag, mysql, mysql_lag, pull, quiet, schema
 from bench.figures import Figure
 from bench.settings import Settings
 
@@ -38,6 +38,7 @@ ITEMS: dict[str, Item] = {
     "filter_string_ci": filter.string_ci,
     "filter_compile": filter.compile_,
     "kafka_filtered": filter.kafka,
+    "schema_tables": schema.tables,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
 }

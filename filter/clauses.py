@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cdc.schema.alter import Plan
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, Item, Kind
+from cdc.schema.tokens import Cursor, Item
 
 Name = tuple[str, str]
 
@@ -34,7 +34,7 @@ def clause_of(
 
     A list, since ADD COLUMN (…) adds several columns, and ALGORITHM and LOCK are no clause at all.
     """
-    words = [i.text.upper() if i.kind is Kind.WORD else "" for i in c.items[at : c.at]]
+    words = [i.word for i in c.items[at : c.at]]
     head = words[0]
     if head in ("ALGORITHM", "LOCK", "WITH", "WITHOUT") and _only_how(words):
         return []

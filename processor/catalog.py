@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cdc.base.collector import collection_paused
 from cdc.base.errors import DefiniteError, InternalError, TransientError
 from cdc.base.position import Position
 from cdc.base.ts import MAX_TS, Ts
@@ -281,10 +282,11 @@ def delivered_tables(schema: Schema | Schemas, config: FeedConfig) -> list[Table
     One whose definition cannot be read raises, or is left out where its rows decide about it.
     """
     rules = _rules(config)
-    if isinstance(schema, Schema):
-        matched = [schema[key] for key in schema if rules.matches(*key)]
-    else:
-        matched = list(_readable(schema, rules))
+    with collection_paused():
+        if isinstance(schema, Schema):
+            matched = [schema[key] for key in schema if rules.matches(*key)]
+        else:
+            matched = list(_readable(schema, rules))
     return [t for t in matched if t.handle_key or config.force_replicate]
 
 

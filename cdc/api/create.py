@@ -12,6 +12,7 @@ import cdc
 from cdc.api.models import CreateChangefeed, UpdateChangefeed
 from cdc.api.replica_config import ConfigInvalid, check
 from cdc.api.rerouting import check_rerouting
+from cdc.base.collector import collection_paused
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.base.ts import Ts, compose, physical_ms, to_text
 from cdc.coord.feed_config import FeedConfig
@@ -247,7 +248,9 @@ def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:
     """The tables that ``filter.rules`` match; no other is read."""
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     names = list(schema)
-    return [schema[n] for n, yes in zip(names, rules.matches_all(names), strict=True) if yes]
+    matching = zip(names, rules.matches_all(names), strict=True)
+    with collection_paused():
+        return [schema[name] for name, yes in matching if yes]
 
 
 def _tables(schema: Schema, config: FeedConfig) -> list[Table]:

@@ -79,7 +79,7 @@ def read_action(c: Cursor, plan: Plan, session: Session) -> None:
     item = c.peek()
     if item is None or item.kind not in (Kind.WORD, Kind.NAME):
         raise c.error("an action of ALTER TABLE was expected")
-    word = item.text.upper() if item.kind is Kind.WORD else ""
+    word = item.word
     reader = _READERS.get(word)
     if reader is not None and reader(c, plan, session):
         return

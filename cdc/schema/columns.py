@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from cdc.schema.charsets import normal_charset, normal_collation
 from cdc.schema.defaults import default_text
@@ -51,7 +50,7 @@ def _attribute(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     item = c.peek()
     if item is None or item.kind not in (Kind.WORD, Kind.NAME):
         return False
-    word = item.text.upper() if item.kind is Kind.WORD else ""
+    word = item.word
     reader = _READERS.get(word)
     if reader is not None:
         return reader(c, d, session)
@@ -85,13 +84,13 @@ def _null(c: Cursor, d: ColumnDraft, session: Session) -> bool:
 
 def _auto_increment(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.next()
-    d.column = replace(d.column, auto_increment=True)
+    d.column = d.column.but(auto_increment=True)
     d.null = False
     return True
 
 
 def _visibility(c: Cursor, d: ColumnDraft, session: Session) -> bool:
-    d.column = replace(d.column, invisible=c.next().is_word("INVISIBLE"))
+    d.column = d.column.but(invisible=c.next().is_word("INVISIBLE"))
     return True
 
 
@@ -113,7 +112,7 @@ def _unique(c: Cursor, d: ColumnDraft, session: Session) -> bool:
 
 def _comment(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.next()
-    d.column = replace(d.column, comment=c.next().text)
+    d.column = d.column.but(comment=c.next().text)
     return True
 
 
@@ -123,7 +122,7 @@ def _charset(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.punct("=")
     if c.word("DEFAULT"):
         return True
-    d.column = replace(d.column, charset=normal_charset(c.next().text))
+    d.column = d.column.but(charset=normal_charset(c.next().text))
     return True
 
 
@@ -132,7 +131,7 @@ def _named_charset(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     if word == "BYTE":
         d.byte = True
     else:
-        d.column = replace(d.column, charset={"ASCII": "latin1", "UNICODE": "ucs2"}[word])
+        d.column = d.column.but(charset={"ASCII": "latin1", "UNICODE": "ucs2"}[word])
     return True
 
 
@@ -146,7 +145,7 @@ def _collate(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.next()
     c.punct("=")
     if not c.word("DEFAULT"):
-        d.column = replace(d.column, collation=normal_collation(c.next().text))
+        d.column = d.column.but(collation=normal_collation(c.next().text))
     return True
 
 
@@ -156,21 +155,21 @@ def _default(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     d.has_default = True
     text = default_text(value, d.column)
     if text is not None:
-        d.column = replace(d.column, default=text, default_expression=value.expression)
+        d.column = d.column.but(default=text, default_expression=value.expression)
     return True
 
 
 def _on_update(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     if not c.word("ON", "UPDATE"):
         return False
-    d.column = replace(d.column, on_update=read_now(c))
+    d.column = d.column.but(on_update=read_now(c))
     return True
 
 
 def _serial_default(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     if not c.word("SERIAL", "DEFAULT", "VALUE"):
         return False
-    d.column = replace(d.column, auto_increment=True)
+    d.column = d.column.but(auto_increment=True)
     d.null, d.unique = False, True
     return True
 
@@ -183,7 +182,7 @@ def _generated(c: Cursor, d: ColumnDraft, session: Session) -> bool:
         if not c.word("START") and not c.word("END"):
             raise c.error("ROW START or ROW END was expected")
         c.word("HIDDEN")
-        d.column = replace(d.column, generated=Generated.STORED)
+        d.column = d.column.but(generated=Generated.STORED)
         d.null = False
         return True
     expression = balanced(c)
@@ -191,7 +190,7 @@ def _generated(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     if not stored:
         c.word("VIRTUAL")
     kept = Generated.STORED if stored else Generated.VIRTUAL
-    d.column = replace(d.column, generated=kept, expression=expression)
+    d.column = d.column.but(generated=kept, expression=expression)
     return True
 
 
@@ -248,7 +247,7 @@ def _compressed(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.next()
     if c.punct("="):
         c.next()
-    d.column = replace(d.column, compressed=True)
+    d.column = d.column.but(compressed=True)
     return True
 
 
@@ -257,7 +256,7 @@ def _srid(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.punct("=")
     number = int(c.next().text)
     if mysql:
-        d.column = replace(d.column, srid=number)
+        d.column = d.column.but(srid=number)
     return True
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from cdc.schema.charsets import charset_default
 from cdc.schema.draft import Body, KeyDraft, Options
@@ -96,7 +95,7 @@ def never_null(keys: Sequence[KeyDraft], periods: Mapping[str, tuple[str, str]])
 def not_null(column: Column, names: set[str]) -> Column:
     """The column, NOT NULL if it is one of these."""
     if column.nullable and column.name.lower() in names:
-        return replace(column, nullable=False)
+        return column.but(nullable=False)
     return column
 
 

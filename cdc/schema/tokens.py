@@ -60,16 +60,20 @@ class Kind(Enum):
 
 
 class Item(NamedTuple):
-    """A token: ``text`` is the value (unquoted), ``start``/``end`` its range in the SQL text."""
+    """A token: ``text`` is the value (unquoted), ``start``/``end`` its range in the SQL text.
+
+    ``word`` is the text of a word in capitals; of anything else, also of quoted names, it is empty.
+    """
 
     kind: Kind
     text: str
     start: int
     end: int
+    word: str = ""
 
     def is_word(self, *words: str) -> bool:
         """Whether it is one of the (upper-case) keywords, not quoted."""
-        return self.kind is Kind.WORD and self.text.upper() in words
+        return self.word in words
 
     def is_punct(self, text: str) -> bool:
         """Whether it is this punctuation."""
@@ -211,12 +215,12 @@ def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
         elif raw[0].isalnum() or raw[0] in "_$@" or ord(raw[0]) > 127:
             # sqlglot joins some keywords ("PRIMARY KEY"): take them apart again
             if " " not in raw and raw.isprintable():
-                items.append(Item(Kind.WORD, raw, start, end))
+                items.append(Item(Kind.WORD, raw, start, end, raw.upper()))
                 continue
             at = start
             for word in re.findall(r"\S+", raw):
                 at = text.index(word, at)
-                items.append(Item(Kind.WORD, word, at, at + len(word)))
+                items.append(Item(Kind.WORD, word, at, at + len(word), word.upper()))
                 at += len(word)
         else:
             items.append(Item(Kind.PUNCT, raw, start, end))
@@ -246,14 +250,14 @@ class Cursor:
 
     def word(self, *words: str) -> bool:
         """Takes these keywords if they come next, all of them."""
-        at = self.at
-        following = self.items[at : at + len(words)]
-        if len(following) < len(words):
+        at, items = self.at, self.items
+        if at + len(words) > len(items):
             return False
-        for item, word in zip(following, words, strict=True):
-            if item.kind is not Kind.WORD or item.text.upper() != word:
+        for word in words:
+            if items[at].word != word:
                 return False
-        self.at = at + len(words)
+            at += 1
+        self.at = at
         return True
 
     def punct(self, text: str) -> bool:

@@ -62,7 +62,7 @@ def read_type(c: Cursor, name: str, session: Session) -> ColumnDraft:
     draft = ColumnDraft(column)
     draft.national = words[0] in ("NATIONAL", "NCHAR", "NVARCHAR")
     if words == ("SERIAL",):
-        draft.column = replace(draft.column, auto_increment=True, unsigned=True)
+        draft.column = draft.column.but(auto_increment=True, unsigned=True)
         draft.null, draft.unique = False, True
     if data_type == "json" and session.mariadb:
         _json_of_mariadb(draft)
@@ -71,8 +71,8 @@ def read_type(c: Cursor, name: str, session: Session) -> ColumnDraft:
 
 def _json_of_mariadb(draft: ColumnDraft) -> None:
     # MariaDB: JSON is LONGTEXT with this collation, whatever the table has.
-    draft.column = replace(
-        draft.column, data_type="longtext", charset="utf8mb4", collation="utf8mb4_bin"
+    draft.column = draft.column.but(
+        data_type="longtext", charset="utf8mb4", collation="utf8mb4_bin"
     )
 
 

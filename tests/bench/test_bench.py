@@ -85,6 +85,16 @@ def test_an_item_end_to_end(tmp_path: Path, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
+def test_many_tables_are_read(tmp_path: Path) -> None:
+    done = _run(tmp_path, "schema_tables", "--rows", "300", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    read, memory = json.loads((tmp_path / "latest.json").read_text())
+    assert (read["name"], read["peer_value"]) == ("schema_tables", 60.0 * 300 / 100_000)
+    assert (memory["name"], memory["peer_value"]) == ("schema_tables_memory", 2.0)
+    assert min(read["value"], memory["value"]) > 0
+
+
+@pytest.mark.slow
 @pytest.mark.real
 def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
     done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--no-peers")

@@ -82,7 +82,7 @@ def _is_column(editor: Editor, first: int, end: int) -> bool:
 
 def _action(editor: Editor, first: int, end: int) -> list[Clause]:
     item = editor.items[first]
-    verb = item.text.upper() if item.kind is Kind.WORD else ""
+    verb = item.word
     i = first + 1
     if verb not in ("ADD", "MODIFY", "CHANGE", "DROP", "RENAME", "ALTER"):
         return [Clause(first, end, verb)]
