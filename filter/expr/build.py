@@ -2,65 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-from cdc.schema.session import Session
-from cdc.schema.table import Table
 from filter.expr import conversions, decimals, logic, strings
 from filter.expr import jsonfunctions as json
-from filter.expr import textfunctions as texts
-from filter.expr.arithmetic import Server, binary, inverted, negative
+from filter.expr.arithmetic import binary, inverted, negative
 from filter.expr.collations import connection_collation
 from filter.expr.columns import column_is_null, column_value, null
 from filter.expr.compare import between, compare, equal, within
+from filter.expr.context import Context
 from filter.expr.convert import (
     constant_int,
-    numeric,
     parse_datetime,
     parse_time,
     refused,
     truth,
 )
-from filter.expr.dates import DATE_PARTS, day_number, day_of, days_between, part
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionNotSupported
-from filter.expr.numbers import absolute, ceiling, floor, rounded, sign
+from filter.expr.functions import FUNCTIONS, NOT_ON_5, NOT_ON_MARIADB
 from filter.expr.patterns import regexp
+from filter.expr.textnumbers import condition
 from filter.expr.tree import Node, Op
 from filter.expr.values import Kind, Strength, Type, Value, Vector, no_state
-
-# 10.4 compared doubles; from 10.11 on measured, those between are taken for alike.
-_DECIMAL_TEXTS = (10, 5, 0)
-_EXACT = re.compile(r"(\d*)\.?(\d*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What an expression is checked against."""
-
-    table: Table
-    session: Session
-
-    @property
-    def server(self) -> Server:
-        """What arithmetic and comparison depend on."""
-        session = self.session
-        decimal_texts = session.mariadb and session.version >= _DECIMAL_TEXTS
-        return Server(session.mariadb, self.careless, decimal_texts)
-
-    @property
-    def careless(self) -> bool:
-        """Where XOR rounds, CASE forgets after a NULL, and shifts take 32 bits of their places."""
-        return self.session.mariadb or self.before_8
-
-    @property
-    def before_8(self) -> bool:
-        """MySQL 5.x, which has rules of its own for ranges, CASE, XOR and patterns."""
-        return not self.session.mariadb and self.session.version < (8, 0, 0)
 
 
 def build(node: Node, context: Context) -> Value:
@@ -73,24 +39,15 @@ def build(node: Node, context: Context) -> Value:
 
 def build_condition(node: Node, context: Context) -> Value:
     """The same as a condition: bool data. NULL stays NULL."""
-    return truth(_condition(build(node, context), context))
+    return truth(condition(build(node, context), context.server))
 
 
 def _args(node: Node, context: Context) -> list[Value]:
     return [build(a, context) for a in node.args]
 
 
-def _condition(value: Value, context: Context) -> Value:
-    bare = value.column is not None and numeric(value).type.kind is Kind.STRING
-    if bare and context.server.decimal_texts:
-        # A number next to nothing is true there or false, as the optimizer has changed what is
-        # around it.
-        raise refused("a column of text as a condition", value.at, "write a comparison, as <> 0")
-    return value
-
-
 def _conditions(node: Node, context: Context) -> list[Value]:
-    return [_condition(build(a, context), context) for a in node.args]
+    return [condition(build(a, context), context.server) for a in node.args]
 
 
 # --- literals and columns
@@ -193,7 +150,7 @@ def _unary(node: Node, context: Context) -> Value:
         return negative(value, node.at)
     if node.value == "~":
         return inverted(value, node.at)
-    return logic.opposite(_condition(value, context), node.at)
+    return logic.opposite(condition(value, context.server), node.at)
 
 
 def _binary(node: Node, context: Context) -> Value:
@@ -261,7 +218,7 @@ def _case(node: Node, context: Context) -> Value:
         operand, *items = strings.together([operand, *args[:-1:2]], node.at)
         tests = [equal(operand, v, context.server, node.at) for v in items]
     else:
-        tests = [_condition(v, context) for v in args[:-1:2]]
+        tests = [condition(v, context.server) for v in args[:-1:2]]
     return logic.choose(tests, [*args[1::2], args[-1]], node.at)
 
 
@@ -305,12 +262,8 @@ def _call(node: Node, context: Context) -> Value:
         return json.call(node, _scope(context))
     name = str(node.value)
     found = FUNCTIONS.get(name)
-    if name == "NULLIF":
-        found = (2, 2, lambda a, at: logic.nullif(a[0], a[1], context.server, at))
-    if name == "REGEXP_LIKE" and not context.session.mariadb:
-        found = (2, 3, lambda a, at: regexp(a[0], a[1], a[2] if len(a) > 2 else None,
-                                            context.session, at, name))  # fmt: skip
-    if found is None or (context.before_8 and name in _NOT_ON_5):
+    missing = NOT_ON_MARIADB if context.session.mariadb else NOT_ON_5 if context.before_8 else ()
+    if found is None or name in missing:
         raise ExpressionNotSupported(
             f"function {name} is not evaluated here",
             object=context.table.full_name,
@@ -321,63 +274,8 @@ def _call(node: Node, context: Context) -> Value:
     args = _args(node, context)
     if not low <= len(args) <= high:
         raise refused(f"{name} with {len(args)} arguments", node.at, "see its description")
-    if name == "IF":
-        args[0] = _condition(args[0], context)
-    return make(args, node.at)
+    return make(args, context, node.at)
 
-
-_NOT_ON_5 = frozenset("ISNULL NULLIF FLOOR CEIL CEILING ROUND TRUNCATE".split())
-"""Functions that MySQL 5 evaluates in another way."""
-
-Maker = Callable[[list[Value], int], Value]
-_MANY = 64
-
-FUNCTIONS: dict[str, tuple[int, int, Maker]] = {
-    "IF": (3, 3, lambda a, at: logic.choose(a[:1], a[1:], at)),
-    "IFNULL": (2, 2, logic.coalesce),
-    "COALESCE": (1, _MANY, logic.coalesce),
-    "ISNULL": (1, 1, lambda a, at: logic.is_(a[0], "NULL", at)),
-    "MOD": (2, 2, lambda a, at: binary("%", a[0], a[1], Server(False, False), at)),
-    "ABS": (1, 1, lambda a, at: absolute(a[0], at)),
-    "SIGN": (1, 1, lambda a, at: sign(a[0], at)),
-    "LENGTH": (1, 1, lambda a, at: strings.length(a[0], at)),
-    "OCTET_LENGTH": (1, 1, lambda a, at: strings.length(a[0], at)),
-    "CHAR_LENGTH": (1, 1, lambda a, at: strings.char_length(a[0], at)),
-    "CHARACTER_LENGTH": (1, 1, lambda a, at: strings.char_length(a[0], at)),
-}
-"""By name: least and most arguments, and what makes the value."""
-
-
-def _date_part(name: str) -> Maker:
-    return lambda a, at: part(name, a[0], at)
-
-
-FUNCTIONS |= {name: (1, 1, _date_part(name)) for name in DATE_PARTS}
-FUNCTIONS |= {
-    "TO_DAYS": (1, 1, lambda a, at: day_number(a[0], at)),
-    "DATEDIFF": (2, 2, lambda a, at: days_between(a[0], a[1], at)),
-    "DAYOFWEEK": (1, 1, lambda a, at: day_of("DAYOFWEEK", a[0], at)),
-    "WEEKDAY": (1, 1, lambda a, at: day_of("WEEKDAY", a[0], at)),
-    "DAYOFYEAR": (1, 1, lambda a, at: day_of("DAYOFYEAR", a[0], at)),
-    "FLOOR": (1, 1, lambda a, at: floor(a[0], at)),
-    "CEIL": (1, 1, lambda a, at: ceiling(a[0], at)),
-    "CEILING": (1, 1, lambda a, at: ceiling(a[0], at)),
-    "ROUND": (1, 2, lambda a, at: rounded("ROUND", a, at)),
-    "TRUNCATE": (2, 2, lambda a, at: rounded("TRUNCATE", a, at)),
-    "SUBSTRING": (2, 3, texts.substring),
-    "SUBSTR": (2, 3, texts.substring),
-    "MID": (3, 3, texts.substring),
-    "LEFT": (2, 2, texts.left),
-    "RIGHT": (2, 2, texts.right),
-    "TRIM": (1, 1, lambda a, at: texts.trim(a, at, "TRIM")),
-    "LTRIM": (1, 1, lambda a, at: texts.trim(a, at, "LTRIM")),
-    "RTRIM": (1, 1, lambda a, at: texts.trim(a, at, "RTRIM")),
-    "LOWER": (1, 1, lambda a, at: texts.change_case(a, at, True)),
-    "LCASE": (1, 1, lambda a, at: texts.change_case(a, at, True)),
-    "UPPER": (1, 1, lambda a, at: texts.change_case(a, at, False)),
-    "UCASE": (1, 1, lambda a, at: texts.change_case(a, at, False)),
-    "CONCAT": (1, _MANY, texts.concat),
-}
 
 _BUILDERS: dict[Op, Callable[[Node, Context], Value]] = {
     Op.NUMBER: _number,

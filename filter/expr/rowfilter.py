@@ -20,7 +20,8 @@ from cdc.kernels import expr_cells
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from filter.expr.build import Context, build_condition
+from filter.expr.build import build_condition
+from filter.expr.context import Context
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionFailed, ExpressionParseFailed
 from filter.expr.parse import Modes, parse
 from filter.expr.values import FAILED, VALUE, Frame, Value

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from filter.expr.convert import refused, to_real
+from filter.expr.arithmetic import Server
+from filter.expr.convert import numeric, refused, to_real
 from filter.expr.values import VALUE, Kind, Text, Value, Vector, derive
 
 PLACES = 39
@@ -85,6 +86,16 @@ def number(text: bytes, listed: bool) -> Decimal:
         return value
     rounding = ROUND_DOWN if listed else ROUND_HALF_UP
     return value.quantize(Decimal(1).scaleb(-max(places, 0)), rounding, _EXACT)
+
+
+def condition(value: Value, server: Server) -> Value:
+    """The same, where a condition is wanted; a bare column of text is refused on such a server."""
+    bare = value.column is not None and numeric(value).type.kind is Kind.STRING
+    if bare and server.decimal_texts:
+        # A number next to nothing is true there or false, as the optimizer has changed what is
+        # around it.
+        raise refused("a column of text as a condition", value.at, "write a comparison, as <> 0")
+    return value
 
 
 def taken(values: Sequence[Value], at: int) -> bool:

@@ -1,0 +1,37 @@
+"""What an expression is checked against: a table, and the server that its rows come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.schema.session import Session
+from cdc.schema.table import Table
+from filter.expr.arithmetic import Server
+
+# 10.4 compared doubles; from 10.11 on measured, those between are taken for alike.
+_DECIMAL_TEXTS = (10, 5, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an expression is checked against."""
+
+    table: Table
+    session: Session
+
+    @property
+    def server(self) -> Server:
+        """What arithmetic and comparison depend on."""
+        session = self.session
+        decimal_texts = session.mariadb and session.version >= _DECIMAL_TEXTS
+        return Server(session.mariadb, self.careless, decimal_texts)
+
+    @property
+    def careless(self) -> bool:
+        """Where XOR rounds, CASE forgets after a NULL, and shifts take 32 bits of their places."""
+        return self.session.mariadb or self.before_8
+
+    @property
+    def before_8(self) -> bool:
+        """MySQL 5.x, which has rules of its own for ranges, CASE, XOR and patterns."""
+        return not self.session.mariadb and self.session.version < (8, 0, 0)
