@@ -21,13 +21,14 @@ _LOWEST = np.iinfo(np.int64).min
 class Server(NamedTuple):
     """What arithmetic and comparison depend on.
 
-    The family, whether it is MariaDB or MySQL before 8, and whether it compares texts and integers
-    as decimals.
+    The family, and whether it is MariaDB or MySQL before 8; MariaDB that compares texts and integers
+    as decimals, and has a lowest quotient; whether it compares constant texts and decimals so.
     """
 
     mariadb: bool
     careless: bool
-    decimal_texts: bool = False
+    recent_mariadb: bool = False
+    decimal_constants: bool = False
 
 
 _CODES = {
@@ -119,7 +120,7 @@ def _integer(op: str, a: Value, b: Value, server: Server, at: int) -> Value:
     ua, ub = a.type.unsigned, b.type.unsigned
     unsigned = ua if op == "%" else ua or ub
     code = _CODES[op]
-    edge = not server.mariadb and op == "DIV" and not unsigned
+    edge = not server.recent_mariadb and op == "DIV" and not unsigned
     wraps = server.careless and op == "-" and not ua and not ub
 
     def run(x: Vector, y: Vector) -> Vector:
@@ -127,7 +128,7 @@ def _integer(op: str, a: Value, b: Value, server: Server, at: int) -> Value:
         out = np.empty(n, np.int64)
         expr_numbers.arithmetic(code, bits(x.data), ua, bits(y.data), ub, unsigned, out, state)
         if edge:
-            # MySQL takes no quotient that is the lowest integer.
+            # MySQL and MariaDB 10.4 take no quotient that is the lowest integer.
             state[(bits(out) == _LOWEST) & (state == VALUE)] = FAILED
         if wraps:
             # MariaDB and MySQL 5 let this one difference pass.

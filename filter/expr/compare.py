@@ -131,9 +131,13 @@ def _reals(
                       "write an integer or a decimal")  # fmt: skip
     if any(isinstance(v.literal, str) and not v.literal.isascii() for v in values):
         raise refused("a number compared with text that is none", at, "write a number")
-    if server.decimal_texts and textnumbers.taken(values, at):
+    if server.recent_mariadb and textnumbers.taken(values, at):
         pairs = [textnumbers.with_doubles(v) for v in values]
         return pairs, partial(textnumbers.order, listed=listed)
+    if server.decimal_constants and not listed:
+        exact = textnumbers.with_decimal_constant(values, server.mariadb)
+        if exact is not None:
+            return comparable(exact, server, at)
     real = [to_real(v) for v in values]
     fixed = [v.type.decimals for v in real]
     if None in fixed or not any(v.type.kind is Kind.REAL for v in values):

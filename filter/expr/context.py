@@ -8,8 +8,8 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.expr.arithmetic import Server
 
-# 10.4 compared doubles; from 10.11 on measured, those between are taken for alike.
-_DECIMAL_TEXTS = (10, 5, 0)
+# 10.4 has other rules; 10.11 and later were measured, those between are taken to be like them.
+_RECENT_MARIADB = (10, 5, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Context:
     def server(self) -> Server:
         """What arithmetic and comparison depend on."""
         session = self.session
-        decimal_texts = session.mariadb and session.version >= _DECIMAL_TEXTS
-        return Server(session.mariadb, self.careless, decimal_texts)
+        recent_mariadb = session.mariadb and session.version >= _RECENT_MARIADB
+        return Server(session.mariadb, self.careless, recent_mariadb, not self.before_8)
 
     @property
     def careless(self) -> bool:

@@ -1,4 +1,6 @@
-"""Text compared with integers where the server takes both for decimals, as MariaDB does.
+"""Text compared with integers and decimals, where the server takes it for a decimal.
+
+MariaDB does so with integers, and all but MySQL 5 do with a decimal and a constant text.
 
 Doubles say the same for all but a few rows: those that are equal as doubles and may differ in
 digits that a double does not have, and numbers next to nothing. Only these are looked at again.
@@ -16,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from filter.expr import decimals
 from filter.expr.arithmetic import Server
 from filter.expr.convert import numeric, refused, to_real
-from filter.expr.values import VALUE, Kind, Text, Value, Vector, derive
+from filter.expr.values import VALUE, Kind, Text, Type, Value, Vector, derive, no_state
 
 PLACES = 39
 _NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))?")
@@ -27,6 +30,7 @@ _ROOM, _WORD = 81, 9
 _SHORT = 15
 _SAFE = float(1 << 53)
 _TINY = 1e-38
+_BEYOND = Decimal(10) ** 80
 # No exponent beyond it makes a difference, and decimal's own are bounded.
 _FAR = 10_000
 _EXACT = Context(prec=400, Emin=-1_000_000, Emax=1_000_000)
@@ -88,10 +92,37 @@ def number(text: bytes, listed: bool) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-max(places, 0)), rounding, _EXACT)
 
 
+def with_decimal_constant(values: Sequence[Value], mariadb: bool) -> list[Value] | None:
+    """A decimal and a constant text, which becomes one too; None if it is not these two."""
+    kinds = [v.type.kind for v in values]
+    if sorted(kinds, key=str) != [Kind.DECIMAL, Kind.STRING]:
+        return None
+    text, other = values if kinds[0] is Kind.STRING else reversed(values)
+    if not text.constant or other.constant or text.number is not None:
+        return None
+    found = text.of(None)
+    if found.state[0] != VALUE:
+        return None
+    at = int(found.data.starts[0])
+    data = found.data.buf[at : at + int(found.data.lengths[0])].tobytes()
+    constant = _constant(number(data, listed=not mariadb), text.at)
+    return [constant if v is text else v for v in values]
+
+
+def _constant(value: Decimal, at: int) -> Value:
+    # Beyond every decimal is far enough.
+    value = max(min(value, _BEYOND), -_BEYOND)
+    text = format(value, "f")
+    digits, scale = sum(c.isdigit() for c in text), len(text.partition(".")[2])
+    limbs = decimals.literal(text, digits, scale)
+    type_ = Type(Kind.DECIMAL, digits=digits, scale=scale)
+    return Value(type_, lambda _: Vector(limbs, no_state()), at=at, constant=True, literal=value)
+
+
 def condition(value: Value, server: Server) -> Value:
     """The same, where a condition is wanted; a bare column of text is refused on such a server."""
     bare = value.column is not None and numeric(value).type.kind is Kind.STRING
-    if bare and server.decimal_texts:
+    if bare and server.recent_mariadb:
         # A number next to nothing is true there or false, as the optimizer has changed what is
         # around it.
         raise refused("a column of text as a condition", value.at, "write a comparison, as <> 0")
