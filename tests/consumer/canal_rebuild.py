@@ -82,7 +82,7 @@ class Applies(Protocol):
 
 
 class Target:
-    """A server that is changed by SQL alone, over one connection."""
+    """A server that is changed by SQL alone; the last rows are left for the caller to commit."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

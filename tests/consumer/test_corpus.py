@@ -63,6 +63,7 @@ def _through(source: servers.Database, target: servers.Database, path: Path) -> 
         for partition in range(PARTITIONS):
             consumer.end(partition)
         consumer.advance()
+        connection.commit()
     assert consumer.applied > 20
     made = (_databases(source) | _databases(target)) - (_OWN - {"ddl_diff"})
     for schema in made:
