@@ -16,9 +16,10 @@ from numba import types
 
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
-from cdc.kernels.memory import load8, load16, load32, store8
+from cdc.kernels.memory import load8, load16, store8
 from cdc.kernels.unescape import unescape
 from cdc.kernels.values.errors import JSON_TRUNCATED, JSON_TYPE
+from cdc.kernels.values.json_container import ARRAY, LAST_CONTAINER, members, word
 from cdc.kernels.values.json_scalar import (
     DOUBLE,
     INT32,
@@ -49,8 +50,6 @@ T_ARRAY: Final = 7
 T_OPAQUE: Final = 256
 
 BAD = -2
-ARRAY = 2
-LAST_CONTAINER = 3
 
 _NULL = np.frombuffer(b"null", np.uint8)
 
@@ -63,31 +62,11 @@ CHECKED = types.UniTuple(types.int64, 2)
 
 
 @rare
-def _size(buf, p, wide):  # type: ignore[no-untyped-def]
-    return load32(buf, p) if wide else load16(buf, p)
-
-
-@rare
-def members(buf, p, end, kind):  # type: ignore[no-untyped-def]
-    """Members and end of the container at ``p``; -1 members if it does not fit before ``end``."""
-    wide = kind & 1 != 0
-    size = 4 if wide else 2
-    if p + 2 * size > end:
-        return np.int64(-1), end
-    count = _size(buf, p, wide)
-    length = _size(buf, p + size, wide)
-    entries = 2 * size + count * (1 + size + (0 if kind >= ARRAY else size + 2))
-    if p + length > end or entries > length:
-        return np.int64(-1), end
-    return count, p + length
-
-
-@rare
 def _order_of_key(buf, base, end, i, wide, keys, a, n):  # type: ignore[no-untyped-def]
     # -1, 0, 1: key i of the object at base against keys[a:a + n]; BAD outside of the object.
     size = 4 if wide else 2
     entry = base + 2 * size + i * (size + 2)
-    p = base + _size(buf, entry, wide)
+    p = base + word(buf, entry, wide)
     length = load16(buf, entry + size)
     if p + length > end:
         return np.int64(BAD)
@@ -129,7 +108,7 @@ def member(buf, base, stop, kind, count, i):  # type: ignore[no-untyped-def]
     item = load8(buf, entry)
     if LITERAL <= item <= UINT16 or (wide and (item in (INT32, UINT32))):
         return item, entry + 1, entry + 1 + size
-    return item, base + _size(buf, entry + 1, wide), stop
+    return item, base + word(buf, entry + 1, wide), stop
 
 
 @rare

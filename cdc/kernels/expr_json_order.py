@@ -13,10 +13,11 @@ from numba import types
 
 from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES
-from cdc.kernels.expr_json import ARRAY, CHECKED, INDEX, LAST_CONTAINER, MISSING, is_null
+from cdc.kernels.expr_json import CHECKED, INDEX, MISSING, is_null
 from cdc.kernels.memory import load8, load16, load32, load64
 from cdc.kernels.values.decimals import decimal, decimal_bytes
 from cdc.kernels.values.errors import JSON_OPAQUE, JSON_TYPE
+from cdc.kernels.values.json_container import ARRAY, LAST_CONTAINER
 from cdc.kernels.values.json_scalar import (
     DOUBLE,
     INT16,

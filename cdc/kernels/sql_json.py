@@ -19,6 +19,7 @@ from cdc.kernels.sql_text import put_hex, put_string
 from cdc.kernels.values.dates import date_text, packed_datetime, packed_time
 from cdc.kernels.values.decimals import decimal, decimal_bytes
 from cdc.kernels.values.errors import JSON_DEPTH, JSON_OPAQUE, JSON_TRUNCATED, JSON_TYPE
+from cdc.kernels.values.json_container import ARRAY, LAST_CONTAINER, members, word
 from cdc.kernels.values.json_scalar import (
     DOUBLE,
     INT16,
@@ -38,7 +39,6 @@ STACK = 5 * MAX_DEPTH
 
 # Words of a stack frame: the container's start and end, members done, members in all, its type.
 _BASE, _END, _DONE, _MEMBERS, _KIND, _FRAME = 0, 1, 2, 3, 4, 5
-_LAST_CONTAINER, _ARRAY = 3, 2
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _VARCHAR, _DECIMAL = 7, 10, 11, 12, 15, 246
 _ROOM = 192
 
@@ -58,26 +58,6 @@ def _word(part, out, o):  # type: ignore[no-untyped-def]
     for i in range(part[1]):
         store8(out, o + i, np.int64(_WORDS[part[0] + i]))
     return o + part[1]
-
-
-@rare
-def _size(buf, p, wide):  # type: ignore[no-untyped-def]
-    return load32(buf, p) if wide else load16(buf, p)
-
-
-@rare
-def _open(buf, p, end, kind):  # type: ignore[no-untyped-def]
-    """Members and end of the container at ``p``; -1 members if it does not fit before ``end``."""
-    wide = kind & 1 != 0
-    size = 4 if wide else 2
-    if p + 2 * size > end:
-        return np.int64(-1), end
-    count = _size(buf, p, wide)
-    length = _size(buf, p + size, wide)
-    entries = 2 * size + count * (1 + size + (0 if kind >= _ARRAY else size + 2))
-    if p + length > end or entries > length:
-        return np.int64(-1), end
-    return count, p + length
 
 
 @rare
@@ -205,7 +185,7 @@ def _walk(buf, p, end, kind, emit, stack, frame, blob, introducer, length, out, 
             frame += _FRAME
             if frame >= bottom + _FRAME + STACK:
                 return p, np.int64(JSON_DEPTH)
-            count, stop = _open(buf, p, end, kind)
+            count, stop = members(buf, p, end, kind)
             if count < 0:
                 return p, np.int64(JSON_TRUNCATED)
             stack[frame + _BASE] = p
@@ -217,7 +197,7 @@ def _walk(buf, p, end, kind, emit, stack, frame, blob, introducer, length, out, 
             if emit:
                 if o + _ROOM > cap:
                     return np.int64(_ROOM), np.int64(L.ERR_ROOM)
-                o = _word(_A_ARRAY if kind >= _ARRAY else _A_OBJECT, out, o)
+                o = _word(_A_ARRAY if kind >= ARRAY else _A_OBJECT, out, o)
         kind = stack[frame + _KIND]
         i = stack[frame + _DONE]
         count = stack[frame + _MEMBERS]
@@ -239,12 +219,12 @@ def _walk(buf, p, end, kind, emit, stack, frame, blob, introducer, length, out, 
             store8(out, o, 44)
             o += 1
         entry = base + 2 * size + i * (1 + size)
-        if kind < _ARRAY:
+        if kind < ARRAY:
             entry += count * (size + 2)
             if emit:
                 key = base + 2 * size + i * (size + 2)
                 n = load16(buf, key + size)
-                at = base + _size(buf, key, wide)
+                at = base + word(buf, key, wide)
                 if at + n > end:
                     return key, np.int64(JSON_TRUNCATED)
                 if o + 2 * n + _ROOM > cap:
@@ -259,8 +239,8 @@ def _walk(buf, p, end, kind, emit, stack, frame, blob, introducer, length, out, 
         if inside:
             stop = entry + 1 + size
         else:
-            p = base + _size(buf, entry + 1, wide)
-            if item <= _LAST_CONTAINER:
+            p = base + word(buf, entry + 1, wide)
+            if item <= LAST_CONTAINER:
                 kind = item
                 opening = True
                 continue
@@ -281,7 +261,7 @@ def needs_expression(buf, p, n, stack, frame, blob, out):  # type: ignore[no-unt
     if n <= 0:
         return np.int64(0), np.int64(0)
     kind = load8(buf, p)
-    if kind > _LAST_CONTAINER:
+    if kind > LAST_CONTAINER:
         special = _is_special(buf, p + 1, p + n, kind)
         return np.int64(1 if special else 0), np.int64(0)
     return _walk(buf, p + 1, p + n, kind, False, stack, frame, blob, 0, 0, out, 0, 0)
@@ -294,7 +274,7 @@ def put_expression(buf, p, n, stack, frame, blob, introducer, length, out, o, ca
     ``blob[introducer:introducer + length]`` is the introducer of hexadecimal text.
     """
     kind = load8(buf, p)
-    if kind <= _LAST_CONTAINER:
+    if kind <= LAST_CONTAINER:
         return _walk(
             buf, p + 1, p + n, kind, True, stack, frame, blob, introducer, length, out, o, cap
         )

@@ -21,8 +21,9 @@ _LOWEST = np.iinfo(np.int64).min
 class Server(NamedTuple):
     """What arithmetic and comparison depend on.
 
-    The family, and whether it is MariaDB or MySQL before 8; MariaDB that compares texts and integers
-    as decimals, and has a lowest quotient; whether it compares constant texts and decimals so.
+    The family, and whether it is MariaDB or MySQL before 8; MariaDB that compares texts and
+    integers as decimals, and has a lowest quotient; whether it compares constant texts and decimals
+    so.
     """
 
     mariadb: bool

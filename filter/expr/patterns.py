@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from cdc.kernels import expr_regexp
 from cdc.schema.session import Session
-from filter.expr.collations import UTF8, encode
+from filter.expr.collations import UTF8
 from filter.expr.columns import null
 from filter.expr.convert import refused
 from filter.expr.regexp.automaton import Automaton, TooLarge, build
 from filter.expr.regexp.points import Dialect, byte_points
 from filter.expr.regexp.syntax import parse
-from filter.expr.strings import agreed, under
+from filter.expr.strings import agreed, encoded, under
 from filter.expr.values import BOOLEAN, Kind, Text, Type, Value, Vector, derive
 
 Flags = npt.NDArray[np.bool_]
@@ -66,12 +66,7 @@ def _ignores_case(type_: Type, flags: Value | None, at: int) -> bool:
 def _text(pattern: Value, type_: Type, at: int) -> str:
     """The pattern's characters; its bytes, each as a character, where it is matched with bytes."""
     text = str(pattern.literal)
-    data = encode(text, type_.charset)
-    if data is None:
-        raise refused(
-            f"a pattern with characters that {type_.charset} does not have", at,
-            "write a pattern that the column can hold",
-        )  # fmt: skip
+    data = encoded(text, type_, at)
     return data.decode("latin-1") if type_.charset == "binary" else text
 
 

@@ -31,13 +31,18 @@ _PADDING = bytes(16)
 
 def text_literal(text: str, type_: Type, at: int) -> Value:
     """A string literal in the type's character set."""
+    return bytes_literal(encoded(text, type_, at), type_, at, text)
+
+
+def encoded(text: str, type_: Type, at: int) -> bytes:
+    """A literal's bytes in the type's character set; refused if that cannot hold it."""
     data = encode(text, type_.charset)
     if data is None:
         raise refused(
             f"{text!r} has characters that {type_.charset} does not have", at,
-            "compare with text that the column can hold",
+            "write text that the column can hold",
         )  # fmt: skip
-    return bytes_literal(data, type_, at, text)
+    return data
 
 
 def bytes_literal(data: bytes, type_: Type, at: int, literal: Any = None) -> Value:
@@ -167,12 +172,7 @@ def _pattern(text: str, escape: str, type_: Type, at: int) -> Any:
     """Characters (or bytes), ANY and MANY."""
     found: list[int] = []
     literal = text
-    data = encode(text, type_.charset)
-    if data is None:
-        raise refused(
-            f"a pattern with characters that {type_.charset} does not have", at,
-            "write a pattern that the column can hold",
-        )  # fmt: skip
+    data = encoded(text, type_, at)
     if type_.charset not in UTF8:
         # The special characters are ASCII, and bytes of their own here.
         literal = data.decode("latin-1")
