@@ -118,6 +118,8 @@ def change_case(args: Sequence[Value], at: int, lower: bool) -> Value:
     name = "LOWER" if lower else "UPPER"
     type_ = _text(args[0], name, at)
     if type_.charset == "binary":
+        if args[0].number is not None:
+            raise refused(f"{name} of a binary literal", at, "write it as text")
         return args[0]
     table, points = _NO_BYTES, _NO_POINTS
     family = next((f for f in ("0900", "uca1400") if f in type_.collation), "general")
