@@ -26,7 +26,6 @@ Order = Callable[[Vector, Vector], Any]
 """Two vectors → -1, 0 or 1 for each row."""
 
 _EXACT = {Kind.INT, Kind.DECIMAL}
-_SAFE = 1 << 53
 
 
 def comparable(

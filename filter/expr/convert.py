@@ -23,7 +23,9 @@ from filter.expr.values import (
     no_state,
 )
 
-_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?)")
+NUMBER = re.compile(rb"[ \t\n\v\f\r]*(([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))?)")
+"""The number that a text begins with: all of it, sign, digits before the point and behind (with
+none before: the next group), exponent."""
 _WHOLE = re.compile(r"\s*[+-]?\d{1,20}")
 _DATE = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?"
@@ -74,8 +76,7 @@ def _numbers(v: Vector) -> Vector:
     if expr_text.numbers(text.buf, text.starts, text.lengths, out, long):
         for i in np.flatnonzero(long):
             # Rare: more digits than a double holds.
-            at = int(text.starts[i])
-            found = _NUMBER.match(text.buf[at : at + int(text.lengths[i])].tobytes())
+            found = NUMBER.match(text.value(int(i)))
             number = float(found.group(1)) if found else 0.0
             out[i] = np.clip(number, -np.finfo(np.float64).max, np.finfo(np.float64).max)
     return Vector(out, v.state)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from cdc.kernels import expr_json, expr_text
@@ -11,11 +9,10 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.schema.table import Table
 from filter.expr.columns import checked, refuse, storage_of, stored_otherwise
 from filter.expr.jsonpaths import Path
-from filter.expr.jsontypes import COUNT, JSON, UNQUOTED, named
+from filter.expr.jsontypes import COUNT, JSON, UNQUOTED, Parts, named
 from filter.expr.values import (
     BOOLEAN,
     NULL,
-    Buffer,
     Frame,
     Ints,
     Kind,
@@ -29,15 +26,6 @@ from filter.expr.values import (
 
 _CHOSEN = Type(Kind.STRING, charset="utf8mb4", collation="utf8mb4_0900_bin", strength=Strength.MADE)
 _VALUE_CHARACTERS = 512
-
-
-class Parts(NamedTuple):
-    """One part of a document a row, as ``expr_json.find`` writes them."""
-
-    buf: Buffer
-    kinds: Ints
-    starts: Ints
-    ends: Ints
 
 
 def part(table: Table, ordinal: int, path: Path, at: int) -> Value:

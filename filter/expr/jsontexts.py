@@ -6,8 +6,6 @@ MariaDB 11.4 crash; these fail, unless a JSON_VALID before them keeps such rows 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from cdc.kernels import expr_json_text as scan
@@ -18,15 +16,13 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.expr.columns import column_value, refuse
 from filter.expr.jsonpaths import Path
-from filter.expr.jsontypes import COUNT, JSON, UNQUOTED, named
+from filter.expr.jsontypes import COUNT, JSON, UNQUOTED, Parts, named
 from filter.expr.values import (
     BOOLEAN,
     FAILED,
     NARROW,
     NULL,
     VALUE,
-    Buffer,
-    Ints,
     Kind,
     State,
     Text,
@@ -35,15 +31,6 @@ from filter.expr.values import (
     Vector,
     derive,
 )
-
-
-class Found(NamedTuple):
-    """One value a row, as ``expr_json_text.find`` writes them."""
-
-    buf: Buffer
-    kinds: Ints
-    starts: Ints
-    ends: Ints
 
 
 def column(table: Table, ordinal: int, session: Session, at: int) -> Value:
@@ -85,7 +72,7 @@ def searched(text: Value, path: Path, at: int, mode: int = scan.ANY) -> Value:
     return derive(JSON, [text], run, at)
 
 
-def _states(found: Found) -> State:
+def _states(found: Parts) -> State:
     # A number without digits is JSON among others and none alone, so functions differ about it, as
     # they do about keys that begin with white space.
     state = np.where(found.kinds < 0, NULL, VALUE).astype(np.uint8)
@@ -93,18 +80,18 @@ def _states(found: Found) -> State:
     return state
 
 
-def _find(source: Text, path: Path, mode: int, plain: bool) -> Found:
+def _find(source: Text, path: Path, mode: int, plain: bool) -> Parts:
     kinds, found, ends = (np.empty(len(source.starts), np.int64) for _ in range(3))
     scan.find(
         *source, path.legs, path.keys, mode, int(plain),
         np.empty(scan.STACK, np.int64), kinds, found, ends,
     )  # fmt: skip
-    return Found(source.buf, kinds, found, ends)
+    return Parts(source.buf, kinds, found, ends)
 
 
 def _text(found: Value, form: int, type_: Type, at: int) -> Value:
     def run(v: Vector) -> Vector:
-        values: Found = v.data
+        values: Parts = v.data
         room = 2 * int((values.ends - values.starts).sum()) + 16
         starts, lengths = (np.empty(len(values.kinds), np.int64) for _ in range(2))
         out = np.empty(room, np.uint8)
@@ -123,7 +110,7 @@ def chosen(text: Value, path: Path, at: int) -> Value:
     """JSON_VALUE: the first scalar there; NULL if it is JSON's null."""
 
     def scalars(v: Vector) -> Vector:
-        values: Found = v.data
+        values: Parts = v.data
         none = values.kinds == T_NULL
         kinds = np.where(none, MISSING, values.kinds)
         return Vector(values._replace(kinds=kinds), np.where(none, NULL, v.state).astype(np.uint8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,15 @@ _TYPES = ["NULL", "BOOLEAN", "INTEGER", "UNSIGNED INTEGER", "DOUBLE", "STRING", 
 # Of MySQL, by the type of a column that they were made of.
 _OPAQUE_TYPES = {7: "TIMESTAMP", 10: "DATE", 11: "TIME", 12: "DATETIME", 16: "BIT", 246: "DECIMAL"}
 _OPAQUE_TYPES |= dict.fromkeys((15, 249, 250, 251, 252, 253, 254), "BLOB")
+
+
+class Parts(NamedTuple):
+    """One part of a document a row, as the ``find`` of ``expr_json`` or ``expr_json_text`` says."""
+
+    buf: Buffer
+    kinds: Ints
+    starts: Ints
+    ends: Ints
 
 
 def named(parts: Value, codes: Callable[[Vector], Ints], type_: Type, at: int) -> Value:

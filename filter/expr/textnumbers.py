@@ -11,7 +11,6 @@ digits has room for, in words of 9.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -20,11 +19,10 @@ import numpy as np
 
 from filter.expr import decimals
 from filter.expr.arithmetic import Server
-from filter.expr.convert import numeric, refused, to_real
+from filter.expr.convert import NUMBER, numeric, refused, to_real
 from filter.expr.values import VALUE, Kind, Text, Type, Value, Vector, derive, no_state
 
 PLACES = 39
-_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))?")
 _ROOM, _WORD = 81, 9
 # Texts of so many bytes have no more digits than a double tells apart.
 _SHORT = 15
@@ -70,22 +68,20 @@ def _exact(v: Vector, i: int, listed: bool) -> Decimal:
     whole = v.data[1]
     if not isinstance(whole, Text):
         return Decimal(int(whole[i if len(whole) > 1 else 0]))
-    i = i if len(whole.starts) > 1 else 0
-    at = int(whole.starts[i])
-    return number(whole.buf[at : at + int(whole.lengths[i])].tobytes(), listed)
+    return number(whole.value(i if len(whole.starts) > 1 else 0), listed)
 
 
 def number(text: bytes, listed: bool) -> Decimal:
     """The decimal that the text begins with; 0 if there is none."""
-    found = _NUMBER.match(text)
+    found = NUMBER.match(text)
     if found is None:
         return Decimal(0)
-    sign, before, after = found[1].decode(), (found[2] or b"").decode(), found[3] or found[4] or b""
-    exponent = max(-_FAR, min(_FAR, int(found[5] or 0)))
+    sign, before, after = found[2].decode(), (found[3] or b"").decode(), found[4] or found[5] or b""
+    exponent = max(-_FAR, min(_FAR, int(found[6] or 0)))
     value = _EXACT.create_decimal(f"{sign}{before or 0}.{after.decode() or 0}E{exponent}")
     places = PLACES
     if listed:
-        places = _ROOM if found[5] else _ROOM - _WORD * -(-len(before) // _WORD)
+        places = _ROOM if found[6] else _ROOM - _WORD * -(-len(before) // _WORD)
     if value.adjusted() > _ROOM:
         return value
     rounding = ROUND_DOWN if listed else ROUND_HALF_UP
@@ -103,9 +99,7 @@ def with_decimal_constant(values: Sequence[Value], mariadb: bool) -> list[Value]
     found = text.of(None)
     if found.state[0] != VALUE:
         return None
-    at = int(found.data.starts[0])
-    data = found.data.buf[at : at + int(found.data.lengths[0])].tobytes()
-    constant = _constant(number(data, listed=not mariadb), text.at)
+    constant = _constant(number(found.data.value(0), listed=not mariadb), text.at)
     return [constant if v is text else v for v in values]
 
 

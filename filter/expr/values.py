@@ -80,6 +80,11 @@ class Text(NamedTuple):
     starts: Ints
     lengths: Ints
 
+    def value(self, i: int) -> bytes:
+        """The bytes of one text."""
+        at = int(self.starts[i])
+        return self.buf[at : at + int(self.lengths[i])].tobytes()
+
 
 @dataclass(slots=True)
 class Vector:
