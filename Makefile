@@ -43,13 +43,14 @@ kernels: $(STAMP)
 
 servers: setup ## fetch every server that tests and bench need
 	@$(BIN)/python -m tests.servers fetch --all
+	@$(BIN)/python -m bench.debezium
 
 demo: setup ## a real change feed in two minutes, killed in the middle, and proven complete
 	@$(BIN)/python -m tests.servers fetch --demo
 	@$(BIN)/python -m bench.demo
 
 test: servers ## all tests, on real servers
-	@rc=0; $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
+	@rc=0; $(BIN)/python -m pytest -m "not control" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
 	if [ $$rc = 5 ]; then echo "test: no test was collected, so nothing is shown"; fi; exit $$rc
 
 test-fast: setup ## tests that need no server
@@ -57,9 +58,9 @@ test-fast: setup ## tests that need no server
 
 ddl-corpus: servers ## the whole DDL corpus and long random runs on every server version
 	@for v in 10.11 11.4 11.8; do $(BIN)/python -m tests.ddl_diff --server mariadb --version $$v \
-		--generate 1500 --seed 7 tests/ddl_diff/corpus/{common,mariadb}/*.sql; done
+		--generate 1500 tests/ddl_diff/corpus/{common,mariadb}/*.sql; done
 	@for v in 8.0 9.7; do $(BIN)/python -m tests.ddl_diff --server mysql --version $$v \
-		--generate 1500 --seed 7 tests/ddl_diff/corpus/{common,mysql}/*.sql; done
+		--generate 1500 tests/ddl_diff/corpus/{common,mysql}/*.sql; done
 
 lint: setup ## ruff, mypy and the layers
 	@$(BIN)/ruff check --no-cache .
@@ -74,11 +75,15 @@ fmt: setup ## put the sources into shape
 bench: servers ## measure against the peers, into bench/out/latest.json
 	@$(BIN)/python -m bench
 
-soak: servers ## kill -9 at random moments under load: make soak SINK=mysql KILLS=100; DDL=1 MINUTES=10; FILTER=1
+soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql-8.0; FAULTS=1, DDL=1; ENDURE=60; SEED=
 	@if [ -n "$(FILTER)" ]; then \
 	  $(BIN)/python -m tests.filter_expr.oracle --pairs 1000000 --seed $(or $(SEED),1); \
+	elif [ -n "$(CONTROLS)" ]; then \
+	  $(BIN)/python -m pytest -m control tests/soak; \
 	else \
-	  SINK=$(or $(SINK),kafka) KILLS=$(or $(KILLS),10) MINUTES=$(MINUTES) $(BIN)/python -m tests.soak; \
+	  SINK="$(SINK)" KILLS="$(KILLS)" MINUTES="$(MINUTES)" SEED="$(SEED)" DDL="$(DDL)" \
+	  FAULTS="$(FAULTS)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \
+	    $(BIN)/python -m tests.soak $(SOAK_ARGS); \
 	fi
 
 lock: setup ## write the lock files anew from pyproject.toml

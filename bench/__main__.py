@@ -1,4 +1,7 @@
-"""``python -m bench [ITEM ...]``: measure, write ``bench/out/latest.json``, show a table."""
+"""``python -m bench [ITEM ...]``: measure, write ``bench/out/latest.json``, show a table.
+
+A run with less than the defaults writes ``partial.json`` instead.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,21 @@ os.environ.setdefault(
 
 from rich.console import Console
 
-from bench import ddl_pause, figures, filter, kafka, lag, mysql, mysql_lag, pull, quiet, schema
+from bench import (
+    ddl_pause,
+    encode,
+    figures,
+    filter,
+    kafka,
+    lag,
+    mysql,
+    mysql_lag,
+    provenance,
+    pull,
+    quiet,
+    schema,
+    sustained,
+)
 from bench.figures import Figure
 from bench.settings import Settings
 
@@ -29,8 +47,10 @@ ITEMS: dict[str, Item] = {
     "kafka_single": kafka.single,
     "pull": pull.pull,
     "lag": lag.lag,
+    "sustained": sustained.sustained,
     "mysql_bulk": mysql.bulk,
     "mysql_single": mysql.single,
+    "mysql_global": mysql.global_,
     "mysql_sql": mysql.sql,
     "mysql_lag": mysql_lag.mysql_lag,
     "ddl_pause": ddl_pause.ddl_pause,
@@ -38,6 +58,7 @@ ITEMS: dict[str, Item] = {
     "filter_string_ci": filter.string_ci,
     "filter_compile": filter.compile_,
     "kafka_filtered": filter.kafka,
+    "encode_debezium": encode.debezium,
     "schema_tables": schema.tables,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
@@ -53,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=Settings.runs, help="runs of each side")
     parser.add_argument("--partitions", type=int, default=Settings.partitions)
     parser.add_argument("--codec", default=Settings.codec, help="our compression")
-    parser.add_argument("--seconds", type=float, default=0, help="length of lag and idle")
+    parser.add_argument("--seconds", type=float, default=0, help="length of lag, sustained, idle")
     parser.add_argument("--no-peers", action="store_true", help="measure our side only")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.items if name not in ITEMS]
@@ -70,11 +91,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     # An end from outside unwinds too, so that no server is left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    code = provenance.code()
     stored: list[Figure] = []
     for name in given.items or ITEMS:
         print(f"--- {name}", flush=True)
+        began, busy = datetime.now(UTC), os.getloadavg()[0]
         found, runs = ITEMS[name](settings)
-        stored = figures.store(found, runs)
+        known = provenance.of(settings, code, began, busy)
+        stored = figures.store(found, runs, known, whole=settings.whole)
+    if not settings.whole:
+        print("not a whole run: its figures are in partial.json")
     figures.show(stored, Console())
     return 0
 

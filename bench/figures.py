@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ from rich.table import Table
 OUT = Path(__file__).parent / "out"
 LATEST = OUT / "latest.json"
 RUNS = OUT / "runs.json"
+PARTIAL = OUT / "partial.json"
+PARTIAL_RUNS = OUT / "partial_runs.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of ``latest.json``.
+    """One line of ``latest.json``, where its provenance stands beside it.
 
     ``value`` is the median of the runs. ``peer_value`` is the peer's median or, where the peer is a
     limit (``target``), that limit. ``ratio`` above 1 is good: ours over the peer's where more is
@@ -53,15 +55,25 @@ def _round(value: float) -> float:
     return round(value, max(0, digits))
 
 
-def store(figures: Iterable[Figure], runs: dict[str, Any]) -> list[Figure]:
-    """Put figures into ``latest.json`` over older ones of the same name; returns all of it."""
+def store(
+    figures: Iterable[Figure], runs: dict[str, Any], provenance: Mapping[str, Any], *, whole: bool
+) -> list[Figure]:
+    """Put figures over older ones of the same name; returns all figures of that file.
+
+    Those of a whole run go into ``latest.json``, with the single runs into ``runs.json``; those of
+    a partial one (fewer rows or runs, another server, no peers) into ``partial.json``, since nobody
+    would see that they are none of the others' kind.
+    """
     OUT.mkdir(exist_ok=True)
-    known = [Figure(**f) for f in json.loads(LATEST.read_text())] if LATEST.exists() else []
-    merged = {f.name: f for f in known} | {f.name: f for f in figures}
-    LATEST.write_text(json.dumps([asdict(f) for f in merged.values()], indent=1) + "\n")
-    older = json.loads(RUNS.read_text()) if RUNS.exists() else {}
-    RUNS.write_text(json.dumps(older | runs, indent=1) + "\n")
-    return list(merged.values())
+    into, single = (LATEST, RUNS) if whole else (PARTIAL, PARTIAL_RUNS)
+    known = json.loads(into.read_text()) if into.exists() else []
+    merged = {f["name"]: f for f in known}
+    merged |= {f.name: {**asdict(f), "provenance": dict(provenance)} for f in figures}
+    into.write_text(json.dumps(list(merged.values()), indent=1) + "\n")
+    older = json.loads(single.read_text()) if single.exists() else {}
+    single.write_text(json.dumps(older | runs, indent=1) + "\n")
+    names = {f.name for f in fields(Figure)}
+    return [Figure(**{k: v for k, v in f.items() if k in names}) for f in merged.values()]
 
 
 def show(figures: Iterable[Figure], console: Console) -> None:

@@ -22,13 +22,13 @@ from bench.ground import ground
 from bench.kafka import Load, our_runs
 from bench.settings import Settings
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
 from cdc.schema.session import Session
 from filter.expr import compile_filter, keep_rows
 from filter.expr.rowfilter import RowFilter
 from filter.rules import TableRules
-from sink.codec.canal import CanalCodec
-from sink.codec.rows import Located
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.codec import CanalCodec
+from sink.codec.canal.settings import CanalSettings
 from tests import servers
 from tests.codec.binlog_rows import runs_of, table_of
 
@@ -60,7 +60,7 @@ def string_ci(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     return _measure(STRING, settings)
 
 
-def chunks(server: Any, rows: int) -> tuple[list[Located], Session]:
+def chunks(server: Any, rows: int) -> tuple[list[RowBatch], Session]:
     """The bulk load as located rows, in chunks of at most CHUNK_ROWS."""
     load.empty(server)
     server.execute("FLUSH BINARY LOGS")
@@ -70,18 +70,18 @@ def chunks(server: Any, rows: int) -> tuple[list[Located], Session]:
     session = Session(mariadb=server.kind == "mariadb", version=(version[0], version[1], 0))
     data = server.binlogs()[-1].read_bytes()
     runs, entries = runs_of(data, {table.full_name: table})
-    plans = CanalCodec(CanalSettings()).plan_set(entries[:1])
+    plans = CanalCodec(CanalSettings()).plan(entries[:1]).plans
     matrix = np.array(runs, np.int64).reshape(-1, L.RUN_SIZE)
-    everything = Located(np.frombuffer(data, np.uint8), matrix, rows, plans, "bench")
+    everything = RowBatch(np.frombuffer(data, np.uint8), matrix, rows, plans, "bench")
     found = []
     for at in range(0, len(everything.refs), CHUNK_ROWS):
-        one = Located(everything.buf, matrix[:0], 0, plans, "bench")
-        one.refs = np.ascontiguousarray(everything.refs[at : at + CHUNK_ROWS])
-        found.append(one)
+        chosen = np.zeros(len(everything.refs), np.bool_)
+        chosen[at : at + CHUNK_ROWS] = True
+        found.append(everything.only(chosen))
     return found, session
 
 
-def rate(parts: list[Located], judge: RowFilter, seconds: float) -> float:
+def rate(parts: list[RowBatch], judge: RowFilter, seconds: float) -> float:
     """Rows per second of processor time."""
     filters = {0: judge}
     for part in parts:

@@ -76,5 +76,5 @@ def position(database: Database) -> tuple[str, int, str]:
     else:
         statement = "SHOW MASTER STATUS" if database.version < (8, 2) else "SHOW BINARY LOG STATUS"
         ((file, pos, *_),) = database.execute(statement)
-        ((gtid,),) = database.execute("SELECT @@gtid_executed")
+        ((gtid,),) = database.execute("SELECT @@global.gtid_executed")
     return str(file), int(pos), str(gtid).replace("\n", "")

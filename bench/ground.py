@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +36,21 @@ class Ground:
 
 
 @contextmanager
-def ground(name: str, options: Sequence[str] = ()) -> Iterator[Ground]:
-    """Start both servers, and remove everything at the end."""
+def ground(
+    name: str,
+    options: Sequence[str] = (),
+    *,
+    memory: bool = True,
+    broker_options: Mapping[str, str] | None = None,
+) -> Iterator[Ground]:
+    """Start both servers, and remove everything at the end; without ``memory`` all is on disk."""
     with ExitStack() as stack:
-        parent = _MEMORY if _MEMORY.is_dir() else None
-        memory = tempfile.mkdtemp(prefix="tidegate-bench-", dir=parent)
-        stack.callback(shutil.rmtree, memory, ignore_errors=True)
+        parent = _MEMORY if memory and _MEMORY.is_dir() else os.environ.get("TIDEGATE_TMP")
+        folder = tempfile.mkdtemp(prefix="tidegate-bench-", dir=parent)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         db = stack.enter_context(database(name, options=["--max-allowed-packet=64M", *options]))
-        kafka = stack.enter_context(broker(_BROKER, heap="1g", log_folder=Path(memory) / "log"))
+        kafka = stack.enter_context(
+            broker(_BROKER | dict(broker_options or {}), heap="1g", log_folder=Path(folder) / "log")
+        )
         db.execute(*load.CREATE)
         yield Ground(db, kafka)

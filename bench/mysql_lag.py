@@ -77,6 +77,7 @@ def _run(place: Arena, side: Side, seconds: float) -> dict[str, float]:
     time.sleep(2)
     writer.start()
     written = lag.receive(mine, seconds + 60)
+    lag.check_offered(written, ROWS_PER_S)
     result = lag.receive(here, 2 * _QUIET_S)
     writer.join()
     reader.join()

@@ -72,17 +72,18 @@ def streaming(
     warm_rows: int = WARM_ROWS,
     statements: Callable[[int], Iterator[str]] = load.bulk,
     config: str = "",
+    settings: str = "",
 ) -> Iterator[Ours]:
     """A changefeed of ``tables`` to ``topic`` that has delivered ``warm_rows`` rows.
 
-    ``config`` is added to its file.
+    ``config`` is added to its file, ``settings`` to the server's.
     """
     sink = (
         f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&compression={codec}"
         f"&partition-num={partitions}"
     )
     more = config + (_BY_KEY if partitions > 1 else "")
-    with feeding(database, topic, sink, tables=tables, config=more) as ours:
+    with feeding(database, topic, sink, tables=tables, config=more, settings=settings) as ours:
         _wait_topic(broker, topic)
         if warm_rows:
             _warm(database, broker, ours, statements(warm_rows), warm_rows)
@@ -97,11 +98,15 @@ def feeding(
     *,
     tables: tuple[str, ...] = ("bench.t",),
     config: str = "",
+    settings: str = "",
 ) -> Iterator[Ours]:
-    """A changefeed of ``tables`` to the sink URI; ``config`` is added to its file."""
+    """A changefeed of ``tables`` to the sink URI.
+
+    ``config`` is added to its file, ``settings`` to the server's.
+    """
     gate = Gate(database, f"ours_{name}"[:32])
     gate.create()
-    with server() as one:
+    with server(config=_CONFIG + settings) as one:
         uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
         one.cli_json("upstream", "create", "-u", name, "--uri", uri)
         file = one.data_dir.parent / "feed.toml"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -16,3 +16,8 @@ class Settings:
     codec: str = "lz4"
     seconds: float = 0
     peers: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether a run of these may be compared with others: nothing less than the defaults."""
+        return replace(self, runs=Settings.runs) == Settings() and self.runs >= Settings.runs

@@ -25,6 +25,10 @@ Connect = Callable[[], Any]
 WORKER_SHIFT = 40
 # Errors of a transaction that must be tried again: deadlock, lock wait.
 _VICTIM = (1213, 1205)
+# The server has gone, in the middle of an answer or before; and how long it is waited for.
+_GONE = (2003, 2006, 2013, 1053, 1927)
+_AWAY_S = 120.0
+_MARKS = "load_numbers.marks"
 # Far enough apart that keys of two workers never meet.
 _SPAN = 1_000_000_000
 _MOVED = 500_000_000
@@ -100,14 +104,13 @@ class _Worker:
         self.types = self.base
         self.round = 0
         self.cursor: Any = None
+        self.mark = 0
+        self._connection: Any = None
 
     def run(self) -> None:
         """Rounds of transactions until the workload is stopped, at the wanted rate."""
-        with self.load.connect() as connection:
-            self.cursor = connection.cursor()
-            self.cursor.execute(f"USE {self.load.schema}")
-            self.cursor.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")
-            self.cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self._connect()
+        try:
             self.commit(self._customers)
             began, done = time.monotonic(), 0
             while not self.load.stopping.is_set():
@@ -119,23 +122,61 @@ class _Worker:
                 ahead = done / self.load.rate - (time.monotonic() - began)
                 if ahead > 0:
                     self.load.stopping.wait(ahead)
+        finally:
+            self._connection.close()
+
+    def _connect(self) -> None:
+        self._connection = self.load.connect()
+        self.cursor = self._connection.cursor()
+        self.cursor.execute(f"USE {self.load.schema}")
+        self.cursor.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")
+        self.cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def commit(self, step: Step) -> int:
-        """Commit one transaction; its row changes. A deadlock's victim is tried again."""
+        """Commit one transaction; its row changes. A deadlock's victim is tried again.
+
+        Of a server that was killed the mark says whether it has committed before.
+        """
+        orders, tags, types = list(self.orders), self.tags, self.types
         while True:
+            # A step moves these on; one that did not commit begins where it began.
+            self.orders, self.tags, self.types = list(orders), tags, types
             t = Transaction(self)
-            self.cursor.execute("BEGIN")
             try:
+                self.cursor.execute("BEGIN")
                 step(t)
+                if self.load.marked:
+                    self.cursor.execute(
+                        f"REPLACE INTO {_MARKS} VALUES ({self.number}, {self.mark + 1})"
+                    )
                 self.cursor.execute("COMMIT")
-            except pymysql.err.OperationalError as error:
-                if error.args[0] not in _VICTIM:
+            except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as error:
+                if self.load.marked and error.args[0] in (*_GONE, 0):
+                    if not self._holds():
+                        continue
+                elif error.args[0] not in _VICTIM:
                     raise
-                self.cursor.execute("ROLLBACK")
-                continue
+                else:
+                    self.cursor.execute("ROLLBACK")
+                    continue
+            self.mark += 1
             with self.load.lock:
                 self.load.committed.add(self.number, t.blocks, t.rows)
             return t.rows
+
+    def _holds(self) -> bool:
+        """Connect to the server, which has gone, and see whether it has our last transaction."""
+        deadline = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                self._connect()
+                self.cursor.execute(f"SELECT n FROM {_MARKS} WHERE worker = {self.number}")
+                found = self.cursor.fetchone()
+                return bool(found) and int(found[0]) > self.mark
+            except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _insert(self, t: Transaction, table: str, columns: str, values: str, count: int) -> None:
         """``values`` is over ``n`` in [0, count); ``ver`` and ``at_us`` are added."""
@@ -220,12 +261,17 @@ class _Worker:
 
     def _roll_back(self) -> None:
         """Numbers taken here are never committed, so they must not appear downstream."""
-        with suppress(pymysql.err.OperationalError):
-            t = Transaction(self)
-            self.cursor.execute("BEGIN")
-            values = f"CONCAT('never-{self.number}-', n), {self.base} - 1 - n"
-            self._insert(t, "tags", "tag, num", values, 20)
-        self.cursor.execute("ROLLBACK")
+        try:
+            with suppress(pymysql.err.OperationalError):
+                t = Transaction(self)
+                self.cursor.execute("BEGIN")
+                values = f"CONCAT('never-{self.number}-', n), {self.base} - 1 - n"
+                self._insert(t, "tags", "tag, num", values, 20)
+            self.cursor.execute("ROLLBACK")
+        except (pymysql.err.OperationalError, pymysql.err.InterfaceError):
+            if not self.load.marked:
+                raise
+            self._holds()
 
 
 class Workload:
@@ -233,7 +279,9 @@ class Workload:
 
     ``connect`` makes a new autocommit connection (pymysql); ``family`` is ``mariadb`` or
     ``mysql``. Use: ``prepare`` (before the upstream is registered), ``start``, ``stop``; then
-    ``committed`` says what there is to find downstream. ``stop`` raises what went wrong.
+    ``committed`` says what there is to find downstream. ``stop`` raises what went wrong. With
+    ``marked`` it lives through the server's end, by a mark in each transaction; ``without`` are
+    columns of ``all_types`` to leave out.
     """
 
     def __init__(
@@ -244,11 +292,14 @@ class Workload:
         schema: str = "shop",
         workers: int = 4,
         rows_per_s: float = 20_000,
+        marked: bool = False,
+        without: tuple[str, ...] = (),
     ) -> None:
         self.connect = connect
+        self.marked = marked
         self.schema = schema
         self.workers = workers
-        self.tables: tuple[Table, ...] = tables(family)
+        self.tables: tuple[Table, ...] = tables(family, without)
         self.all_types = next(t for t in self.tables if t.name == "all_types")
         self.rate = rows_per_s / workers
         self.committed = Committed()
@@ -274,6 +325,9 @@ class Workload:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {NUMBERS} (n INT PRIMARY KEY)")
             values = ",".join(f"({n})" for n in range(_CUSTOMERS))
             cursor.execute(f"REPLACE INTO {NUMBERS} VALUES {values}")
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {_MARKS} (worker INT PRIMARY KEY, n BIGINT)"
+            )
         self.make_tables(self.connect)
 
     def make_tables(self, connect: Connect) -> None:

@@ -220,13 +220,18 @@ _MYSQL = (
 )
 
 
-def tables(family: str) -> tuple[Table, ...]:
-    """All tables; ``family`` is ``mariadb`` or ``mysql``, which differ in their types."""
-    own = _MARIADB if family == "mariadb" else _MYSQL
+_OWN = {"mariadb": _MARIADB, "mysql": _MYSQL, "both": ()}
+
+
+def tables(family: str, without: tuple[str, ...] = ()) -> tuple[Table, ...]:
+    """All tables; ``family`` is ``mariadb`` or ``mysql``, which differ in their types, or ``both``.
+
+    ``without``: columns of ``all_types`` that are left out.
+    """
+    own = _OWN[family]
     columns = (
         Column("id", "BIGINT NOT NULL", PLAIN),
-        *_common(),
-        *own,
+        *(c for c in (*_common(), *own) if c.name not in without),
         Column("ver", "BIGINT NOT NULL", PLAIN),
         Column("at_us", "BIGINT NOT NULL", PLAIN),
         Column("made", "BIGINT AS (id * 2) STORED", PLAIN),

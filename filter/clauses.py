@@ -13,7 +13,7 @@ Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class DDLClause:
     """One clause: ``name`` for people, its ``types`` (empty if TiCDC has none for it).
 
     ``passes``: whether it is replicated. ``others``: tables that it exchanges rows with.
@@ -29,7 +29,7 @@ class Clause:
 
 def clause_of(
     c: Cursor, at: int, plan: Plan, session: Session, table: Table | None
-) -> list[Clause]:
+) -> list[DDLClause]:
     """What stands between item ``at`` and the cursor, which ``plan`` was read from.
 
     A list, since ADD COLUMN (…) adds several columns, and ALGORITHM and LOCK are no clause at all.
@@ -48,30 +48,30 @@ def clause_of(
     return [found or _option(words, plan)]
 
 
-def _typed(name: str) -> Clause:
-    return Clause(name, (name,))
+def _typed(name: str) -> DDLClause:
+    return DDLClause(name, (name,))
 
 
 def _only_how(words: list[str]) -> bool:
     return words[0] in ("ALGORITHM", "LOCK") or words[1] == "VALIDATION"
 
 
-def _add(words: list[str], plan: Plan) -> list[Clause]:
+def _add(words: list[str], plan: Plan) -> list[DDLClause]:
     if plan.partition_change is not None:
         return [_typed("add table partition")]
     if plan.changes:
         return [_typed("add column") for _ in plan.changes]
     if plan.options.versioned:
-        return [Clause("add system versioning")]
+        return [DDLClause("add system versioning")]
     if "FOREIGN" in words[:6]:
         return [_typed("add foreign key")]
     for key in plan.keys:
         kinds = {"PRIMARY": "add primary key", "FULLTEXT": "add fulltext index"}
         return [_typed(kinds.get(key.kind, "create index"))]
-    return [Clause("add period" if plan.periods else "add check")]
+    return [DDLClause("add period" if plan.periods else "add check")]
 
 
-def _drop(words: list[str], plan: Plan, table: Table | None) -> Clause:
+def _drop(words: list[str], plan: Plan, table: Table | None) -> DDLClause:
     if plan.partition_change is not None:
         return _typed("drop table partition")
     if plan.drops:
@@ -82,17 +82,17 @@ def _drop(words: list[str], plan: Plan, table: Table | None) -> Clause:
         return _dropped_constraint(next(iter(plan.drop_constraints)), table)
     if words[1:3] == ["FOREIGN", "KEY"]:
         return _typed("drop foreign key")
-    return Clause("drop " + " ".join(words[1:3] if words[1] == "SYSTEM" else words[1:2]).lower())
+    return DDLClause("drop " + " ".join(words[1:3] if words[1] == "SYSTEM" else words[1:2]).lower())
 
 
-def _dropped_constraint(name: str, table: Table | None) -> Clause:
+def _dropped_constraint(name: str, table: Table | None) -> DDLClause:
     # A table does not remember its foreign keys and checks: what is no key of it is one of those.
     keys = {} if table is None else {i.name.lower(): i for i in table.indexes if i.unique}
     if name == "primary":
         return _typed("drop primary key")
     if name in keys:
         return _typed("drop primary key" if keys[name].primary else "drop index")
-    return Clause("drop constraint", ("drop foreign key",))
+    return DDLClause("drop constraint", ("drop foreign key",))
 
 
 _MAINTENANCE = {
@@ -103,24 +103,24 @@ _MAINTENANCE = {
 }
 
 
-def _partition(items: list[Item], words: list[str], session: Session) -> Clause | None:
+def _partition(items: list[Item], words: list[str], session: Session) -> DDLClause | None:
     """Partition maintenance, and what moves rows between tables."""
     second = words[1] if len(words) > 1 else ""
     if words[0] == "EXCHANGE" and second == "PARTITION":
-        return Clause(
+        return DDLClause(
             "exchange table partition",
             ("exchange table partition",),
             others=(_behind(items, words, "TABLE", session),),
         )
     if words[0] == "CONVERT" and second in ("PARTITION", "TABLE"):
         other = _behind(items, words, "TABLE", session)
-        return Clause(f"convert {second.lower()}", others=(other,))
+        return DDLClause(f"convert {second.lower()}", others=(other,))
     if second in ("PARTITION", "PARTITIONING") and words[0] in _MAINTENANCE:
         return _typed(_MAINTENANCE[words[0]])
     if words[0] in ("DISCARD", "IMPORT"):
-        return Clause(f"{words[0].lower()} tablespace", passes=False, unlogged=True)
+        return DDLClause(f"{words[0].lower()} tablespace", passes=False, unlogged=True)
     if second == "PARTITION":
-        return Clause(f"{words[0].lower()} partition", passes=False)
+        return DDLClause(f"{words[0].lower()} partition", passes=False)
     return None
 
 
@@ -131,7 +131,7 @@ def _behind(items: list[Item], words: list[str], word: str, session: Session) ->
     return session.default_schema, items[at].text
 
 
-def _changed(words: list[str], plan: Plan) -> Clause | None:
+def _changed(words: list[str], plan: Plan) -> DDLClause | None:
     if plan.renames or plan.changes or plan.visible:
         return _typed("modify column")
     if plan.rename_keys:
@@ -145,23 +145,23 @@ def _changed(words: list[str], plan: Plan) -> Clause | None:
     if plan.convert is not None:
         return _typed("modify table charset and collate")
     if words[0] == "ALTER":
-        return Clause("alter check")
+        return DDLClause("alter check")
     return None
 
 
-def _option(words: list[str], plan: Plan) -> Clause:
+def _option(words: list[str], plan: Plan) -> DDLClause:
     options = plan.options
     if options.charset or options.collation or options.default_charset:
         return _typed("modify table charset and collate")
     if options.comment is not None:
         return _typed("modify table comment")
     if options.versioned is not None:
-        return Clause("system versioning")
+        return DDLClause("system versioning")
     if words[0] == "AUTO_INCREMENT":
         return _typed("rebase auto id")
     if words[0] in ("TTL", "TTL_ENABLE", "TTL_JOB_INTERVAL"):
         return _typed("alter ttl info")
-    return Clause(
+    return DDLClause(
         " ".join(words[:2] if words[0] in _TWO_WORDS else words[:1]).lower(), passes=False
     )
 

@@ -14,7 +14,7 @@ from cdc.schema.ddl import Touched, touched
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from cdc.schema.tokens import Cursor, read_statement
-from filter.clauses import Clause, clause_of
+from filter.clauses import DDLClause, clause_of
 from filter.event_types import ALL_DDL, ALTER_TABLE, MULTI
 
 Name = tuple[str, str]
@@ -130,7 +130,7 @@ def _views(c: Cursor, session: Session) -> tuple[Name, ...]:
 
 def _alter(c: Cursor, session: Session, table: Table | None) -> DdlTypes:
     name = read_alter_head(c, session)
-    found: list[Clause] = []
+    found: list[DDLClause] = []
     plans: list[Plan] = []
     while c.peek() is not None:
         if c.punct(","):
@@ -158,7 +158,7 @@ def _alter(c: Cursor, session: Session, table: Table | None) -> DdlTypes:
     )
 
 
-def _why(found: list[Clause]) -> str:
+def _why(found: list[DDLClause]) -> str:
     if not found:
         return "an ALTER TABLE without a clause changes nothing"
     return f"{found[0].name} changes neither columns nor keys, and is not replicated"

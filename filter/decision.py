@@ -16,7 +16,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.ddl_types import DdlTypes, Name, ddl_types
-from filter.events import PASSES, EventFilter, Verdict
+from filter.events import PASSES, EventFilter, EventVerdict
 from filter.renames import judge, judge_moves
 from filter.rules import TableRules
 from filter.settings import has_expressions
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DDLPart:
     """One table of a DDL, or with an empty table name one schema."""
 
     name: Name
@@ -62,7 +62,7 @@ class Decision:
     types: DdlTypes
     outcome: Outcome
     why: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DDLPart, ...] = ()
     steps: tuple[tuple[Name, Name], ...] = ()
     left: tuple[tuple[Name, Name], ...] = ()
     error: DefiniteError | None = None
@@ -109,13 +109,13 @@ class DdlFilter:
         if ignored:
             # Whatever it would do: this is how an operator gets past it.
             names = (*types.tables, *((schema, "") for schema in types.schemas))
-            parts = tuple(Part(name, Outcome.IGNORED, ignored) for name in names)
+            parts = tuple(DDLPart(name, Outcome.IGNORED, ignored) for name in names)
             return Decision(types, Outcome.IGNORED, ignored, parts)
         error = judge_moves(types.moves, matches) or self._unlogged(types)
         renames = judge(types.renames, matches)
         error = error or renames.error
         if error is not None:
-            parts = tuple(Part(n, Outcome.ERROR, error.message) for n in types.tables)
+            parts = tuple(DDLPart(n, Outcome.ERROR, error.message) for n in types.tables)
             return Decision(types, Outcome.ERROR, error.message, parts, error=error)
         parts = tuple(self._part(name, types, sql) for name in self._names(types))
         outcome, why = _summary(parts, types)
@@ -175,21 +175,21 @@ class DdlFilter:
             return tuple(old for i, (old, _) in enumerate(steps) if not _made(i, steps))
         return (*types.tables, *((schema, "") for schema in types.schemas))
 
-    def _part(self, name: Name, types: DdlTypes, sql: str) -> Part:
+    def _part(self, name: Name, types: DdlTypes, sql: str) -> DDLPart:
         schema, table = name
         if table and not self.rules.matches(schema, table):
-            return Part(name, Outcome.OUTSIDE, f"filter.rules do not match {schema}.{table}")
+            return DDLPart(name, Outcome.OUTSIDE, f"filter.rules do not match {schema}.{table}")
         if not table and not self.rules.matches_schema(schema):
-            return Part(name, Outcome.OUTSIDE, f"filter.rules match no table of {schema}")
+            return DDLPart(name, Outcome.OUTSIDE, f"filter.rules match no table of {schema}")
         if types.discarded:
-            return Part(name, Outcome.DISCARDED, types.discarded)
+            return DDLPart(name, Outcome.DISCARDED, types.discarded)
         verdict = self.verdict(name, types, sql)
         if verdict.ignored:
             where = f"filter.event-filters[{verdict.rule}]: {verdict.why}"
-            return Part(name, Outcome.IGNORED, where, verdict.rule)
-        return Part(name, Outcome.DELIVER, "filter.rules match, and nothing ignores it")
+            return DDLPart(name, Outcome.IGNORED, where, verdict.rule)
+        return DDLPart(name, Outcome.DELIVER, "filter.rules match, and nothing ignores it")
 
-    def verdict(self, name: Name, types: DdlTypes, sql: str) -> Verdict:
+    def verdict(self, name: Name, types: DdlTypes, sql: str) -> EventVerdict:
         """What the event filters say of a statement about one table, or one schema."""
         if types.discarded:
             return PASSES
@@ -218,7 +218,7 @@ def _origin(step: tuple[Name, Name], steps: tuple[tuple[Name, Name], ...]) -> Na
     return name
 
 
-def _summary(parts: tuple[Part, ...], types: DdlTypes) -> tuple[Outcome, str]:
+def _summary(parts: tuple[DDLPart, ...], types: DdlTypes) -> tuple[Outcome, str]:
     for outcome in (Outcome.DELIVER, Outcome.IGNORED, Outcome.DISCARDED, Outcome.OUTSIDE):
         for part in parts:
             if part.outcome is outcome:

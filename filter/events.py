@@ -24,7 +24,7 @@ class IgnoreSqlInvalid(InvalidError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EventVerdict:
     """What the event filter says of one event.
 
     ``rule`` is the index in ``filter.event-filters`` of the rule that ignores it, -1 for none;
@@ -36,7 +36,7 @@ class Verdict:
     why: str = ""
 
 
-PASSES = Verdict(False)
+PASSES = EventVerdict(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +77,24 @@ class EventFilter:
             for i, rule in enumerate(rules)
         )
 
-    def verdict_ddl(self, schema: str, table: str, types: Collection[str], sql: str) -> Verdict:
+    def verdict_ddl(
+        self, schema: str, table: str, types: Collection[str], sql: str
+    ) -> EventVerdict:
         """About a DDL of one table, or with ``table`` empty of one schema.
 
         ``types`` are those of ``filter.ddl_types``. Of a rename it is the old name that counts.
         """
         for i, rule in enumerate(self.rules):
             if rule.applies(schema, table) and (why := rule.ignores_ddl(types, sql)):
-                return Verdict(True, i, why)
+                return EventVerdict(True, i, why)
         return PASSES
 
-    def verdict_dml(self, schema: str, table: str, event: str) -> Verdict:
+    def verdict_dml(self, schema: str, table: str, event: str) -> EventVerdict:
         """About the rows of one kind (``insert``, ``update``, ``delete``) of a table."""
         for i, rule in enumerate(self.rules):
             found = rule.events & {event, ALL_DML}
             if found and rule.applies(schema, table):
-                return Verdict(True, i, f"ignore-event has {min(found)!r}")
+                return EventVerdict(True, i, f"ignore-event has {min(found)!r}")
         return PASSES
 
     def ignored_dml(self, schema: str, table: str) -> frozenset[str]:

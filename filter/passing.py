@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from cdc.base.errors import TidegateError
 from cdc.coord.feed_config import EventFilterConfig, FeedConfig
+from cdc.rows.batch import RowBatch
+from cdc.rows.plan import PlanSet
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.events import EventFilter
@@ -17,8 +19,6 @@ from filter.expr.errors import ExpressionColumnNotFound
 from filter.rows import EventRows
 from filter.rules import TableRules
 from filter.settings import EXPRESSIONS, has_expressions
-from sink.codec.plan import PlanSet
-from sink.codec.rows import Located
 
 _SHOWN = 20
 
@@ -84,7 +84,7 @@ class Passing:
                 hint="correct it, or exclude tables that lack the column from the rule's matcher",
             )
 
-    def keep(self, located: Located) -> NDArray[np.bool_] | None:
+    def keep(self, located: RowBatch) -> NDArray[np.bool_] | None:
         """bool[len(located.refs)]: the rows that pass; None if nothing could be ignored.
 
         Raises what ``filters`` and ``RowFilter.keep`` raise.

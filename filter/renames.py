@@ -38,7 +38,7 @@ class RowsCrossFilter(DefiniteError):
     code = "TG:ErrPartitionCrossesFilter"
 
 
-class Action(StrEnum):
+class RenameAction(StrEnum):
     """What is done with a DDL."""
 
     DELIVER = "deliver"
@@ -46,11 +46,11 @@ class Action(StrEnum):
     ERROR = "error"
 
 
-def action(old_matches: bool, new_matches: bool) -> Action:
+def action(old_matches: bool, new_matches: bool) -> RenameAction:
     """The table above."""
     if old_matches:
-        return Action.DELIVER
-    return Action.ERROR if new_matches else Action.IGNORE
+        return RenameAction.DELIVER
+    return RenameAction.ERROR if new_matches else RenameAction.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Renames:
     tables (old, new) that leave the rules with it. ``error`` is set if nothing may be delivered.
     """
 
-    action: Action
+    action: RenameAction
     steps: tuple[tuple[Name, Name], ...] = ()
     left: tuple[tuple[Name, Name], ...] = ()
     error: DefiniteError | None = None
@@ -79,14 +79,14 @@ def judge(steps: Sequence[tuple[Name, Name]], matches: Matches) -> Renames:
     kept, left = [], []
     for origin, end in ends.items():
         verdict = action(matches(*origin), matches(*end))
-        if verdict is Action.ERROR:
-            return Renames(Action.ERROR, error=_into(origin, end))
-        if verdict is Action.DELIVER and not matches(*end):
+        if verdict is RenameAction.ERROR:
+            return Renames(RenameAction.ERROR, error=_into(origin, end))
+        if verdict is RenameAction.DELIVER and not matches(*end):
             left.append((origin, end))
     kept = [step for step, origin in zip(steps, origins, strict=True) if matches(*origin)]
     if not kept:
-        return Renames(Action.IGNORE)
-    return Renames(Action.DELIVER, tuple(kept), tuple(left))
+        return Renames(RenameAction.IGNORE)
+    return Renames(RenameAction.DELIVER, tuple(kept), tuple(left))
 
 
 def judge_moves(moves: Sequence[tuple[Name, Name]], matches: Matches) -> DefiniteError | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cdc.coord.feed_config import FeedConfig
+from cdc.rows.batch import RowBatch
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.event_types import DELETE, INSERT, UPDATE
@@ -15,7 +16,6 @@ from filter.events import EventFilter, EventRule
 from filter.explain import LEFT_OUT, Explainer, Explanation, Step
 from filter.expr.rowfilter import Condition
 from filter.row_image import RowInvalid, located_row
-from sink.codec.rows import Located
 
 _OLD, _NEW = 0, 1
 # The expression of each event, and the image that it looks at.
@@ -61,7 +61,7 @@ def explain_row(
 def _asked(
     rule: EventRule,
     event: str,
-    located: Located,
+    located: RowBatch,
     table: Table,
     session: Session,
     images: tuple[Mapping[str, Any], Mapping[str, Any]],

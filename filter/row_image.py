@@ -15,11 +15,11 @@ from cdc.base.errors import InvalidError
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
+from cdc.rows.plan import PlanBuilder, Planned
+from cdc.rows.route import Route
+from cdc.rows.storage import storage
 from cdc.schema.table import Column, Table
-from sink.codec.columns import storage
-from sink.codec.plan import PlanBuilder, Planned
-from sink.codec.route import Route
-from sink.codec.rows import Located
 
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _CODES = {"tinyint": 1, "smallint": 2, "mediumint": 9, "int": 3, "bigint": 8}
@@ -38,7 +38,7 @@ class RowInvalid(InvalidError):
     code = "TG:ErrRowInvalid"
 
 
-def located_row(table: Table, old: Mapping[str, Any], new: Mapping[str, Any]) -> Located:
+def located_row(table: Table, old: Mapping[str, Any], new: Mapping[str, Any]) -> RowBatch:
     """An UPDATE of one row; columns that are not given are NULL. TIMESTAMPs are in UTC.
 
     Raises :class:`RowInvalid` naming the column.
@@ -66,7 +66,7 @@ def located_row(table: Table, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     builder.add(Planned(table, columns, storages, Route()))
     run = np.zeros((1, L.RUN_SIZE), np.int64)
     run[0, [L.RUN_LENGTH, L.RUN_TAKE, L.RUN_TS]] = len(event), 1, 1
-    return Located(np.frombuffer(event, np.uint8), run, 1, builder.build("UTC"), "--row")
+    return RowBatch(np.frombuffer(event, np.uint8), run, 1, builder.build("UTC"), "--row")
 
 
 def _length(size: int) -> bytes:

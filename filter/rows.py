@@ -1,7 +1,7 @@
 """Which located rows pass, by the kind of their event: masks over the references of a window.
 
-Where rows are spread by columns, an UPDATE that moves a row is located as a DELETE and an INSERT.
-For the filter it is still one UPDATE: both halves pass, or none.
+Where rows are spread by columns, or a format wants it, an UPDATE that changes a key is located as a
+DELETE and an INSERT. For the filter it is still one UPDATE: both halves pass, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BITS = {INSERT: 1 << L.KIND_INSERT, UPDATE: 1 << L.KIND_UPDATE, DELETE: 1 << L.
 def kinds(refs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The kind (``layout.KIND_*``) of the upstream's event for each of ``refs[:, R_SIZE]``.
 
-    ``refs`` are those of ``Located``, in their order.
+    ``refs`` are those of ``RowBatch``, in their order.
     """
     found = refs[:, L.R_KIND] & L.KIND_MASK
     firsts = first_halves(refs)

@@ -7,13 +7,16 @@ the key's revision keeps the two from overwriting each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from cdc.base.errors import InvalidError, TransientError
 from cdc.base.ts import Ts
-from cdc.coord.contract import Delete, Entry, Op, Put, Store, Unchanged
+from cdc.coord.contract import Delete, Op, Put, Store, StoredKey, Unchanged
+from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import FeedInfo, FeedStatus
+from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
+from cdc.coord.stored import StoredValueUnreadable, read
 from owner.state import FeedEvent, transition
 from owner.tick import next_epoch
 
@@ -38,7 +41,7 @@ class StoreBusy(TransientError):
     code = "TG:ErrStoreBusy"
 
 
-def get(store: Store, keys: Keys, feed: str) -> tuple[Entry, FeedInfo]:
+def get(store: Store, keys: Keys, feed: str) -> tuple[StoredKey, FeedInfo]:
     """The changefeed and the entry that holds it; raises :class:`ChangefeedNotFound`."""
     entry = store.get(keys.feed_info(feed))
     if entry is None:
@@ -47,7 +50,7 @@ def get(store: Store, keys: Keys, feed: str) -> tuple[Entry, FeedInfo]:
             object=f"changefeed {feed}",
             hint="cdc cli changefeed list --all shows those that exist",
         )
-    return entry, FeedInfo.model_validate_json(entry.value)
+    return entry, read(entry, FeedInfo)
 
 
 def status(store: Store, keys: Keys, info: FeedInfo) -> FeedStatus:
@@ -55,7 +58,7 @@ def status(store: Store, keys: Keys, info: FeedInfo) -> FeedStatus:
     entry = store.get(keys.feed_status(info.id))
     if entry is None:
         return FeedStatus(checkpoint_ts=info.start_ts)
-    return FeedStatus.model_validate_json(entry.value)
+    return read(entry, FeedStatus)
 
 
 def create(store: Store, keys: Keys, info: FeedInfo) -> None:
@@ -85,17 +88,52 @@ def pause(store: Store, keys: Keys, feed: str) -> FeedInfo:
 
 
 def resume(
-    store: Store, keys: Keys, feed: str, now_ms: int, checkpoint_ts: Ts | None = None
+    store: Store,
+    keys: Keys,
+    feed: str,
+    now_ms: int,
+    checkpoint_ts: Ts | None = None,
+    *,
+    newest: int = 0,
 ) -> FeedInfo:
-    """Deliver again from the checkpoint, or from ``checkpoint_ts`` instead, under a new epoch."""
-    moved = {} if checkpoint_ts is None else {"start_ts": checkpoint_ts}
+    """Deliver again from the checkpoint under a new epoch.
+
+    With ``checkpoint_ts`` from there, as a new incarnation: nothing of the old ledger counts.
+    ``newest`` is the newest incarnation that the ledger knows.
+    """
     also: list[Op] = []
+    place = installation(store, keys)
     if checkpoint_ts is not None:
         status = FeedStatus(checkpoint_ts=checkpoint_ts)
         also.append(Put(keys.feed_status(feed), status.model_dump_json().encode()))
 
     def changes(info: FeedInfo) -> Mapping[str, Any]:
-        return {"error": None, "epoch": next_epoch(info.epoch, now_ms), **moved}
+        epoch = next_epoch(info.epoch, now_ms)
+        if checkpoint_ts is None:
+            return {"error": None, "epoch": epoch}
+        incarnation = next_epoch(max(info.incarnation, newest), now_ms)
+        moved = {"start_ts": checkpoint_ts, "incarnation": incarnation, "installation": place}
+        return {"error": None, "epoch": epoch, **moved}
+
+    return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
+
+
+def rewind(
+    store: Store,
+    keys: Keys,
+    feed: str,
+    now_ms: int,
+    status: FeedStatus,
+    acknowledged: Acknowledgements,
+) -> FeedInfo:
+    """Deliver again from a progress that the sink's ledger still has, under a new epoch."""
+    also = [
+        Put(keys.feed_status(feed), status.model_dump_json().encode()),
+        Put(keys.acknowledged(feed), acknowledged.model_dump_json().encode()),
+    ]
+
+    def changes(info: FeedInfo) -> Mapping[str, Any]:
+        return {"error": None, "epoch": next_epoch(info.epoch, now_ms)}
 
     return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
 
@@ -110,11 +148,16 @@ def remove(store: Store, keys: Keys, feed: str) -> bool:
     entry = store.get(keys.feed_info(feed))
     if entry is None:
         return False
-    info = FeedInfo.model_validate_json(entry.value)
-    transition(info.state, FeedEvent.REMOVE, feed)
+    # One that cannot be read does not run, so there is no state that forbids it.
+    with suppress(StoredValueUnreadable):
+        transition(read(entry, FeedInfo).state, FeedEvent.REMOVE, feed)
     # A later changefeed of this id must not find what operators said of this one.
     said = [Delete(e.key) for e in store.range(keys.ddl_decisions_prefix(feed))[1]]
-    also = [Delete(keys.feed_status(feed)), Delete(keys.feed_ddls(feed))]
+    also = [
+        Delete(keys.feed_status(feed)),
+        Delete(keys.feed_ddls(feed)),
+        Delete(keys.acknowledged(feed)),
+    ]
     store.txn([], [Delete(entry.key), *also, *said])
     return True
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cdc.base.ts import MAX_TS, Ts
 from cdc.coord.messages import DdlEntry, DdlState, ErrorInfo
-from owner.ddl import EVERY, Action, Ddl, Judged, excerpt
+from owner.ddl import EVERY, Ddl, DDLAction, Judged, excerpt
 
 Reached = Callable[[str], Ts]
 """By lower-case ``schema.table`` (EVERY: the least of all), up to where it is delivered."""
@@ -26,7 +26,7 @@ class Pending:
 
     ddl: Ddl
     judged: Judged
-    action: Action
+    action: DDLAction
     state: DdlState
     since_ms: int
     begun_ms: int = 0

@@ -22,10 +22,10 @@ from cdc.coord.messages import (
 from owner.barrier import Pending, Reached, ready, waits
 from owner.ddl import (
     EVERY,
-    Action,
     Ddl,
+    DDLAction,
+    FeedScope,
     Judged,
-    Scope,
     Stop,
     TableName,
     destructive,
@@ -40,7 +40,7 @@ _RETRY_MAX_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """How the execution of a change ended; ``error`` is None if it is done."""
 
     ts: Ts
@@ -108,7 +108,7 @@ class Changes:
 def take_in(
     changes: Changes,
     ddls: Iterable[Ddl],
-    scope: Scope,
+    scope: FeedScope,
     policy: DdlPolicy,
     recorded: Mapping[Ts, Recorded],
     now_ms: int,
@@ -124,7 +124,7 @@ def take_in(
 def _take_in(
     changes: Changes,
     ddl: Ddl,
-    scope: Scope,
+    scope: FeedScope,
     policy: DdlPolicy,
     recorded: Recorded | None,
     now_ms: int,
@@ -144,7 +144,7 @@ def _take_in(
     if judged.error is not None and recorded is None:
         return _stopped(changes, judged, ddl, judged.error, now_ms)
     state, why = DdlState.WAITING, judged.why
-    if judged.action is Action.EXECUTE and recorded is None and policy.holds(destructive(ddl)):
+    if judged.action is DDLAction.EXECUTE and recorded is None and policy.holds(destructive(ddl)):
         state, why = DdlState.HELD, f"held by the policy {policy}"
     pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
     return replace(changes, pending=(*changes.pending, pending))
@@ -158,7 +158,7 @@ def _found(
     if len(listed) == _ENDED_KEPT and ddl.ts < min(listed):
         return changes
     skipped = recorded is Recorded.SKIPPED
-    action = Action.SKIP if skipped else Action.EXECUTE
+    action = DDLAction.SKIP if skipped else DDLAction.EXECUTE
     why = f"found {recorded} in the sink's ledger"
     found = Pending(ddl, judged, action, DdlState.EXECUTING, now_ms, begun_ms=now_ms, why=why)
     return _end(changes, found, now_ms)
@@ -188,11 +188,11 @@ def decide(changes: Changes, decisions: Mapping[Ts, DdlDecision]) -> Changes:
 
 
 def _decide(p: Pending, said: DdlDecision | None) -> Pending:
-    if said is None or p.state is DdlState.EXECUTING or p.action is Action.SKIP:
+    if said is None or p.state is DdlState.EXECUTING or p.action is DDLAction.SKIP:
         return p
     why = f"{said.action} by an operator" + (f": {said.reason}" if said.reason else "")
     if said.action is DdlAction.SKIP:
-        return replace(p, action=Action.SKIP, state=DdlState.WAITING, why=why, error=None)
+        return replace(p, action=DDLAction.SKIP, state=DdlState.WAITING, why=why, error=None)
     if p.state is DdlState.FAILED:
         return p
     if said.action is DdlAction.HOLD and p.state is DdlState.WAITING:
@@ -213,7 +213,7 @@ def _tie(p: Pending, ties: Iterable[tuple[str, str]]) -> Pending:
     return p if tables == p.tables else replace(p, judged=replace(p.judged, tables=tables))
 
 
-def conclude(changes: Changes, outcomes: Iterable[Outcome], now_ms: int) -> Changes:
+def conclude(changes: Changes, outcomes: Iterable[ChangeOutcome], now_ms: int) -> Changes:
     """Take in what the executor has ended."""
     for outcome in outcomes:
         for p in changes.pending:
@@ -223,7 +223,7 @@ def conclude(changes: Changes, outcomes: Iterable[Outcome], now_ms: int) -> Chan
     return changes
 
 
-def _conclude(changes: Changes, p: Pending, outcome: Outcome, now_ms: int) -> Changes:
+def _conclude(changes: Changes, p: Pending, outcome: ChangeOutcome, now_ms: int) -> Changes:
     error = outcome.error
     if error is None:
         return _end(changes, p, now_ms)
@@ -247,9 +247,9 @@ def _with(pending: Sequence[Pending], changed: Pending) -> tuple[Pending, ...]:
 
 def _end(changes: Changes, p: Pending, now_ms: int) -> Changes:
     state = {
-        Action.EXECUTE: DdlState.DONE,
-        Action.IGNORE: DdlState.IGNORED,
-        Action.SKIP: DdlState.SKIPPED,
+        DDLAction.EXECUTE: DdlState.DONE,
+        DDLAction.IGNORE: DdlState.IGNORED,
+        DDLAction.SKIP: DdlState.SKIPPED,
     }[p.action]
     entry = p.entry().model_copy(update={"state": state, "ended_ms": now_ms, "error": None})
     changes = replace(
@@ -278,12 +278,12 @@ def begin(changes: Changes, reached: Reached, now_ms: int) -> tuple[Changes, tup
         if not due:
             return changes, tuple(orders)
         for p in due:
-            if p.action is Action.IGNORE:
+            if p.action is DDLAction.IGNORE:
                 changes = _end(changes, p, now_ms)
                 continue
             running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
             changes = replace(changes, pending=_with(changes.pending, running))
-            orders.append(Order(p.ddl, p.judged.replicated, skip=p.action is Action.SKIP))
+            orders.append(Order(p.ddl, p.judged.replicated, skip=p.action is DDLAction.SKIP))
 
 
 def next_retry_ms(changes: Changes) -> int | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
+from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
 from cdc.schema.ddl import Touched
+from cdc.schema.tokens import tokenize
 from filter.decision import DdlFilter, Outcome
 from sink.schema_change import SchemaChange
 
@@ -22,7 +25,7 @@ EVERY = "*"
 _EXCERPT = 200
 
 
-class Action(StrEnum):
+class DDLAction(StrEnum):
     """What is to be done with a schema change when its tables have come to it."""
 
     EXECUTE = "execute"
@@ -56,7 +59,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class FeedScope:
     """What a changefeed delivers: its filter, and tables that must not run apart from each other.
 
     ``whole``: no table may run apart from any other, as a transaction is delivered whole.
@@ -78,16 +81,16 @@ class Judged:
 
     tables: frozenset[str]
     replicated: tuple[TableName, ...]
-    action: Action
+    action: DDLAction
     why: str = ""
     error: ErrorInfo | None = None
 
 
-def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
+def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     """None for a change that touches nothing of the changefeed. ``ddl.touched`` must be known."""
     assert ddl.touched is not None
     touched, rules = ddl.touched, scope.filter.rules
-    matched = [name for name in touched.tables if rules.matches(*name)]
+    matched = [n for n in touched.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
     if not matched and not any(map(rules.matches_schema, touched.schemas)):
         return None
     read = [name for name in touched.referenced if rules.matches(*name)]
@@ -96,7 +99,7 @@ def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
     else:
         tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
     if ddl.error is not None:
-        return Judged(tables, tuple(matched), Action.EXECUTE, error=ddl.error)
+        return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=ddl.error)
     assert ddl.change is not None
     before = ddl.change.before.table(*matched[0]) if matched else None
     try:
@@ -104,16 +107,17 @@ def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
             ddl.sql, ddl.change.session, before, ts=ddl.ts, gtid=ddl.gtid
         )
     except DefiniteError as e:
-        return Judged(tables, tuple(matched), Action.EXECUTE, error=_said(e, ddl, now_ms))
+        return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=_said(e, ddl, now_ms))
     if decision.error is not None:
         error = _said(decision.error, ddl, now_ms)
-        return Judged(tables, tuple(matched), Action.EXECUTE, error=error)
+        return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=error)
     if decision.outcome is Outcome.OUTSIDE:
         return None
     if decision.outcome is not Outcome.DELIVER:
-        return Judged(tables, tuple(matched), Action.IGNORE, decision.why)
+        return Judged(tables, tuple(matched), DDLAction.IGNORE, decision.why)
     renamed = [name for step in decision.steps for name in step]
-    delivered = dict.fromkeys((*(n for n in decision.delivered if n[1]), *renamed))
+    named = (*(n for n in decision.delivered if n[1]), *renamed)
+    delivered = dict.fromkeys(n for n in named if not _never_sent(ddl.change, n))
     made = [new for _, new in decision.steps]
     if touched.kind == "create table":
         made += delivered
@@ -123,9 +127,19 @@ def judge(ddl: Ddl, scope: Scope, now_ms: int) -> Judged | None:
     )
     if wrong is not None:
         error = _said(wrong, ddl, now_ms)
-        return Judged(tables, tuple(delivered), Action.EXECUTE, error=error)
+        return Judged(tables, tuple(delivered), DDLAction.EXECUTE, error=error)
     left = (f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left)
-    return Judged(tables, tuple(delivered), Action.EXECUTE, "; ".join(left))
+    return Judged(tables, tuple(delivered), DDLAction.EXECUTE, "; ".join(left))
+
+
+def _never_sent(change: SchemaChange | None, name: TableName) -> bool:
+    """Whether it is a view or a sequence, on both sides of a change, wherever it is anything."""
+    if change is None:
+        return False
+    sides = (change.before, change.after)
+    return any(side.has_other(*name) for side in sides) and all(
+        side.table(*name) is None for side in sides
+    )
 
 
 def _said(error: DefiniteError, ddl: Ddl, now_ms: int) -> ErrorInfo:
@@ -157,6 +171,10 @@ def tied(names: Iterable[str], ties: Iterable[tuple[str, str]]) -> set[str]:
 _DESTRUCTIVE_KINDS = frozenset({"drop table", "drop database", "drop schema", "truncate table"})
 
 
+# Words behind each other, whatever comments stand between them.
+_OF_PARTITIONS = frozenset({("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")})
+
+
 def destructive(ddl: Ddl) -> bool:
     """Whether rows or columns are lost at the target that the upstream may still want back."""
     assert ddl.touched is not None
@@ -176,8 +194,9 @@ def destructive(ddl: Ddl) -> bool:
             return True
         if _partitions(old) - _partitions(new):
             return True
-    words = " ".join(ddl.sql.upper().split())
-    return "TRUNCATE PARTITION" in words or "EXCHANGE PARTITION" in words
+    _, items = tokenize(ddl.sql, ddl.change.session)
+    words = [item.word for item in items]
+    return not _OF_PARTITIONS.isdisjoint(pairwise(words))
 
 
 def _partitions(table: object) -> set[str]:
@@ -186,5 +205,5 @@ def _partitions(table: object) -> set[str]:
 
 
 def excerpt(sql: str) -> str:
-    """The statement in one line, cut where it is long."""
-    return shorten(sql, _EXCERPT, placeholder="…")
+    """The statement in one line, without passwords, cut where it is long."""
+    return shorten(mask_sql(sql), _EXCERPT, placeholder="…")

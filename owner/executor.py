@@ -15,7 +15,7 @@ from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo, FeedInfo
-from owner.changes import Order, Outcome
+from owner.changes import ChangeOutcome, Order
 from sink.schema_change import Recorded, SchemaChanger
 
 _log = logging.getLogger("owner.ddl")
@@ -28,13 +28,13 @@ OpenChanger = Callable[[FeedInfo], SchemaChanger]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class EpochProgress:
     """What is known of a changefeed's epoch: the ledger as it was found, and what has ended."""
 
     recorded: Mapping[Ts, Recorded] | None = None
     ties: tuple[tuple[str, str], ...] = ()
     error: ErrorInfo | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ChangeOutcome, ...] = ()
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Epoch:
     recorded: Mapping[Ts, Recorded] | None = None
     ties: tuple[tuple[str, str], ...] = ()
     error: ErrorInfo | None = None
-    outcomes: dict[Ts, Outcome] = field(default_factory=dict)
+    outcomes: dict[Ts, ChangeOutcome] = field(default_factory=dict)
 
 
 class Executor:
@@ -58,7 +58,7 @@ class Executor:
         self._guard = threading.Lock()
         self._epochs: dict[str, _Epoch] = {}
 
-    def progress(self, info: FeedInfo) -> Progress:
+    def progress(self, info: FeedInfo) -> EpochProgress:
         """What is known of the changefeed's epoch; the first call of an epoch takes the sink over.
 
         Nothing of an older epoch is waited for: the sink fences it.
@@ -71,7 +71,9 @@ class Executor:
                 pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=f"ddl-{info.id}")
                 known = self._epochs[info.id] = _Epoch(info.epoch, pool)
                 pool.submit(self._take_over, known, info)
-            return Progress(known.recorded, known.ties, known.error, tuple(known.outcomes.values()))
+            return EpochProgress(
+                known.recorded, known.ties, known.error, tuple(known.outcomes.values())
+            )
 
     def knows(self, info: FeedInfo) -> bool:
         """Whether the sink was taken over in this epoch."""
@@ -86,7 +88,7 @@ class Executor:
             if known is not None and known.epoch == epoch:
                 known.pool.submit(self._execute, known, feed, order)
 
-    def taken(self, feed: str, outcomes: tuple[Outcome, ...]) -> None:
+    def taken(self, feed: str, outcomes: tuple[ChangeOutcome, ...]) -> None:
         """The owner has written what these mean."""
         with self._guard:
             known = self._epochs.get(feed)
@@ -156,14 +158,14 @@ class Executor:
             _log.info("changefeed %s: schema change at ts %d %s, %.3f s", feed, ddl.ts, word, took)
         with self._guard:
             epoch.ties = ties
-            epoch.outcomes[ddl.ts] = Outcome(ddl.ts, error)
+            epoch.outcomes[ddl.ts] = ChangeOutcome(ddl.ts, error)
         self._wake()
 
     def _forget(self, epoch: _Epoch, feed: str, ts: Ts) -> None:
         assert epoch.changer is not None
         try:
             epoch.changer.forget_below(ts)
-        except TidegateError as e:
+        except Exception as e:
             # What stays is forgotten with the next one.
             _log.info("changefeed %s: %s", feed, e)
 

@@ -17,15 +17,17 @@ from pydantic import BaseModel
 
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, FencedError, TidegateError
+from cdc.base.parts import Parts
 from cdc.base.ts import Ts
 from cdc.coord.contract import (
     Compare,
     Delete,
-    Entry,
     Held,
     Op,
     Put,
     Store,
+    StoredKey,
+    StoreFailed,
     Unchanged,
     WatchCompacted,
 )
@@ -42,13 +44,16 @@ from cdc.coord.messages import (
     Report,
     UpstreamStatus,
 )
+from cdc.coord.stored import StoredValueUnreadable, read
 from filter.decision import DdlFilter
+from owner.broken import Broken
 from owner.changes import next_retry_ms
-from owner.ddl import Scope
+from owner.ddl import FeedScope
 from owner.executor import Executor, OpenChanger
+from owner.leftovers import leftovers
 from owner.logs import Logs, UpstreamLog
 from owner.retry import RetryPolicy
-from owner.state import ACTIVE
+from owner.state import ACTIVE, FeedEvent, allowed, transition
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from sink.open import open_sink
 
@@ -76,7 +81,7 @@ class _Feed:
     capture: str = ""
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     ddl_policy: DdlPolicy = DdlPolicy.AUTO
-    scope: Scope | None = None
+    scope: FeedScope | None = None
     scope_revision: int = 0
     invalid: ErrorInfo | None = None
     forgotten_ts: Ts = 0
@@ -101,6 +106,7 @@ class OwnerRunner:
         *,
         policy: RetryPolicy | None = None,
         observe: Observer | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self._store = store
         self._keys = keys
@@ -110,7 +116,9 @@ class OwnerRunner:
         self._policy = policy or RetryPolicy()
         self._observe = observe
         self._feeds: dict[str, _Feed] = {}
+        self._broken: dict[str, Broken] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
+        self._timeout_s = 0.0
         self._wake = threading.Event()
         self._executor = Executor(open_changer, clock, self._wake.set)
         self._stop = threading.Event()
@@ -118,16 +126,18 @@ class OwnerRunner:
         self._in_use: set[str] = set()
         self._watch = store.watch(keys.prefix, store.revision() + 1)
         self._captures_watch = store.watch(keys.meta_prefix, store.revision() + 1)
-        self._threads = [
-            threading.Thread(target=self._run, name="owner", daemon=True),
-            threading.Thread(target=self._follow_store, name="owner-watch", daemon=True),
-            threading.Thread(target=self._follow_captures, name="owner-captures", daemon=True),
+        made = parts or Parts()
+        self._parts = [
+            made.make("owner", self._look_on, self._stop),
+            made.make("owner-watch", self._follow_store, self._stop),
+            made.make("owner-captures", self._follow_captures, self._stop),
         ]
 
     def start(self) -> None:
         """Begin to tick."""
-        for thread in self._threads:
-            thread.start()
+        self._wake.set()
+        for part in self._parts:
+            part.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all threads; what has been written stays."""
@@ -136,36 +146,32 @@ class OwnerRunner:
         self._watch.close()
         self._captures_watch.close()
         self._executor.stop()
-        for thread in [*self._threads, *self._followers.values()]:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join(timeout_s)
+        for part in self._parts:
+            part.join(timeout_s)
+        for follower in self._followers.values():
+            follower.join(timeout_s)
 
     @property
     def alive(self) -> bool:
         """Whether it still ticks."""
-        return self._threads[0].is_alive()
+        return self._parts[0].alive
 
-    def _run(self) -> None:
-        self._wake.set()
-        timeout_s = 0.0
-        while not self._stop.is_set():
-            self._wake.wait(timeout_s)
-            self._wake.clear()
-            if self._stop.is_set():
-                return
-            began = self._clock.monotonic()
-            try:
-                timeout_s = self.turn()
-                # Under load it takes half of the time, what it directs the other half.
-                self._stop.wait(min(_PAUSE_MAX_S, self._clock.monotonic() - began))
-            except OwnershipLost as e:
-                _log.warning("%s", e)
-                return
-            except Exception:
-                # A bug must neither end the owner silently nor spin.
-                _log.exception("owner turn failed")
-                timeout_s = _AFTER_ERROR_S
-                self._stop.wait(_AFTER_ERROR_S)
+    def _look_on(self) -> bool:
+        self._wake.wait(self._timeout_s)
+        self._wake.clear()
+        if self._stop.is_set():
+            return False
+        began = self._clock.monotonic()
+        # What fails below is tried again at once, behind the pause of a part that has failed.
+        self._timeout_s = 0.0
+        try:
+            self._timeout_s = self.turn()
+        except OwnershipLost as e:
+            _log.warning("%s", e)
+            return False
+        # Under load it takes half of the time, what it directs the other half.
+        self._stop.wait(min(_PAUSE_MAX_S, self._clock.monotonic() - began))
+        return True
 
     def turn(self) -> float:
         """Tick every changefeed once; returns the seconds until it must look again."""
@@ -183,30 +189,80 @@ class OwnerRunner:
         known = {last(e.key) for e in infos}
         self._feeds = {name: f for name, f in self._feeds.items() if name in known}
         self._executor.keep(known)
+        self._broken = {name: b for name, b in self._broken.items() if name in known}
         in_use = set()
         for entry in infos:
-            info = self._message(entry, FeedInfo)
-            if info.state in ACTIVE:
-                in_use.add(info.upstream)
-            timeout_s = min(timeout_s, self._tick(entry, info, found, captures))
+            with suppress(StoredValueUnreadable):
+                info = self._message(entry, FeedInfo)
+                if info.state in ACTIVE:
+                    in_use.add(info.upstream)
+            timeout_s = min(timeout_s, self._guarded(entry, found, captures))
         self._follow_logs(in_use)
         self._forget(infos, found)
         return timeout_s
 
-    def _forget(self, infos: list[Entry], found: dict[str, Entry]) -> None:
+    def _guarded(self, entry: StoredKey, found: dict[str, StoredKey], captures: list[str]) -> float:
+        """Tick one changefeed; what goes wrong with it stays with it."""
+        name = last(entry.key)
+        before = self._broken.get(name)
+        if before is not None and before.rests(entry.mod_revision, self._clock.monotonic()):
+            return before.until - self._clock.monotonic()
+        try:
+            timeout_s = self._tick(entry, self._message(entry, FeedInfo), found, captures)
+        except (OwnershipLost, StoreFailed):
+            raise
+        except Exception as e:
+            now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
+            broken = Broken.of(e, name, entry.mod_revision, before, now_s, now_ms)
+            if before is None or before.error.message != broken.error.message:
+                _log.error("changefeed %s: its turn has failed", name, exc_info=e)
+            self._broken[name] = broken
+            self._feeds[name] = _Feed(capture=self._feeds.get(name, _Feed()).capture)
+            if broken.final:
+                self._fail(entry, broken.error, found)
+            return broken.until - now_s
+        self._broken.pop(name, None)
+        return timeout_s
+
+    def _fail(self, entry: StoredKey, error: ErrorInfo, found: dict[str, StoredKey]) -> None:
+        """Show the error and let nobody deliver it; a value that cannot be read stays as it is."""
+        name, ops = last(entry.key), list[Op]()
+        for key, value in found.items():
+            if "/task/assignment/" in key and last(key) == name:
+                with suppress(StoredValueUnreadable):
+                    assignment = self._message(value, Assignment)
+                    if assignment.run:
+                        stopped = assignment.model_copy(update={"run": False})
+                        ops.append(Put(key, stopped.model_dump_json().encode()))
+        with suppress(StoredValueUnreadable):
+            info = self._message(entry, FeedInfo)
+            if allowed(info.state, FeedEvent.FATAL_ERROR):
+                state = transition(info.state, FeedEvent.FATAL_ERROR, name)
+                after = info.model_copy(update={"state": state, "error": error})
+                ops.append(Put(entry.key, after.model_dump_json().encode()))
+        if ops:
+            held = Held(self._keys.owner, self._token)
+            self._store.txn([held, Unchanged(entry.key, entry.mod_revision)], ops)
+
+    def _forget(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
         """Let logs forget schema changes that every changefeed has behind it."""
         lowest: dict[str, Ts] = {}
         for entry in infos:
-            info = self._message(entry, FeedInfo)
-            status = found.get(self._keys.feed_status(info.id))
-            passed = self._message(status, FeedStatus).checkpoint_ts if status else info.start_ts
+            try:
+                info = self._message(entry, FeedInfo)
+                status = found.get(self._keys.feed_status(info.id))
+                passed = self._message(status, FeedStatus).checkpoint_ts if status else 0
+            except StoredValueUnreadable:
+                # What it asks for once it can be read is then read anew.
+                continue
+            passed = passed or info.start_ts
             lowest[info.upstream] = min(passed, lowest.get(info.upstream, passed))
         for upstream in lowest.keys() & self._in_use:
             with suppress(TidegateError):
                 self._logs(upstream).forget_below(lowest[upstream])
 
     def _tick(
-        self, entry: Entry, info: FeedInfo, found: dict[str, Entry], captures: list[str]
+        self, entry: StoredKey, info: FeedInfo, found: dict[str, StoredKey], captures: list[str]
     ) -> float:
         keys = self._keys
         feed = self._feeds.setdefault(info.id, _Feed())
@@ -220,8 +276,7 @@ class OwnerRunner:
         status = FeedStatus(checkpoint_ts=info.start_ts)
         if status_entry:
             status = self._message(status_entry, FeedStatus)
-        report_entry = found.get(keys.report(feed.capture, info.id))
-        report = self._message(report_entry, Report) if report_entry else None
+        report = self._derived(found.get(keys.report(feed.capture, info.id)), Report)
         seen = self._look(entry, info, status, report, feed, found)
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
         if self._write(entry, info, feed, effects, found):
@@ -249,9 +304,16 @@ class OwnerRunner:
             self._executor.submit(info.id, info.epoch, order)
         status = effects.status or seen.status
         if seen.recorded and status.checkpoint_ts > feed.forgotten_ts:
-            if any(feed.forgotten_ts < ts <= status.checkpoint_ts for ts in seen.recorded):
-                self._executor.forget_below(info.id, status.checkpoint_ts)
-            feed.forgotten_ts = status.checkpoint_ts
+            passed = any(feed.forgotten_ts < ts <= status.checkpoint_ts for ts in seen.recorded)
+            if not passed or self._made_durable(info.id, status):
+                if passed:
+                    self._executor.forget_below(info.id, status.checkpoint_ts)
+                feed.forgotten_ts = status.checkpoint_ts
+
+    def _made_durable(self, feed: str, status: FeedStatus) -> bool:
+        """Whether the store has this progress for good: progress alone goes with the power."""
+        put = Put(self._keys.feed_status(feed), status.model_dump_json().encode())
+        return self._store.txn([Held(self._keys.owner, self._token)], [put])
 
     def _place(self, captures: list[str]) -> str:
         load = dict.fromkeys(captures, 0)
@@ -262,12 +324,12 @@ class OwnerRunner:
 
     def _look(
         self,
-        entry: Entry,
+        entry: StoredKey,
         info: FeedInfo,
         status: FeedStatus,
         report: Report | None,
         feed: _Feed,
-        found: dict[str, Entry],
+        found: dict[str, StoredKey],
     ) -> FeedInput:
         if feed.scope is None or feed.scope_revision != entry.mod_revision:
             config = FeedConfig.model_validate(info.config)
@@ -314,32 +376,34 @@ class OwnerRunner:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen
             return replace(seen, log_error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms()))
-        upstream = found.get(self._keys.upstream_status(info.upstream))
-        error = self._message(upstream, UpstreamStatus).error if upstream else None
+        upstream = self._derived(
+            found.get(self._keys.upstream_status(info.upstream)), UpstreamStatus
+        )
+        error = upstream.error if upstream else None
         if error is not None and error.kind == ErrorKind.TRANSIENT:
             error = None
         return replace(seen, resolved_ts=resolved, ddls=ddls, upstream_error=error)
 
-    def _shown(self, feed: str, found: dict[str, Entry]) -> DdlEntries:
+    def _shown(self, feed: str, found: dict[str, StoredKey]) -> DdlEntries:
         entry = found.get(self._keys.feed_ddls(feed))
         return self._message(entry, DdlEntries) if entry else DdlEntries()
 
-    def _decisions(self, feed: str, found: dict[str, Entry]) -> dict[Ts, DdlDecision]:
+    def _decisions(self, feed: str, found: dict[str, StoredKey]) -> dict[Ts, DdlDecision]:
         prefix = self._keys.ddl_decisions_prefix(feed)
         said = (self._message(e, DdlDecision) for k, e in found.items() if k.startswith(prefix))
         return {d.ts: d for d in said}
 
     def _write(
         self,
-        entry: Entry,
+        entry: StoredKey,
         info: FeedInfo,
         feed: _Feed,
         effects: Effects,
-        found: dict[str, Entry],
+        found: dict[str, StoredKey],
     ) -> bool:
         keys, ops = self._keys, list[Op]()
         key = keys.assignment(feed.capture, info.id)
-        old = self._message(found[key], Assignment) if key in found else None
+        old = self._derived(found.get(key), Assignment)
         new = effects.assignment
         # Progress alone is no news to the processor: it knows better.
         progress = {"checkpoint_ts": new.checkpoint_ts, "tables": new.tables}
@@ -372,58 +436,54 @@ class OwnerRunner:
             feed.shown = effects.ddls if written else None
         return written
 
-    def _collect(self, found: dict[str, Entry], captures: list[str]) -> None:
-        """Delete what belongs to changefeeds or captures that are no more."""
-        keys = self._keys
-        gone: list[Op] = []
-        for key in found:
-            task = key.startswith(keys.report_prefix) or "/task/assignment/" in key
-            if task:
-                capture, feed = key.split("/")[-2:]
-                if capture not in captures or keys.feed_info(feed) not in found:
-                    gone.append(Delete(key))
-            elif key.startswith((keys.feed_status_prefix, keys.feed_ddls(""))):
-                if keys.feed_info(last(key)) not in found:
-                    gone.append(Delete(key))
-            elif "/changefeed/ddl-decision/" in key:
-                feed, ts = key.split("/")[-2:]
-                status = found.get(keys.feed_status(feed))
-                passed = self._message(status, FeedStatus).checkpoint_ts if status else 0
-                if keys.feed_info(feed) not in found or int(ts) <= passed:
-                    gone.append(Delete(key))
-        if gone:
-            self._store.txn([Held(keys.owner, self._token)], gone, durable=False)
+    def _collect(self, found: dict[str, StoredKey], captures: list[str]) -> None:
+        def passed(feed: str) -> Ts:
+            status = self._derived(found.get(self._keys.feed_status(feed)), FeedStatus)
+            return status.checkpoint_ts if status else 0
 
-    def _message(self, entry: Entry, kind: type[M]) -> M:
+        gone = [Delete(key) for key in leftovers(found, self._keys, captures, passed)]
+        if gone:
+            self._store.txn([Held(self._keys.owner, self._token)], gone, durable=False)
+
+    def _message(self, entry: StoredKey, kind: type[M]) -> M:
         known = self._parsed.get(entry.key)
         if known is None or known[0] != entry.mod_revision:
-            known = (entry.mod_revision, kind.model_validate_json(entry.value))
+            known = (entry.mod_revision, read(entry, kind))
             self._parsed[entry.key] = known
         assert isinstance(known[1], kind)
         return known[1]
 
-    def _follow_store(self) -> None:
-        keys = self._keys
-        while not self._stop.is_set():
-            try:
-                events = self._watch.next()
-            except WatchCompacted:
-                self._watch = self._store.watch(keys.prefix, self._store.revision() + 1)
-                self._wake.set()
-                continue
-            ours = ("/changefeed/status/", "/changefeed/ddl/", "/task/assignment/", "/task/slots/")
-            if any(not any(part in e.key for part in ours) for e in events):
-                self._wake.set()
+    def _derived(self, entry: StoredKey | None, kind: type[M]) -> M | None:
+        """A message that its writer writes anew; one that cannot be read is none."""
+        if entry is None:
+            return None
+        try:
+            return self._message(entry, kind)
+        except StoredValueUnreadable:
+            return None
 
-    def _follow_captures(self) -> None:
-        while not self._stop.is_set():
-            try:
-                if self._captures_watch.next():
-                    self._wake.set()
-            except WatchCompacted:
-                start = self._store.revision() + 1
-                self._captures_watch = self._store.watch(self._keys.meta_prefix, start)
+    def _follow_store(self) -> bool:
+        keys = self._keys
+        try:
+            events = self._watch.next()
+        except WatchCompacted:
+            self._watch = self._store.watch(keys.prefix, self._store.revision() + 1)
+            self._wake.set()
+            return True
+        ours = ("/changefeed/status/", "/changefeed/ddl/", "/task/assignment/", "/task/slots/")
+        if any(not any(part in e.key for part in ours) for e in events):
+            self._wake.set()
+        return True
+
+    def _follow_captures(self) -> bool:
+        try:
+            if self._captures_watch.next():
                 self._wake.set()
+        except WatchCompacted:
+            start = self._store.revision() + 1
+            self._captures_watch = self._store.watch(self._keys.meta_prefix, start)
+            self._wake.set()
+        return True
 
     def _follow_logs(self, upstreams: set[str]) -> None:
         self._in_use = upstreams
@@ -443,7 +503,7 @@ class OwnerRunner:
             try:
                 log = log or self._logs(name)
                 resolved = log.wait(seen, 1.0)
-            except TidegateError:
+            except Exception:
                 # The tick meets the same error and deals with it.
                 log = None
                 self._stop.wait(_AFTER_ERROR_S)
@@ -454,11 +514,11 @@ class OwnerRunner:
                 self._wake.set()
 
 
-def _scope(info: FeedInfo, config: FeedConfig, clock: Clock) -> tuple[Scope, ErrorInfo | None]:
+def _scope(info: FeedInfo, config: FeedConfig, clock: Clock) -> tuple[FeedScope, ErrorInfo | None]:
     """What the changefeed delivers; the error of a configuration that no sink can take."""
     try:
         sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-        return Scope(DdlFilter(config), whole=sink.single_stream), None
+        return FeedScope(DdlFilter(config), whole=sink.single_stream), None
     except TidegateError as e:
         error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
-        return Scope(DdlFilter(FeedConfig())), error
+        return FeedScope(DdlFilter(FeedConfig())), error

@@ -23,8 +23,8 @@ from cdc.coord.messages import (
     TableStop,
 )
 from owner.barrier import Reached, global_barrier, table_barriers
-from owner.changes import Changes, Order, Outcome, begin, conclude, decide, take_in, tie
-from owner.ddl import EVERY, Ddl, Scope, Stop
+from owner.changes import ChangeOutcome, Changes, Order, begin, conclude, decide, take_in, tie
+from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
 from sink.schema_change import Recorded
@@ -73,9 +73,9 @@ class FeedInput:
     resolved_ts: Ts
     ddls_above: Ts
     ddls: tuple[Ddl, ...]
-    scope: Scope
+    scope: FeedScope
     recorded: Mapping[Ts, Recorded] | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ChangeOutcome, ...] = ()
     decisions: Mapping[Ts, DdlDecision] = field(default_factory=dict)
     shown: DdlEntries = field(default_factory=DdlEntries)
     ddl_policy: DdlPolicy = DdlPolicy.AUTO

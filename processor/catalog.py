@@ -22,15 +22,15 @@ from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.tables import TableEntry
 from cdc.coord.feed_config import FeedConfig
+from cdc.rows.plan import planned
+from cdc.rows.route import Route as CodecRoute
+from cdc.rows.route import RouteMode
 from cdc.schema.catalog import Catalog as Schemas
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.source.statements import History
 from filter.rules import TableRules
-from sink.codec.plan import planned
-from sink.codec.route import Route as CodecRoute
-from sink.codec.route import RouteMode
 from sink.contract import Destination, Layout, Routes
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
@@ -41,6 +41,12 @@ class TableNotInSchema(DefiniteError):
     """Rows of a table that the tracked schema does not know."""
 
     code = "TG:ErrTableNotInSchema"
+
+
+class TableKeyless(DefiniteError):
+    """Rows of a table that has no key to tell them apart: it came without one, or lost it."""
+
+    code = "TG:ErrTableKeyless"
 
 
 class SchemaChangeCrossed(InternalError):
@@ -94,10 +100,11 @@ Spans = Mapping[str, Span]
 _ANY_ROUTE = CodecRoute(RouteMode.CONSTANT, 1, 0)
 
 
-class Catalog:
+class DeliveredTables:
     """The delivered tables among those the log has seen; grows as the log sees new ones.
 
-    ``start_ts`` chooses the schema snapshot; ``routes`` are the sink's, under its layout.
+    The changefeed began at ``start_ts``; rows above ``known_above`` are asked about, and no others.
+    ``routes`` are the sink's, under its layout. Raises LogCollected.
     """
 
     def __init__(
@@ -106,16 +113,21 @@ class Catalog:
         start_ts: Ts,
         config: FeedConfig,
         routes: Routes | None = None,
+        *,
+        known_above: Ts | None = None,
     ) -> None:
         self._log = log
-        self._history = History(log, start_ts)
+        self._start_ts = start_ts
+        self._above = start_ts if known_above is None else known_above
+        self._history = History(log, self._above)
         self._config = config
         self._rules = _rules(config)
         self._routes = routes
         self._seen = 0
         self._entries: dict[int, TableEntry] = {}
         self._ids: dict[str, list[int]] = {}
-        self._known: dict[int, tuple[Table | None, Replicated | Unfit | None]] = {}
+        self._changes: dict[str, list[Ts]] = {}
+        self._known: dict[int, tuple[Table, Replicated | Unfit | None]] = {}
 
     def use(self, routes: Routes) -> None:
         """Routes of another layout."""
@@ -124,7 +136,10 @@ class Catalog:
 
     def refresh(self, upto: Ts) -> None:
         """Take up tables that the log has seen since, and schema changes at or below ``upto``."""
-        self._history.refresh(upto)
+        for statement in self._history.refresh(upto):
+            if statement.touched is not None:
+                for name in (*statement.touched.tables, *statement.touched.referenced):
+                    self._changes.setdefault(".".join(name).lower(), []).append(statement.ts)
         entries = self._log.tables
         for table_id in range(self._seen, len(entries)):
             entry = entries[table_id]
@@ -152,6 +167,21 @@ class Catalog:
         """Ids of one table, by lower-case ``schema.table``."""
         return self._ids.get(name, [])
 
+    def crossed(self, upto: Ts, caps: Mapping[str, Ts]) -> set[str]:
+        """Tables (lower-case ``schema.table``) that pass a schema change now, told once.
+
+        They come up to ``upto``, or to what ``caps`` say.
+        """
+        found = set()
+        for name, changes in list(self._changes.items()):
+            left = [ts for ts in changes if ts > caps.get(name, upto)]
+            if len(left) < len(changes):
+                found.add(name)
+                self._changes[name] = left
+            if not left:
+                del self._changes[name]
+        return found
+
     def named(self, name: str, ts: Ts) -> list[Table]:
         """The table of a lower-case ``schema.table`` as it is at ``ts``.
 
@@ -168,9 +198,26 @@ class Catalog:
         """The upstream's schema for rows at ``ts``."""
         return self._history.versions.at(ts)
 
+    def knows_above(self, ts: Ts) -> bool:
+        """Whether it can be asked for all rows above ``ts``, and go on from what it has seen."""
+        return self._above <= ts and self._history.seen_ts >= self._log.state.first_ts
+
     def collect(self, below: Ts) -> None:
         """No row at or below ``below`` will be asked for any more."""
+        if below <= self._above:
+            return
+        self._above = below
         self._history.versions.collect(below)
+        for name, changes in list(self._changes.items()):
+            if changes[0] > below:
+                continue
+            self._changes[name] = [ts for ts in changes if ts > below]
+            if not self._changes[name]:
+                del self._changes[name]
+            for table_id in self._ids.get(name, ()):
+                known = self._known.get(table_id)
+                if known is not None and not self._still(table_id, known[0]):
+                    del self._known[table_id]
 
     def inside(self, runs: Runs, spans: Spans) -> Runs:
         """The runs that ``spans`` let pass: of a table that has one, those in it."""
@@ -219,24 +266,42 @@ class Catalog:
                 )
         except DefiniteError as e:
             return Unfit(f"{entry.schema}.{entry.name}", e)
+        if table is None:
+            # MariaDB logs NEXTVAL of a sequence as a row of it; sequences are not delivered.
+            sequence = versions.at(lo).has_other(entry.schema, entry.name)
+            return None if sequence else _not_there(f"{entry.schema}.{entry.name}")
         known = self._known.get(table_id)
         if known is None or known[0] is not table:
             known = self._known[table_id] = (table, self._judged(table_id, entry, table))
         return known[1]
 
-    def _judged(
-        self, table_id: int, entry: TableEntry, table: Table | None
-    ) -> Replicated | Unfit | None:
+    def _still(self, table_id: int, table: Table) -> bool:
+        """Whether rows to come may have this version of a table, by its last change."""
+        entry, versions = self._entries[table_id], self._history.versions
+        with suppress(DefiniteError):
+            return any(
+                versions.table(entry.schema, entry.name, ts) is table
+                for ts in (self._above, MAX_TS)
+            )
+        return False
+
+    def _lost_its_key(self, table: Table) -> bool:
+        """Whether rows of the table were delivered when it still had a key."""
+        key = self._history.versions.key((table.schema, table.name))
+        return self._history.unkeyed.get(key, 0) > self._start_ts
+
+    def _judged(self, table_id: int, entry: TableEntry, table: Table) -> Replicated | Unfit | None:
         name = f"{entry.schema}.{entry.name}"
         try:
-            if table is None:
-                raise TableNotInSchema(
-                    "rows of a table that the tracked schema does not know",
-                    object=name,
-                    hint="create the changefeed anew; it then starts with the present schema",
-                )
             if not table.handle_key and not self._config.force_replicate:
-                return None
+                if self._config.ignore_ineligible_table and not self._lost_its_key(table):
+                    return None
+                raise TableKeyless(
+                    "it has no primary key and no unique key without NULL, so that its rows cannot"
+                    " be told apart",
+                    object=name,
+                    hint="take it out of filter.rules, or set force-replicate, and resume",
+                )
             stored = TableMap.parse(entry.map_body)
             planned(table, stored, _ANY_ROUTE)
             assert self._routes is not None
@@ -248,6 +313,12 @@ class Catalog:
                 raise error from None
         except DefiniteError as e:
             return Unfit(name, e)
+
+
+def _not_there(name: str) -> Unfit:
+    what = "rows of a table that the tracked schema does not know"
+    hint = "create the changefeed anew; it then starts with the present schema"
+    return Unfit(name, TableNotInSchema(what, object=name, hint=hint))
 
 
 def _key(entry: TableEntry) -> str:

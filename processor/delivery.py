@@ -8,29 +8,46 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cdc.base.errors import TidegateError
+from cdc.base.errors import TidegateError, TransientError
 from cdc.base.position import Position, Stand, stand
 from cdc.changelog.index import Runs
 from cdc.changelog.names import data_name
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
+from cdc.rows.batch import Order, RowBatch
 from filter.passing import Passing
 from filter.transactions import Transactions
-from processor.catalog import Catalog, Numbering
+from processor.acknowledged import behind
+from processor.catalog import DeliveredTables, Numbering
 from processor.plans import Plans
 from processor.slot import Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
-from sink.codec.rows import Located, Order
-from sink.contract import Deliverer, Destination, Sent
+from sink.contract import Deliverer, Destination, Sent, Sink
 from sink.open import open_sink
 
 # Rows that are located at once: large enough for the kernels, small enough for the caches.
 CHUNK_ROWS = 32_768
+
+
+class LedgerMoved(TransientError):
+    """A destination's ledger has gone back below what it had: recovery says more of it."""
+
+    code = "TG:ErrLedgerMoved"
+
+
+@dataclass
+class _Known:
+    """What a worker knows of a log's tables."""
+
+    catalog: DeliveredTables
+    plans: Plans
+    passing: Passing
 
 
 class FeedDelivery:
@@ -39,32 +56,74 @@ class FeedDelivery:
     def __init__(self, plan: FeedPlan) -> None:
         self.plan = plan
         self._log = ChangeLog.open(Path(plan.log_folder))
-        config = FeedConfig.model_validate(plan.config)
-        self._sink = open_sink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-        self._catalog = Catalog(self._log, plan.start_ts, config, self._sink.routes(plan.layout))
-        self._plans = Plans(Numbering.of(plan.layout), mariadb=self._catalog.mariadb)
-        self._ignored = Transactions.of(config.filter)
-        self._passing = Passing(config, self._catalog.session)
+        self._config = FeedConfig.model_validate(plan.config)
+        self._sink = self._opened(plan)
+        self._ignored = Transactions.of(self._config.filter)
+        self._known: _Known | None = None
         self._slot: Slot | None = None
         self._deliverer: Deliverer | None = None
+        self._committed: Mapping[Destination, Position] = {}
+
+    def follow(self, plan: FeedPlan) -> bool:
+        """Go on under a plan of a later recovery; False if it is about something else.
+
+        What is known of the log stays: a recovery changes where rows go and not what they are, and
+        there is one for each table that comes.
+        """
+        before = self.plan
+        if (plan.feed, plan.log_folder, plan.start_ts, plan.sink_uri, plan.config) != (
+            before.feed, before.log_folder, before.start_ts, before.sink_uri, before.config
+        ):  # fmt: skip
+            return False
+        self.discard()
+        self.plan = plan
+        self._sink = self._opened(plan)
+        if self._known is not None:
+            self._known.catalog.use(self._sink.routes(plan.layout))
+            self._known.plans = self._planned(self._known.catalog)
+        return True
+
+    def _opened(self, plan: FeedPlan) -> Sink:
+        config = self._config
+        return open_sink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+
+    def _planned(self, catalog: DeliveredTables) -> Plans:
+        return Plans(Numbering.of(self.plan.layout), mariadb=catalog.mariadb)
+
+    def _know(self, d: Descriptor) -> _Known:
+        """The schema of the descriptor's rows: from a snapshot near to them, or as it is known."""
+        above = min([d.lo, *(span.lo for span in d.spans.values())]).resolved()
+        known = self._known
+        if known is None or not known.catalog.knows_above(above):
+            routes = self._sink.routes(self.plan.layout)
+            start_ts = self.plan.start_ts
+            catalog = DeliveredTables(self._log, start_ts, self._config, routes, known_above=above)
+            passing = Passing(self._config, catalog.session)
+            known = self._known = _Known(catalog, self._planned(catalog), passing)
+        known.catalog.collect(above)
+        known.catalog.refresh(d.hi.ts)
+        known.plans.failed = None
+        return known
 
     def deliver(self, descriptor: Descriptor) -> Ack:
         """Deliver the descriptor's rows; an error of ours is part of the result."""
         began = time.perf_counter()
         sent, log_bytes = Sent(0, 0), 0
+        self._committed = {}
         error: dict[str, str] | None = None
-        self._plans.failed = None
+        table: str | None = None
+        known: _Known | None = None
         try:
             self._log.refresh()
             sink = self.open()
-            self._catalog.refresh(descriptor.hi.ts)
-            runs = self._runs(descriptor, sink)
+            known = self._know(descriptor)
+            runs = self._runs(descriptor, known, sink)
             log_bytes = int(runs.length.sum())
-            sent = self._deliver(descriptor, runs, sink)
-            lowest = min([descriptor.lo, *(span.lo for span in descriptor.spans.values())])
-            self._catalog.collect(lowest.ts - 1)
+            sent = self._deliver(descriptor, runs, known, sink)
         except TidegateError as e:
-            self._plans.blame(e)
+            if known is not None:
+                known.plans.blame(e)
+                table = known.plans.failed
             self.discard()
             error = e.to_dict()
         except BaseException:
@@ -77,13 +136,15 @@ class FeedDelivery:
             bytes=sent.bytes,
             log_bytes=log_bytes,
             seconds=time.perf_counter() - began,
+            reached=self._committed,
             error=error,
-            table=self._plans.failed if error else None,
+            table=table,
         )
 
     def discard(self) -> None:
         """Give the deliverer and its slot up, after an error or for a newer plan."""
-        self._plans.clear()
+        if self._known is not None:
+            self._known.plans.clear()
         if self._deliverer is not None:
             self._deliverer.abort()
             self._deliverer = None
@@ -101,9 +162,9 @@ class FeedDelivery:
             )
         return self._deliverer
 
-    def _runs(self, d: Descriptor, sink: Deliverer) -> Runs:
+    def _runs(self, d: Descriptor, known: _Known, sink: Deliverer) -> Runs:
         """The runs for the descriptor's destinations, with those that tables catch up."""
-        catalog = self._catalog
+        catalog = known.catalog
         parts = [
             self._log.runs(span.lo, min(span.hi, d.lo), tables=catalog.ids_of(name))
             for name, span in d.spans.items()
@@ -115,7 +176,8 @@ class FeedDelivery:
         if len(parts) > 1:
             # Tables that catch up together may depend on each other: in the order of the log.
             runs = runs.take(np.lexsort((runs.first_row, runs.commit_ts)))
-        ours = self._plans.refresh(catalog.in_force(runs), d.destinations, sink, catalog.is_current)
+        in_force = catalog.in_force(runs)
+        ours = known.plans.refresh(in_force, d.destinations, sink, catalog.is_current)
         keep = np.isin(runs.table, ours)
         if self._ignored:
             keep &= self._ignored.keep(runs, self._log.sources)
@@ -123,37 +185,45 @@ class FeedDelivery:
         self._log.verify(runs)
         return runs
 
-    def _deliver(self, d: Descriptor, runs: Runs, sink: Deliverer) -> Sent:
-        known = sink.begin(d.destinations)
-        stands = {at: _later(d.starts.get(at), known.get(at)) for at in d.destinations}
+    def _deliver(self, d: Descriptor, runs: Runs, known: _Known, sink: Deliverer) -> Sent:
+        ledger = sink.begin(d.destinations, d.at_once)
+        asked = {at: position for at, position in d.acknowledged.items() if at in ledger}
+        if gone := behind(asked, {at: p for at, p in ledger.items() if p is not None}):
+            raise LedgerMoved("its ledger has gone back", object=f"{gone[0][0]}/{gone[0][1]}")
+        stands = {at: _later(d.starts.get(at), ledger.get(at)) for at in d.destinations}
         starts = {at: _ahead(before, d) for at, before in stands.items()}
         touched: set[Destination] = set()
         for segment, chunk in _chunks(runs):
-            touched |= self._deliver_chunk(starts, segment, chunk, sink)
+            touched |= self._deliver_chunk(starts, segment, chunk, known, sink)
         if d.watermark is not None:
             for destination in d.destinations:
                 sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
-        return sink.commit({at: _reached(stands[at], d) for at in touched})
+        reached = {at: _reached(stands[at], d) for at in touched}
+        sent = sink.commit(reached)
+        self._committed = reached
+        return sent
 
     def _deliver_chunk(
         self,
         starts: Mapping[Destination, Stand | None],
         segment: int,
         chunk: Runs,
+        known: _Known,
         sink: Deliverer,
     ) -> set[Destination]:
-        matrix = self._plans.matrix(chunk)
-        located = Located(
+        plans = known.plans
+        matrix = plans.matrix(chunk)
+        located = RowBatch(
             self._log.segment(segment),
             matrix,
             int(chunk.rows.sum()),
-            self._plans.plans,
+            plans.plans,
             data_name(segment),
         )
-        passing = self._passing.keep(located)
+        passing = known.passing.keep(located)
         if passing is not None and not passing.all():
-            located.refs = located.refs.take(np.flatnonzero(passing), axis=0)
-        numbers = [self._plans.numbering.number(destination) for destination in starts]
+            located = located.only(passing)
+        numbers = [plans.numbering.number(destination) for destination in starts]
         orders = located.by_destination(np.array(numbers, np.int64))
         touched = set()
         for (destination, start), order in zip(starts.items(), orders, strict=True):
@@ -174,13 +244,15 @@ def _later(a: Stand | None, b: Position | None) -> Stand | None:
 def _reached(before: Stand | None, d: Descriptor) -> Stand:
     """Where a destination stands behind the window.
 
-    It may have had more of a table that is held than others have: a window that failed for the
-    table's rows elsewhere was committed here.
+    It may have had more than others have, of a table that is held or of all: a window that failed
+    elsewhere was committed here. What it has is never taken back.
     """
-    held = d.held
-    if before is not None:
-        held = {table: max(at, before.of(table)) for table, at in held.items()}
-    return Stand(d.hi.ts, d.hi.row, {table: at for table, at in held.items() if at != d.hi})
+    if before is None:
+        return Stand(d.hi.ts, d.hi.row, {t: at for t, at in d.held.items() if at != d.hi})
+    ts, row = main = max(Position(*d.hi), Position(*before))
+    names = d.held.keys() | before.held.keys()
+    held = {table: max(d.held.get(table, d.hi), before.of(table)) for table in names}
+    return Stand(ts, row, {table: at for table, at in held.items() if at != main})
 
 
 def _ahead(start: Stand | None, d: Descriptor) -> Stand | None:
@@ -191,7 +263,7 @@ def _ahead(start: Stand | None, d: Descriptor) -> Stand | None:
     return start if any(span.lo < start.of(name) for name, span in late) else None
 
 
-def _after(located: Located, order: Order, start: Stand | None) -> Order:
+def _after(located: RowBatch, order: Order, start: Stand | None) -> Order:
     """The rows of ``order`` that a destination which stands at ``start`` does not have."""
     if start is None or not len(order):
         return order

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,16 +18,18 @@ import numpy as np
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, TidegateError, TransientError
+from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError
+from cdc.base.parts import Parts
 from cdc.base.position import Position, Stand, stand
-from cdc.base.ts import MAX_TS, Ts
+from cdc.base.ts import Ts
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
 from cdc.schema.table import Table
+from processor.acknowledged import Acknowledged
 from processor.catalog import (
-    Catalog,
+    DeliveredTables,
     Replicated,
     Span,
     TableNotRouted,
@@ -37,12 +38,15 @@ from processor.catalog import (
 )
 from processor.failures import failure
 from processor.jobs import JobRunner
+from processor.phase import Phase, Phases
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
 from processor.standing import Standing, passed, together
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.window import Window, group, reach, take, weigh
-from sink.contract import RECOVERY_BITS, Destination, Layout, Recovered, Sink, SinkDriver
+from processor.window_size import WindowSize, may_be_too_much
+from sink.contract import RECOVERY_BITS, Destination, Recovered, Sink, SinkDriver
+from sink.errors import WindowTooLarge
 from sink.open import open_sink
 
 _log = logging.getLogger("processor")
@@ -51,6 +55,8 @@ _log = logging.getLogger("processor")
 _QUIET_ATTEMPTS = 4
 # A sink that is away longer than this must be seen, however slowly its attempts fail.
 _QUIET_S = 10.0
+# What was acknowledged last is written down even if nothing follows.
+_SAVE_S = 1.0
 # An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
 # or every other one would be left out.
 _WATERMARK_EARLY = 0.8
@@ -68,6 +74,12 @@ class TableHasStopped(TransientError):
     code = "TG:ErrTableHasStopped"
 
 
+class EpochUsedUp(FencedError):
+    """The sink was taken over so often in one epoch that only a new one has numbers left."""
+
+    code = "TG:ErrEpochUsedUp"
+
+
 class Feed:
     """Delivers one changefeed in one epoch. ``update`` and ``stop`` come from other threads."""
 
@@ -82,9 +94,15 @@ class Feed:
         register_slots: Callable[[str, int], int],
         publish: Callable[[Report], None],
         clock: Clock,
+        acknowledged: Acknowledged,
+        window_size: WindowSize | None = None,
+        parts: Parts | None = None,
     ) -> None:
+        self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
-        self._assignment = assignment
+        self._acknowledged = acknowledged
+        # What the owner said last, and what this turn goes by: nothing of it changes in a turn.
+        self._newest = self._assignment = assignment
         self._log = log
         self._log_folder = log_folder
         self._jobs = jobs
@@ -92,6 +110,7 @@ class Feed:
         self._register_slots = register_slots
         self._publish = publish
         self._clock = clock
+        self._phases = Phases(info.id)
         self._config = FeedConfig.model_validate(info.config)
         self._standing = Standing(
             Position(assignment.checkpoint_ts),
@@ -104,16 +123,21 @@ class Feed:
         self._sink: Sink | None = None
         self._driver: SinkDriver | None = None
         self._kept = False
-        self._changed: deque[str] = deque()
-        self._catalog: Catalog | None = None
+        self._recorded = False
+        self._parted: frozenset[str] = frozenset()
+        self._catalog: DeliveredTables | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
         self._last_watermark = 0.0
         self._rows = 0
         self._bytes = 0
+        # Bytes of the turn's job, and when that began.
+        self._tried: tuple[int, float] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"feed-{info.id}", daemon=True)
+        self._said = False
+        self._parts = parts or Parts()
+        self._part = self._parts.make(f"changefeed {info.id}", self._go_on, self._stopping)
 
     @property
     def epoch(self) -> int:
@@ -123,99 +147,129 @@ class Feed:
     @property
     def alive(self) -> bool:
         """Whether it still delivers."""
-        return self._thread.is_alive()
+        return self._part.alive
 
     def start(self) -> None:
         """Begin to deliver."""
-        self._thread.start()
+        self._part.start()
 
     def update(self, assignment: Assignment) -> None:
         """Take new barriers in."""
-        before, self._assignment = self._assignment, assignment
-        # Schema changes have run: where their tables' rows go may have changed with them.
-        self._changed.extend(_lifted(before, assignment))
+        self._newest = assignment
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
         """End after the window that is being delivered, or leave it to recovery after a while."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join(timeout_s)
+        self._part.join(timeout_s)
+        self._parts.forget(self._part)
+        if self._acknowledged.dirty and not self._part.alive:
+            self._acknowledged.save()
 
-    def _run(self) -> None:
-        self._report()
-        while not self._stopping.is_set():
-            began = self._clock.monotonic()
-            try:
-                self._turn()
-                self._failing_since = None
-            except TidegateError as e:
-                if not self._failed(e, began):
-                    return
-            except Exception as e:
-                _log.exception("changefeed %s: window failed", self._info.id)
-                unknown = WindowFailed(
-                    f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300],
-                    object=f"changefeed {self._info.id}",
-                    hint="see the capture's log",
-                )
-                if not self._failed(unknown, began):
-                    return
+    def _go_on(self) -> bool:
+        """One window, or the error that it ended with; False if the owner must decide."""
+        if not self._said:
+            self._report()
+            self._said = True
+        began = self._clock.monotonic()
+        try:
+            self._turn()
+            self._failing_since = None
+        except TidegateError as e:
+            return self._failed(e, began)
+        except Exception as e:
+            _log.exception("changefeed %s: window failed", self._info.id)
+            unknown = WindowFailed(
+                f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300],
+                object=f"changefeed {self._info.id}",
+                hint="see the capture's log",
+            )
+            return self._failed(unknown, began)
+        return True
 
     def _turn(self) -> None:
-        if self._kept and not self._starts:
-            # All destinations stand at one position now: a new layout can begin there.
-            self._plan = None
-        if self._changed and self._plan is not None and self._outgrown(self._plan.layout):
+        self._wake.clear()
+        self._assignment, self._tried = self._newest, None
+        if self._kept and self._at_one_position():
+            # A new layout can begin there.
             self._plan = None
         if self._plan is None:
             self._recover()
-        self._wake.clear()
         window = self._next_window()
         if window is None:
             self._idle()
+            return
+        if self._outgrown(window):
+            self._plan = None
             return
         self._deliver(window)
         self._backoff = self._backoff.succeeded()
         if self._settings.min_interval_s:
             self._stopping.wait(self._settings.min_interval_s)
 
-    def _outgrown(self, layout: Layout) -> bool:
-        """Whether tables that have changed belong elsewhere than the layout says."""
+    def _at_one_position(self) -> bool:
+        """Whether no destination is ahead, or none with a table that is parted, if any is."""
+        if not self._starts:
+            return True
+        here = self._standing.stand()
+        ahead = self._starts.values()
+        return bool(self._parted) and all(
+            at.of(t) <= here.of(t) for at in ahead for t in self._parted
+        )
+
+    def _outgrown(self, window: Window) -> bool:
+        """Whether tables that pass a schema change in the window belong elsewhere behind it.
+
+        The change has run, or its barrier would end the window below it.
+        """
         assert self._catalog is not None
         assert self._driver is not None
-        changed = set()
-        while self._changed:
-            changed.add(self._changed.popleft())
-        upto = self._log.refresh().resolved_ts
+        assert self._plan is not None
+        upto = window.hi.ts
         self._catalog.refresh(upto)
         caps = self._caps()
+        changed = self._catalog.crossed(upto, caps)
         found = (self._catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
-        return self._driver.outgrown(layout, chain.from_iterable(found))
+        return self._driver.outgrown(self._plan.layout, chain.from_iterable(found))
 
     def _idle(self) -> None:
-        self._wake.wait()
+        self._phases.enter(Phase.IDLE)
+        self._acknowledged.save_in_time()
+        self._wake.wait(_SAVE_S if self._acknowledged.dirty else None)
 
     def _next_window(self) -> Window | None:
         self._log.refresh()
         upper = min(self._log.state.resolved_ts, self._assignment.barrier_ts)
         main = self._standing.main
-        if self._standing.behind(self._caps()):
-            return reach(main, upper) or Window(main, main)
-        return reach(main, upper)
+        window = reach(main, upper)
+        furthest = max(self._starts.values(), default=main)
+        if window is not None and self._parted and main < furthest < window.hi:
+            # The layout that holds is right for what destinations have of it, and for no more.
+            window = Window(main, Position(furthest.ts, furthest.row))
+        if window is None and self._standing.behind(self._caps()):
+            return Window(main, main)
+        return window
 
     def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> None:
         """Take the sink over, with destinations for the tables at ``at`` and those ``beside``.
 
         Tables that the log knows to come have them too, so that they need no recovery of their own.
         """
+        self._phases.enter(Phase.TAKING_OVER)
         slots = self._register_slots(
             self._info.id, self._settings.slots_per_core * self._jobs.parallelism
         )
-        epoch = (self._assignment.epoch << RECOVERY_BITS) + 1 + self._recoveries
+        if self._recoveries + 1 == 1 << RECOVERY_BITS:
+            # One more would be the owner's next epoch: the owner begins that.
+            raise EpochUsedUp("no recovery is left in it", object=f"epoch {self._assignment.epoch}")
         self._recoveries += 1
+        epoch = (self._assignment.epoch << RECOVERY_BITS) + self._recoveries
         if self._catalog is None:
-            self._catalog = Catalog(self._log, self._info.start_ts, self._config)
+            lowest = self._standing.lowest().resolved()
+            self._catalog = DeliveredTables(
+                self._log, self._info.start_ts, self._config, known_above=lowest
+            )
         catalog, main = self._catalog, self._standing.main
         newest = self._log.refresh().resolved_ts
         catalog.refresh(newest)
@@ -230,10 +284,16 @@ class Feed:
         begun = main > Position(self._info.start_ts)
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.
         here, tables = self._standing.stand(), list(known.values())
-        found = driver.recover(self._info.id, epoch, slots, tables, here, begun=begun)
+        self._phases.enter(Phase.FENCING)
+        found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
+        if found.recorded:
+            self._acknowledged.check(found.positions)
+        self._phases.enter(Phase.PLANNING)
         stands = {d: stand(p) for d, p in found.positions.items()}
         self._starts = {d: p for d, p in stands.items() if not passed(p, self._standing)}
-        self._kept = found.kept
+        self._kept, self._parted, self._recorded = found.kept, found.parted, found.recorded
+        # All tables were placed by what the target is now, behind every change that has run.
+        catalog.crossed(min(newest, self._assignment.barrier_ts), self._caps())
         catalog.use(sink.routes(found.layout))
         self._plan = self._planned(epoch, slots, found)
 
@@ -242,7 +302,7 @@ class Feed:
         # What an older epoch left: recovery has fenced it, so its slots protect nothing any more.
         remove_older(run_folder, epoch)
         return FeedPlan(
-            feed=self._info.id,
+            feed=self._info.ledger_id,
             epoch=epoch,
             log_folder=str(self._log_folder),
             start_ts=self._info.start_ts,
@@ -261,7 +321,10 @@ class Feed:
         runs, hi = self._cut(window)
         runs = Runs.concat([late, runs]) if len(late) else runs
         spans = self._standing.spans(hi, caps, caught)
-        runs, spans, tables = self._passing(runs, hi, spans, caught)
+        passing = self._passing(runs, hi, spans, caught)
+        if passing is None:
+            return
+        runs, spans, tables = passing
         weights = weigh(runs, {i: t.route for i, t in tables.items()})
         watermark = self._watermark(hi, spans)
         if watermark is not None:
@@ -272,7 +335,7 @@ class Feed:
             self._run_job(window, hi, weights, spans, after, watermark, runs)
         self._standing = after
         self._starts = {d: p for d, p in self._starts.items() if not passed(p, after)}
-        self._catalog.collect(min([hi, *after.tables.values()]).ts - 1)
+        self._catalog.collect(after.lowest().resolved())
         self._report()
 
     def _late(self, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
@@ -287,7 +350,7 @@ class Feed:
         parts, caught = [], {}
         for table, span in behind.items():
             ids = self._catalog.ids_of(table)
-            size = max(1, self._settings.window_bytes // len(behind))
+            size = max(1, self.window_size.now // len(behind))
             runs, caught[table] = take(self._log, span.lo, span.hi, ids, size, whole=whole)
             parts.append(runs)
         return Runs.concat(parts), together(caught, behind, self._assignment.ties)
@@ -298,22 +361,29 @@ class Feed:
         if window.lo == window.hi:
             return Runs.empty(), window.hi
         assert self._sink is not None
-        size, whole = self._settings.window_bytes, self._sink.whole_transactions
+        size, whole = self.window_size.now, self._sink.whole_transactions
         return take(self._log, window.lo, window.hi, self._catalog.ids, size, whole=whole)
 
     def _caps(self) -> dict[str, Ts]:
-        """Tables of which nothing above a ts is delivered: the owner's, and our own stops."""
+        """Tables of which nothing above a ts is delivered: the owner's, our own stops, parted."""
         caps = dict(self._assignment.table_barriers)
         for name, stop in self._stops.items():
             caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
+        for name in self._parted:
+            # Rows that a destination may have go where they went; those behind have no place yet.
+            known = max(
+                [self._standing.of(name).ts, *(s.of(name).ts for s in self._starts.values())]
+            )
+            caps[name] = min(known, caps.get(name, known))
         return caps
 
     def _passing(
         self, runs: Runs, hi: Position, spans: dict[str, Span], caught: Mapping[str, Position]
-    ) -> tuple[Runs, dict[str, Span], dict[int, Replicated]]:
+    ) -> tuple[Runs, dict[str, Span], dict[int, Replicated]] | None:
         """The runs that may be delivered, and their tables; one that cannot be stops at its first.
 
-        Tables that no recovery has seen make the layout anew.
+        Tables that no recovery has seen make the layout anew; None if another window must be cut
+        for it.
         """
         assert self._catalog is not None
         catalog = self._catalog
@@ -327,6 +397,8 @@ class Feed:
                     raise
                 new[e.table.full_name] = e.table
                 self._recover(hi.ts, new.values())
+                if self._parted:
+                    return None
                 continue
             unfit = {i: t for i, t in tables.items() if isinstance(t, Unfit)}
             if not unfit:
@@ -359,6 +431,7 @@ class Feed:
         size = sum(weights.values())
         tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
         groups = group(weights, tasks)
+        at_once = self.window_size.at_once(len(groups))
         descriptors = [
             Descriptor(
                 plan=self._plan,
@@ -369,15 +442,24 @@ class Feed:
                 spans=spans,
                 held=after.held(),
                 watermark=watermark,
+                acknowledged={d: at for d in g if (at := self._acknowledged.of(d)) is not None},
+                at_once=at_once,
             )
             for g in groups
         ]
         names = ", ".join(sorted({topic for topic, _ in weights}))
+        self._phases.enter(Phase.DELIVERING)
+        self._tried = (size, self._clock.monotonic())
         acks = self._jobs.run(
             descriptors,
             f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {names}"[:200],
+            self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes),
         )
+        if self._recorded:
+            for ack in acks:
+                self._acknowledged.add(ack.reached)
         self._check(acks, runs)
+        self.window_size = self.window_size.delivered(size)
         self._rows += sum(a.rows for a in acks)
         self._bytes += sum(a.bytes for a in acks)
 
@@ -406,23 +488,41 @@ class Feed:
         return min([hi.resolved(), *(span.hi.resolved() for span in spans.values())])
 
     def _report(self, error: TidegateError | None = None) -> None:
-        a = self._assignment
-        self._publish(
-            Report(
-                feed=self._info.id,
-                epoch=a.epoch,
-                checkpoint_ts=self._standing.main.resolved(),
-                resolved_ts=self._log.state.resolved_ts,
-                table_checkpoints=self._standing.checkpoints(),
-                stopped_tables=list(self._stops.values()),
-                error=(
-                    ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
-                ),
-                rows=self._rows,
-                bytes=self._bytes,
-                running=self._plan is not None and error is None,
-            )
+        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+        report = Report(
+            feed=self._info.id,
+            epoch=self._assignment.epoch,
+            checkpoint_ts=self._standing.main.resolved(),
+            resolved_ts=self._log.state.resolved_ts,
+            table_checkpoints=self._standing.checkpoints(),
+            stopped_tables=list(self._stops.values()),
+            error=said,
+            rows=self._rows,
+            bytes=self._bytes,
+            running=self._plan is not None and error is None,
         )
+        backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
+        while True:
+            try:
+                self._publish(report)
+            except TransientError as e:
+                # Nothing is wrong with what was delivered: it only cannot be said yet.
+                self._part.failed(e)
+                backoff = backoff.failed()
+                if self._stopping.wait(backoff.delay_s()):
+                    return
+            else:
+                self._part.well()
+                return
+
+    def _shrunk(self, error: TidegateError) -> bool:
+        """Whether windows are smaller from here on, as the turn's may have been too much."""
+        if self._tried is None or self._sink is None:
+            return False
+        (size, began), before = self._tried, self.window_size
+        if may_be_too_much(error, self._clock.monotonic() - began, self._sink.patience_s):
+            self.window_size = before.failed(size)
+        return self.window_size.now < before.now
 
     def _failed(self, error: TidegateError, began: float) -> bool:
         """Deal with a failed turn; False if the owner must decide how it goes on."""
@@ -430,18 +530,18 @@ class Feed:
         if self._stopping.is_set():
             return False
         _log.warning("changefeed %s: %s", self._info.id, error)
+        if self._shrunk(error) and isinstance(error, WindowTooLarge):
+            # There is something to try that has not been tried.
+            return True
         self._backoff = self._backoff.failed()
         self._failing_since = began if self._failing_since is None else self._failing_since
         long = self._clock.monotonic() - self._failing_since > _QUIET_S
         few = self._backoff.attempt <= _QUIET_ATTEMPTS
         if error.kind is ErrorKind.TRANSIENT and few and not long:
+            self._phases.enter(Phase.WAITING)
             self._stopping.wait(self._backoff.delay_s())
             return True
+        if self._acknowledged.dirty:
+            self._acknowledged.save()
         self._report(error)
         return False
-
-
-def _lifted(before: Assignment, after: Assignment) -> set[str]:
-    """Tables that may go on and were held."""
-    held, now = before.table_barriers, after.table_barriers
-    return {table for table, ts in held.items() if now.get(table, MAX_TS) > ts}

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from cdc.base.errors import TransientError
 from processor.task_messages import Ack, Descriptor
+
+
+class JobTimedOut(TransientError):
+    """A window's job did not end in time and was cancelled: a worker hangs, or its host does."""
+
+    code = "TG:ErrJobTimedOut"
 
 
 class JobRunner(Protocol):
@@ -15,9 +22,11 @@ class JobRunner(Protocol):
     def parallelism(self) -> int:
         """Tasks that run at once."""
 
-    def run(self, descriptors: Sequence[Descriptor], description: str) -> list[Ack]:
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
         """One job with a task per descriptor; their acknowledgements in order.
 
-        Raises if any task was lost: then nothing is known of its outcome but what the sink's
-        ledger says.
+        Raises if any task was lost, :class:`JobTimedOut` if it was cancelled behind ``timeout_s``:
+        then nothing is known of its outcome but what the sink's ledger says.
         """

@@ -10,13 +10,17 @@ from pathlib import Path
 
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
+from cdc.base.parts import Parts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report
+from cdc.coord.stored import StoredValueUnreadable, read, readable
+from processor.acknowledged import Acknowledged
 from processor.feed import Feed
 from processor.jobs import JobRunner
 from processor.settings import ProcessorSettings
+from processor.window_size import WindowSize
 
 _log = logging.getLogger("processor")
 _RETRY_S = 1.0
@@ -37,6 +41,7 @@ class ProcessorRunner:
         jobs: JobRunner,
         settings: ProcessorSettings,
         clock: Clock,
+        parts: Parts | None = None,
     ) -> None:
         self._store = store
         self._keys = keys
@@ -46,49 +51,55 @@ class ProcessorRunner:
         self._settings = settings
         self._clock = clock
         self._feeds: dict[str, Feed] = {}
+        # What a changefeed has learned of its sink holds for its next epoch.
+        self._sizes: dict[str, WindowSize] = {}
         self._stopping = threading.Event()
         self._prefix = keys.assignments_prefix(capture_id)
         self._watch = store.watch(self._prefix, store.revision() + 1)
-        self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
+        self._parts = parts or Parts()
+        self._timeout_s: float | None = 0.0
+        self._part = self._parts.make("processor", self._look_on, self._stopping)
 
     def start(self) -> None:
         """Begin to take assignments."""
-        self._thread.start()
+        self._part.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop all changefeeds; windows under way get ``timeout_s`` to end."""
         self._stopping.set()
         self._watch.close()
-        self._thread.join(timeout_s)
+        self._part.join(timeout_s)
         for feed in self._feeds.values():
             threading.Thread(target=feed.stop, args=(timeout_s,), daemon=True).start()
         for feed in self._feeds.values():
             feed.stop(timeout_s)
 
-    def _run(self) -> None:
-        timeout_s: float | None = 0.0
-        while not self._stopping.is_set():
-            try:
-                self._watch.next(timeout_s)
-            except WatchCompacted:
-                self._watch = self._store.watch(self._prefix, self._store.revision() + 1)
-            try:
-                timeout_s = None if self._turn() else _RETRY_S
-            except Exception:
-                _log.exception("processor turn failed")
-                timeout_s = _RETRY_S
+    def _look_on(self) -> bool:
+        try:
+            self._watch.next(self._timeout_s)
+        except WatchCompacted:
+            self._watch = self._store.watch(self._prefix, self._store.revision() + 1)
+        if self._stopping.is_set():
+            return False
+        self._timeout_s = _RETRY_S
+        if self._turn():
+            self._timeout_s = None
+        return True
 
     def _turn(self) -> bool:
         """Bring the changefeeds in line with the assignments; False if one must be tried again."""
         _, entries = self._store.range(self._prefix)
-        wanted = {last(e.key): Assignment.model_validate_json(e.value) for e in entries}
-        for name in list(self._feeds):
+        wanted = {last(e.key): a for e, a in readable(entries, Assignment)}
+        # The owner writes an assignment that cannot be read anew; until then nothing changes.
+        unknown = {last(e.key) for e in entries} - wanted.keys()
+        for name in self._feeds.keys() - unknown:
             assignment = wanted.get(name)
             feed = self._feeds[name]
             if assignment is None or not assignment.run or assignment.epoch != feed.epoch:
                 feed.stop(self._settings.stop_timeout_s)
+                self._sizes[name] = feed.window_size
                 del self._feeds[name]
-        done = True
+        done = not unknown
         for name, assignment in wanted.items():
             if not assignment.run:
                 continue
@@ -102,7 +113,11 @@ class ProcessorRunner:
         entry = self._store.get(self._keys.feed_info(name))
         if entry is None:
             return True
-        info = FeedInfo.model_validate_json(entry.value)
+        try:
+            info = read(entry, FeedInfo)
+        except StoredValueUnreadable:
+            # The owner shows it, and comes back with another assignment once it can be read.
+            return True
         if info.epoch != assignment.epoch:
             return True
         folder = self._log_folder(info.upstream)
@@ -114,9 +129,11 @@ class ProcessorRunner:
                 self._publish(self._error_report(assignment, e))
                 return True
             return False
+        known = Acknowledged(self._store, self._keys, info.ledger_id, self._clock)
         feed = Feed(
             info, assignment, log, folder, self._jobs, self._settings,
-            self._register_slots, self._publish, self._clock,
+            self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
+            self._parts,
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()

@@ -17,6 +17,9 @@ class ProcessorSettings(BaseModel):
     # A backlog is delivered in windows of this many log bytes: large enough that Spark's job
     # floor (some 40 ms) does not count, small enough that a lost window is soon done again.
     window_bytes: int = Field(default=192 * MIB, ge=1 * MIB)
+    # So long a job may take for each window's worth of bytes; then it is cancelled, and delivery
+    # recovers. Longer than any sink waits by itself: what is left is a worker that hangs.
+    job_timeout_s: float = Field(default=600.0, gt=0.0)
     # Below this, a window is one task: a second one would cost more than it saves.
     single_task_bytes: int = Field(default=4 * MIB, ge=0)
     # Pause between two windows, so that a trickle of rows is delivered in groups.

@@ -30,7 +30,7 @@ class Slot:
     @classmethod
     def claim(cls, folder: Path, count: int) -> Slot:
         """The first free slot below ``folder``. Raises ``TG:ErrNoSlotFree``."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in range(count):
             fd = os.open(folder / f"slot-{number}", os.O_CREAT | os.O_RDWR, 0o600)
             try:

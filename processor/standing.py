@@ -25,6 +25,10 @@ class Standing:
         """Where a table stands."""
         return self.tables.get(table, self.main)
 
+    def lowest(self) -> Position:
+        """Where the table stands that is furthest back."""
+        return min([self.main, *self.tables.values()])
+
     def behind(self, caps: Mapping[str, Ts]) -> dict[str, Span]:
         """What tables that stand lower may still catch up of what the others have delivered."""
         found = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand
 from cdc.base.ts import Ts
 from processor.catalog import Span
@@ -20,12 +21,12 @@ class FeedPlan:
     is never shown.
     """
 
-    feed: str
+    feed: FeedId
     epoch: int
     log_folder: str
     start_ts: Ts
     sink_uri: str = field(repr=False)
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     slots: int
     run_folder: str
     layout: Layout
@@ -37,8 +38,10 @@ class Descriptor:
 
     ``starts`` holds only destinations that the ledger found ahead of that. ``spans`` are tables
     (lower-case ``schema.table``) of which something else is delivered than ``(lo, hi]``; ``held``
-    those that will stand below ``hi`` behind the window, and where. ``watermark``: announce that
-    everything at or below it has been sent.
+    those that will stand below ``hi`` behind the window, and where. ``acknowledged``: what
+    destinations have at least; a ledger below that has gone back. ``watermark``: announce that
+    everything at or below it has been sent. ``at_once``: more bytes than these were too much for
+    the sink, so no more are to be on their way at a time.
     """
 
     plan: FeedPlan
@@ -49,11 +52,15 @@ class Descriptor:
     spans: Mapping[str, Span] = field(default_factory=dict)
     held: Mapping[str, Position] = field(default_factory=dict)
     watermark: Ts | None = None
+    acknowledged: Mapping[Destination, Position] = field(default_factory=dict)
+    at_once: int | None = None
 
 
 @dataclass(frozen=True)
 class Ack:
     """What a task did. ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed.
+
+    ``reached``: the positions that it has committed.
 
     ``table``: the one table (``schema.table``) that a definite error is about, if it is.
     """
@@ -63,5 +70,6 @@ class Ack:
     bytes: int = 0
     log_bytes: int = 0
     seconds: float = 0.0
+    reached: Mapping[Destination, Position] = field(default_factory=dict)
     error: dict[str, str] | None = None
     table: str | None = None

@@ -14,13 +14,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.binlog.table_map import TableMap
+from cdc.rows.batch import Order, RowBatch
+from cdc.rows.plan import Matrix, PlanSet
+from cdc.rows.route import Route as CodecRoute
 from cdc.schema.table import Table
-from sink.codec.plan import Matrix, PlanSet
-from sink.codec.route import Route as CodecRoute
-from sink.codec.rows import Located, Order
 from sink.dispatch.rules import Route
 from sink.schema_change import SchemaChanger
 
@@ -53,12 +54,16 @@ class Recovered:
     """What a recovery found: how far each destination stands, ``{}`` without a ledger.
 
     ``kept``: the layout is an older one, which holds until all destinations stand at one position;
-    then recover once more.
+    then recover once more. ``parted`` are tables (lower-case ``schema.table``) that it sets apart
+    though they must not be any more: of these only rows that a destination may have go by it.
+    ``recorded``: there is a ledger.
     """
 
     layout: Layout
     positions: Mapping[Destination, Position]
     kept: bool = False
+    parted: frozenset[str] = frozenset()
+    recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class SinkDriver(Protocol):
 
     def recover(
         self,
-        feed: str,
+        feed: FeedId,
         epoch: int,
         slots: int,
         tables: Sequence[Table],
@@ -113,7 +118,8 @@ class SinkDriver(Protocol):
 
         All up to ``position`` (a ``Stand``, where single tables stand lower) is known to be
         delivered; ``begun``: that is more than nothing, so a ledger must be there. A running
-        changefeed takes a new, larger epoch for each recovery.
+        changefeed takes a new, larger epoch for each recovery. What older incarnations have left is
+        fenced and forgotten.
         """
 
     def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
@@ -132,11 +138,18 @@ class SinkDriver(Protocol):
         one.
         """
 
-    def delivered(self, feed: str) -> Mapping[Destination, Position]:
+    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
         """What the ledger says, without taking the changefeed over. ``{}`` without a ledger."""
 
-    def forget(self, feed: str, slots: int) -> None:
-        """The changefeed is removed: fence its workers and clear its ledger."""
+    def admit(self, feed: FeedId) -> Collection[FeedId]:
+        """Check that a changefeed may keep a ledger here; all of its name that have one already.
+
+        These may be of other installations, and older incarnations. Nothing of theirs is changed.
+        ``()`` without a ledger. Raises what ``verify`` raises.
+        """
+
+    def forget(self, feed: FeedId, slots: int) -> None:
+        """Fence the workers of the changefeed's incarnations up to this one, clear their ledger."""
 
 
 class Deliverer(Protocol):
@@ -145,17 +158,25 @@ class Deliverer(Protocol):
     Any error ends the object. Not thread-safe.
     """
 
-    def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
+    def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
         """How rows of these tables are read; the index in ``entries`` is the plan index of runs.
 
-        ``mariadb``: whether the upstream is one. Not while a window is open.
+        With ``more`` they come behind those that are planned already, which stay as they are;
+        without it all others are forgotten. ``mariadb``: whether the upstream is one. Not while a
+        window is open. After an error only a call without ``more`` is allowed.
         """
 
-    def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
-        """Start a window; for destinations whose ledger it has read, what is delivered."""
+    def begin(
+        self, destinations: Collection[Destination], at_once: int | None = None
+    ) -> Mapping[Destination, Position]:
+        """Start a window; for destinations whose ledger it has read, what is delivered.
+
+        ``at_once``: no more bytes are to be on their way at a time, as more was too much for the
+        sink; None leaves it to the deliverer.
+        """
 
     def deliver(
-        self, located: Located, runs: Matrix, order: Order, destination: Destination
+        self, located: RowBatch, runs: Matrix, order: Order, destination: Destination
     ) -> None:
         """Take ``located.refs[order]`` (in commit order, not empty) for one destination.
 
@@ -184,6 +205,10 @@ class Sink(Protocol):
         """What decides which destination a row goes to; equal values send it to the same one."""
 
     @property
+    def patience_s(self) -> float:
+        """How long it waits for an answer: what failed sooner did not fail for being slow."""
+
+    @property
     def whole_transactions(self) -> bool:
         """Whether a window must not end inside of a transaction."""
 
@@ -194,11 +219,11 @@ class Sink(Protocol):
     def driver(self) -> SinkDriver:
         """The capture's side."""
 
-    def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
+    def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; claims the slot."""
 
     def routes(self, layout: Layout) -> Routes:
         """Where tables go under a layout."""
 
-    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+    def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """Who carries out schema changes; connects when it is first asked."""

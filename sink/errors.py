@@ -29,6 +29,12 @@ class MessageTooLarge(DefiniteError):
     code = "TG:ErrMessageTooLarge"
 
 
+class WindowTooLarge(TransientError):
+    """More than the sink takes in one transaction, or in the time that one may take."""
+
+    code = "TG:ErrWindowTooLarge"
+
+
 class TargetConstraint(DefiniteError):
     """A foreign key or check of the target forbids the row."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from cdc.base.position import Position, stand
 from cdc.base.ts import Ts
 from cdc.binlog.query import StatusVariables
 from cdc.schema.catalog import Catalog
@@ -50,6 +51,24 @@ class Recorded(StrEnum):
     EXECUTING = "executing"
     DONE = "done"
     SKIPPED = "skipped"
+
+
+def has_table(catalog: Catalog, name: TableName) -> bool:
+    """Whether there is a table of this name; it is not read."""
+    database = catalog.database(name[0])
+    return database is not None and database.tables.get(catalog.key(name[1])) is not None
+
+
+def proven(change: SchemaChange, positions: Iterable[Position]) -> bool:
+    """Whether the ledger of rows shows that a change has run: rows behind it were delivered.
+
+    Nothing of a table is delivered behind a change that has not run, so this holds also where the
+    record of the change is gone: it is forgotten once a checkpoint has passed it, and a checkpoint
+    may be lost.
+    """
+    names = [f"{schema}.{name}".lower() for schema, name in change.replicated]
+    stands = [stand(at) for at in positions]
+    return bool(names) and all(any(s.of(n).ts > change.ts for s in stands) for n in names)
 
 
 class SchemaChanger(Protocol):

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from cdc.base.secrets import mask_uri
+from cdc.base.secrets import HIDDEN, mask_uri
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -33,16 +33,20 @@ class SinkUri:
     example: str
 
     @classmethod
-    def parse(cls, text: str, schemes: Collection[str], example: str) -> SinkUri:
-        """The URI, with one of ``schemes``; ``example`` is shown as a hint."""
+    def parse(
+        cls, text: str, schemes: Collection[str], example: str, options: Collection[str]
+    ) -> SinkUri:
+        """The URI, with one of ``schemes``; ``example`` is shown as a hint.
+
+        Errors show the values of ``options`` only, and nothing of a URI that can be misread.
+        """
         try:
             parts = urlsplit(text)
-            shown = mask_uri(text)
         except ValueError:
-            # The parser's own text may quote the part that holds the password.
-            raise SinkURIInvalid(
-                "the URI does not parse", object="sink URI", hint=f"for example {example}"
-            ) from None
+            raise _unreadable(example) from None
+        shown = mask_uri(text, options)
+        if shown == HIDDEN:
+            raise _unreadable(example)
         uri = cls(parts, {}, shown, example)
         if parts.scheme not in schemes:
             raise uri.error(f"scheme {parts.scheme!r} is not one of {', '.join(schemes)}")
@@ -59,6 +63,15 @@ class SinkUri:
     def error(self, what: str) -> SinkURIInvalid:
         """An error about the URI."""
         return SinkURIInvalid(what, object=self.shown, hint=f"for example {self.example}")
+
+
+def _unreadable(example: str) -> SinkURIInvalid:
+    # The URI, and the parser's own text too, may hold the password where nobody looks for it.
+    return SinkURIInvalid(
+        "the URI does not parse; / ? # @ in a user or password are written %2F %3F %23 %40",
+        object="sink URI",
+        hint=f"for example {example}",
+    )
 
 
 def section(
@@ -82,6 +95,11 @@ def kebab(values: Mapping[str, Any]) -> dict[str, Any]:
     return {str(k).replace("_", "-"): v for k, v in values.items() if v is not None}
 
 
+def option_names(model: type[BaseModel]) -> list[str]:
+    """Names of the options that ``model`` has."""
+    return [str(f.alias) for f in model.model_fields.values()]
+
+
 def known(
     fields: Mapping[str, Any],
     model: type[BaseModel],
@@ -91,7 +109,7 @@ def known(
     without_effect: Collection[str],
 ) -> dict[str, Any]:
     """The fields that ``model`` has; ``later`` are options of TiCDC that are not supported."""
-    names = [str(f.alias) for f in model.model_fields.values()]
+    names = option_names(model)
     for name in fields:
         if name in names or name in without_effect:
             continue

@@ -17,7 +17,7 @@ os.environ.setdefault(
     str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidegate/numba"),
 )
 
-from tests import servers
+from tests import seeds, servers
 
 Server = TypeVar("Server")
 _SERVER_FIXTURES = {"mariadb", "mysql", "database", "broker"}
@@ -31,6 +31,16 @@ def _obtain(make: Callable[[], Server]) -> Server:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(error))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the run's seed, before workers are started."""
+    seeds.draw()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which seed the run had."""
+    terminalreporter.write_line(f"seed of this run: SEED={seeds.seed()}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -91,7 +91,8 @@ class Capture:
 
     def api(self, method: str, path: str) -> Any:
         """One request to its ``/api/v2``."""
-        headers = {"Content-Type": "application/json"}
+        token = (self._folder / "data" / "token").read_text().strip()
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         asked = Request(f"http://{self._addr}/api/v2{path}", method=method, headers=headers)
         asked.data = b"{}" if method == "POST" else None
         with _API.open(asked, timeout=60) as answer:

@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 import cdc
 from cdc.api import changefeeds, ddl, errors, explain, progress, upstreams, verify
 from cdc.api.errors import ParameterInvalid
+from cdc.api.guard import Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
     Empty,
@@ -23,6 +24,7 @@ from cdc.api.models import (
 from cdc.base.ts import compose
 from cdc.coord.keys import last
 from cdc.coord.messages import Assignment, CaptureInfo
+from cdc.coord.stored import readable
 from cdc.server.capture import Capture
 from cdc.server.logging_setup import set_level
 from cdc.server.settings import LogLevel
@@ -32,17 +34,19 @@ from owner import admin
 def assignments(capture: Capture) -> list[tuple[str, Assignment]]:
     """What each living capture is to run."""
     store, keys = capture.store, capture.keys
-    found = []
+    found: list[tuple[str, Assignment]] = []
     for entry in store.range(keys.capture_prefix)[1]:
         name = last(entry.key)
-        for task in store.range(keys.assignments_prefix(name))[1]:
-            found.append((name, Assignment.model_validate_json(task.value)))
+        tasks = store.range(keys.assignments_prefix(name))[1]
+        found += [(name, task) for _, task in readable(tasks, Assignment)]
     return found
 
 
-def make(capture: Capture) -> FastAPI:
-    """``/api/v2`` and ``/metrics`` over a running capture."""
-    app = FastAPI(title="Tidegate", version=cdc.__version__, docs_url="/api/v2/docs")
+def make(capture: Capture, guard: Guard) -> FastAPI:
+    """``/api/v2`` and ``/metrics`` over a running capture, for those whom ``guard`` lets in."""
+    # FastAPI's own pages would run scripts of a foreign host where everything may be done.
+    app = FastAPI(title="Tidegate", version=cdc.__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(GuardMiddleware, guard=guard, refuse=errors.answer)
     errors.install(app)
     routes = APIRouter(prefix="/api/v2")
     routes.include_router(changefeeds.router(capture))
@@ -68,13 +72,17 @@ def make(capture: Capture) -> FastAPI:
         capture.check_health()
         return Empty()
 
+    @routes.get("/ready", tags=["common"])
+    def ready() -> Empty:
+        capture.check_ready()
+        return Empty()
+
     @routes.get("/captures", tags=["capture"])
     def captures() -> Page:
         owner = store.get(keys.owner)
         name = owner.value.decode() if owner else ""
         _, entries = store.range(keys.capture_prefix)
-        infos = [CaptureInfo.model_validate_json(e.value) for e in entries]
-        return Page.of([CaptureOut.of(i, name) for i in infos])
+        return Page.of([CaptureOut.of(i, name) for _, i in readable(entries, CaptureInfo)])
 
     @routes.get("/processors", tags=["processor"])
     def processors() -> Page:

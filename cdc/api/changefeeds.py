@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fastapi import APIRouter
 
 from cdc.api import create as creation
@@ -21,11 +23,19 @@ from cdc.api.models import (
     UpdateChangefeed,
     shown_state,
 )
+from cdc.coord.keys import last
 from cdc.coord.messages import FeedInfo, FeedState
+from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
 from owner import admin
 
 _ENDED = frozenset({FeedState.FINISHED, FeedState.REMOVED})
+
+
+def _asked_for(found: FeedState, state: str) -> bool:
+    if state == "":
+        return found not in _ENDED
+    return state == "all" or state in (found, shown_state(found))
 
 
 def router(capture: Capture) -> APIRouter:
@@ -36,20 +46,23 @@ def router(capture: Capture) -> APIRouter:
     def full(info: FeedInfo) -> ChangefeedInfo:
         return ChangefeedInfo.of(info, admin.status(store, keys, info))
 
+    def summaries() -> Iterator[tuple[FeedState, ChangefeedSummary]]:
+        for entry in store.range(keys.feed_info_prefix)[1]:
+            try:
+                info = read(entry, FeedInfo)
+                status = admin.status(store, keys, info)
+            except StoredValueUnreadable as e:
+                yield FeedState.FAILED, ChangefeedSummary.unreadable(last(entry.key), e)
+            else:
+                yield info.state, ChangefeedSummary.of(info, status)
+
     @routes.get("")
     def list_changefeeds(state: str = "") -> Page:
         if state not in ("", "all", *FeedState):
             raise ParameterInvalid(
                 f"state {state!r} is unknown", hint=f"one of all, {', '.join(FeedState)}"
             )
-        infos = [
-            FeedInfo.model_validate_json(e.value) for e in store.range(keys.feed_info_prefix)[1]
-        ]
-        if state == "":
-            infos = [i for i in infos if i.state not in _ENDED]
-        elif state != "all":
-            infos = [i for i in infos if shown_state(i.state) == state or i.state == state]
-        return Page.of([ChangefeedSummary.of(i, admin.status(store, keys, i)) for i in infos])
+        return Page.of([shown for found, shown in summaries() if _asked_for(found, state)])
 
     @routes.post("")
     def create(asked: CreateChangefeed) -> CreatedChangefeed:
@@ -78,8 +91,11 @@ def router(capture: Capture) -> APIRouter:
 
     @routes.post("/{feed}/resume")
     def resume(feed: str, asked: ResumeChangefeed | None = None) -> Empty:
-        overwrite = (asked or ResumeChangefeed()).overwrite_checkpoint_ts
-        creation.resume(capture, feed, overwrite)
+        how = asked or ResumeChangefeed()
+        if how.rewind:
+            creation.rewind(capture, feed)
+        else:
+            creation.resume(capture, feed, how.overwrite_checkpoint_ts)
         return Empty()
 
     @routes.get("/{feed}/synced")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import cdc
@@ -14,9 +14,13 @@ from cdc.api.replica_config import ConfigInvalid, check
 from cdc.api.rerouting import check_rerouting
 from cdc.base.collector import collection_paused
 from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.ids import FeedId
+from cdc.base.position import Position, Stand, stand
 from cdc.base.ts import Ts, compose, physical_ms, to_text
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import FeedInfo
+from cdc.coord.installation import installation
+from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
+from cdc.coord.stored import read
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.server.capture import Capture
@@ -25,6 +29,7 @@ from filter.rules import TableRules
 from filter.traps import traps
 from owner import admin
 from owner.state import FeedEvent, transition
+from processor import acknowledged
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink
 
@@ -59,6 +64,18 @@ class TargetTsBeforeStartTs(InvalidError):
     code = "TG:ErrTargetTsBeforeStartTs"
 
 
+class LedgerForeign(InvalidError):
+    """A changefeed of this id of another installation has its ledger in the same sink."""
+
+    code = "TG:ErrLedgerForeign"
+
+
+class RewindRefused(InvalidError):
+    """The sink's ledger has not gone back, or nothing is left of it to go on from."""
+
+    code = "TG:ErrRewindRefused"
+
+
 class TableIneligible(InvalidError):
     """Replicated tables without a key that identifies their rows."""
 
@@ -83,10 +100,13 @@ def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
     if asked.target_ts and asked.target_ts <= start_ts:
         raise _target(start_ts, asked.target_ts)
     driver.verify(_verified(schema, config), mariadb=schema.session.mariadb)
-    # A changefeed of this id may have been here before: what its ledger says is not about this one.
-    driver.forget(feed, capture.slots(feed))
+    place = installation(store, keys)
+    newest = _admitted(driver, FeedId(place, feed, 0), asked.replace_installation)
     info = FeedInfo(
         id=feed,
+        installation=place,
+        # Its ledger is a new one: what an older one has left does not count.
+        incarnation=max(newest + 1, now_ms),
         upstream=asked.upstream,
         sink_uri=asked.sink_uri,
         config=config.model_dump(),
@@ -96,8 +116,31 @@ def create(capture: Capture, asked: CreateChangefeed) -> FeedInfo:
         creator_version=cdc.__version__,
         epoch=now_ms,
     )
+    # Until here nothing has changed: of two that create it at once, one is refused by this.
     admin.create(store, keys, info)
     return info
+
+
+def _admitted(driver: SinkDriver, feed: FeedId, replaced: str = "") -> int:
+    """The newest incarnation of the changefeed that the sink's ledger knows, 0 if none.
+
+    Raises LedgerForeign if a changefeed of this name of another installation has its ledger there,
+    and that is not the one ``replaced``, whose entries are removed.
+    """
+    newest = 0
+    for known in sorted(driver.admit(feed)):
+        if known.installation == feed.installation:
+            newest = max(newest, known.incarnation)
+        elif known.installation == replaced:
+            driver.forget(known, 0)
+        else:
+            raise LedgerForeign(
+                f"installation {known.installation} delivers a changefeed of this id there",
+                object=f"changefeed {feed.name}",
+                hint="choose another id; or, if that installation is gone for good, give "
+                f"--replace-installation {known.installation}",
+            )
+    return newest
 
 
 def warnings(capture: Capture, info: FeedInfo) -> list[str]:
@@ -108,7 +151,7 @@ def warnings(capture: Capture, info: FeedInfo) -> list[str]:
         found.append(f"start-ts is {age_s / 3600:.0f} hours ago")
     config = FeedConfig.model_validate(info.config)
     found += traps(config)
-    _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
+    _, schema = capture.upstreams.schema_at(info.upstream, _reached(capture, info))
     names = _ineligible(schema, config)
     if names and config.force_replicate:
         found.append(
@@ -125,13 +168,16 @@ def warnings(capture: Capture, info: FeedInfo) -> list[str]:
 def resume(capture: Capture, feed: str, overwrite: int | Literal["now"]) -> FeedInfo:
     """Resume, from another ts than the checkpoint if one is given.
 
-    Then it is checked as a start is, and the ledger is cleared: what was delivered above that ts
-    is delivered once more, what lies between the checkpoint and it is left out.
+    Then it is checked as a start is, and the changefeed becomes a new incarnation, whose ledger is
+    empty: what was delivered above that ts is delivered once more, what lies between the checkpoint
+    and it is left out. The store changes all of that at once; the first recovery of the new
+    incarnation fences what still runs of the old one.
     """
     store, keys, now_ms = capture.store, capture.keys, capture.clock.now_ms()
     _, info = admin.get(store, keys, feed)
     transition(info.state, FeedEvent.RESUME, f"changefeed {feed}")
     start_ts: Ts | None = None
+    newest = 0
     if overwrite != 0:
         config = FeedConfig.model_validate(info.config)
         asked = 0 if overwrite == "now" else overwrite
@@ -143,9 +189,52 @@ def resume(capture: Capture, feed: str, overwrite: int | Literal["now"]) -> Feed
         log.check_kept(start_ts)
         driver = _sink(info.sink_uri, info.config)
         driver.verify(_tables(schema, config), mariadb=schema.session.mariadb)
-        driver.forget(feed, capture.slots(feed))
+        newest = _admitted(driver, info.ledger_id)
     capture.upstreams.revive(info.upstream)
-    return admin.resume(store, keys, feed, now_ms, start_ts)
+    return admin.resume(store, keys, feed, now_ms, start_ts, newest=newest)
+
+
+def rewind(capture: Capture, feed: str) -> FeedInfo:
+    """Resume from where the sink's ledger stands, which has gone back: what it lost comes again.
+
+    The ledger stays, so what it still has is not delivered twice. Raises RewindRefused if it has
+    not gone back or has nothing to go on from, LogCollected if the log does not reach so far.
+    """
+    store, keys = capture.store, capture.keys
+    _, info = admin.get(store, keys, feed)
+    transition(info.state, FeedEvent.RESUME, f"changefeed {feed}")
+    known = acknowledged.read(store, keys, info.ledger_id)
+    found = _sink(info.sink_uri, info.config).delivered(info.ledger_id)
+    lost = acknowledged.behind(known.by_destination(), found)
+    if not lost or not found:
+        raise RewindRefused(
+            "the sink's ledger has all that was acknowledged"
+            if found
+            else "the sink's ledger knows nothing of the changefeed",
+            object=f"changefeed {feed}",
+            hint="resume without --rewind" if found else "resume with --overwrite-checkpoint-ts",
+        )
+    status = admin.status(store, keys, info)
+    after = rewound(status, [stand(found.get(d, Position(info.start_ts))) for d in lost])
+    capture.owner_logs.log(info.upstream).check_kept(after.checkpoint_ts)
+    capture.upstreams.revive(info.upstream)
+    kept = Acknowledgements.of(known.incarnation, found, known.log_ts)
+    return admin.rewind(store, keys, feed, capture.clock.now_ms(), after, kept)
+
+
+def rewound(status: FeedStatus, stands: Sequence[Stand]) -> FeedStatus:
+    """The progress of a changefeed where destinations stand no higher than ``stands``."""
+    main = min(status.main_ts or status.checkpoint_ts, *(s.resolved() for s in stands))
+    names = status.tables.keys() | {table for s in stands for table in s.held}
+    tables = {}
+    for name in names:
+        at = min(status.tables.get(name, main), *(s.of(name).resolved() for s in stands))
+        if at < main:
+            tables[name] = at
+    least = min([main, *tables.values()])
+    return FeedStatus(
+        checkpoint_ts=least, resolved_ts=status.resolved_ts, main_ts=main, tables=tables
+    )
 
 
 def update(capture: Capture, feed: str, asked: UpdateChangefeed) -> FeedInfo:
@@ -161,19 +250,25 @@ def update(capture: Capture, feed: str, asked: UpdateChangefeed) -> FeedInfo:
         changes["sink_uri"] = asked.sink_uri
     if asked.sink_uri is not None or asked.replica_config is not None:
         sink_uri = changes.get("sink_uri", info.sink_uri)
-        _, schema = capture.upstreams.schema_at(info.upstream, info.start_ts)
+        checkpoint_ts = _reached(capture, info)
+        _, schema = capture.upstreams.schema_at(info.upstream, checkpoint_ts)
         after, tables = _open(sink_uri, config.model_dump()), _verified(schema, config)
         after.driver().verify(tables, mariadb=schema.session.mariadb)
+        _admitted(after.driver(), info.ledger_id)
         old = FeedConfig.model_validate(info.config)
-        checkpoint_ts = admin.status(capture.store, capture.keys, info).checkpoint_ts
         before = _open(info.sink_uri, info.config)
-        check_rerouting(feed, before, after, _tables(schema, old), tables, checkpoint_ts)
+        check_rerouting(info.ledger_id, before, after, _tables(schema, old), tables, checkpoint_ts)
     if asked.target_ts is not None:
         status = admin.status(capture.store, capture.keys, info)
         if asked.target_ts and asked.target_ts <= status.checkpoint_ts:
             raise _target(status.checkpoint_ts, asked.target_ts)
         changes["target_ts"] = asked.target_ts
     return admin.update(capture.store, capture.keys, feed, changes)
+
+
+def _reached(capture: Capture, info: FeedInfo) -> Ts:
+    """Its checkpoint: the schema of its start may have gone with the log."""
+    return admin.status(capture.store, capture.keys, info).checkpoint_ts
 
 
 def _id(given: str) -> str:
@@ -190,16 +285,16 @@ def remove(capture: Capture, feed: str) -> None:
     """Remove a changefeed, then clear its ledger; nothing happens if there is none.
 
     A sink that cannot be reached does not keep the changefeed alive: a later changefeed of the
-    same id clears the ledger before it starts.
+    same id clears the ledger when it starts.
     """
     entry = capture.store.get(capture.keys.feed_info(feed))
     if entry is None:
         return
-    info = FeedInfo.model_validate_json(entry.value)
     admin.remove(capture.store, capture.keys, feed)
     capture.metrics.forget_feed(feed)
     try:
-        _sink(info.sink_uri, info.config).forget(feed, capture.slots(feed))
+        info = read(entry, FeedInfo)
+        _sink(info.sink_uri, info.config).forget(info.ledger_id, capture.slots(feed))
     except TidegateError as e:
         _log.warning("changefeed %s: its ledger was not cleared: %s", feed, e)
 

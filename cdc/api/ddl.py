@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.api.errors import DdlNotFound, DdlNotPending, ParameterInvalid
 from cdc.api.models import FeedError
+from cdc.base.secrets import mask_sql, mask_text
 from cdc.base.ts import compose, to_text
 from cdc.coord.contract import Put, Unchanged
 from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, DdlEntry, DdlState
+from cdc.coord.stored import read
 from cdc.server.capture import Capture
 from owner import admin
 from owner.admin import StoreBusy
@@ -70,7 +72,7 @@ class DdlOut(BaseModel):
             include={"ts", "sql", "kind", "state", "tables", "waits_for", "why"}
         )
         return cls(
-            **same,
+            **same | {"sql": mask_sql(entry.sql), "why": mask_text(entry.why)},
             time=to_text(entry.ts),
             since=_time(entry.since_ms),
             begun=_time(entry.begun_ms),
@@ -194,13 +196,12 @@ def _entries(capture: Capture, feed: str) -> tuple[int, DdlEntries]:
     entry = capture.store.get(capture.keys.feed_ddls(feed))
     if entry is None:
         return 0, DdlEntries()
-    return entry.mod_revision, DdlEntries.model_validate_json(entry.value)
+    return entry.mod_revision, read(entry, DdlEntries)
 
 
 def _decisions(capture: Capture, feed: str) -> dict[int, DdlDecision]:
     _, entries = capture.store.range(capture.keys.ddl_decisions_prefix(feed))
-    found = (DdlDecision.model_validate_json(e.value) for e in entries)
-    return {d.ts: d for d in found}
+    return {d.ts: d for d in (read(e, DdlDecision) for e in entries)}
 
 
 def _time(ms: int) -> str:

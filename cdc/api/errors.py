@@ -9,9 +9,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from cdc.api import guard
 from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
-from cdc.server.logging_setup import mask
+from cdc.base.secrets import mask_text
 from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
@@ -43,6 +44,7 @@ _STATUS: dict[type[TidegateError], int] = {
     DdlNotFound: 404,
     DdlNotPending: 409,
     TransitionRefused: 400,
+    **guard.STATUS,
 }
 
 
@@ -71,11 +73,11 @@ def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
         status = _STATUS.get(type(error), fallback.get(error.kind, 500))
     text = f"{error.object}: {error.message}" if error.object else error.message
     body = ApiError(
-        error_msg=mask(text),
+        error_msg=mask_text(text),
         error_code=error.code,
         kind=str(error.kind),
-        object=mask(error.object),
-        hint=mask(error.hint),
+        object=mask_text(error.object),
+        hint=mask_text(error.hint),
     )
     return JSONResponse(body.model_dump(), status_code=status)
 
@@ -96,6 +98,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == guard.STATUS[guard.BodyTooLarge]:
+            return answer(guard.too_large())
         refused = NoSuchPath(f"{request.method} {request.url.path}: {error.detail}")
         return answer(refused, error.status_code)
 

@@ -14,38 +14,50 @@ from cdc.coord.messages import (
     FeedInfo,
     FeedState,
     FeedStatus,
+    PreparedXa,
+    UpstreamFinding,
     UpstreamInfo,
     UpstreamStatus,
 )
+from cdc.coord.stored import StoredValueUnreadable
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
 class CreateChangefeed(_Request):
-    """``POST /changefeeds``."""
+    """``POST /changefeeds``.
+
+    ``replace_installation``: the id of an installation that is gone for good; what its changefeed
+    of this id has left in the sink's ledger is removed.
+    """
 
     changefeed_id: str = ""
     upstream: str
-    sink_uri: str = ""
+    sink_uri: str = Field(default="", repr=False)
     start_ts: int = Field(default=0, ge=0)
     target_ts: int = Field(default=0, ge=0)
-    replica_config: dict[str, Any] = Field(default_factory=dict)
+    replica_config: dict[str, Any] = Field(default_factory=dict, repr=False)
+    replace_installation: str = ""
 
 
 class UpdateChangefeed(_Request):
     """``PUT /changefeeds/{id}``: what is None stays."""
 
-    sink_uri: str | None = None
+    sink_uri: str | None = Field(default=None, repr=False)
     target_ts: int | None = Field(default=None, ge=0)
-    replica_config: dict[str, Any] | None = None
+    replica_config: dict[str, Any] | None = Field(default=None, repr=False)
 
 
 class ResumeChangefeed(_Request):
-    """``POST /changefeeds/{id}/resume``; 0: from the checkpoint."""
+    """``POST /changefeeds/{id}/resume``; 0: from the checkpoint.
+
+    ``rewind``: from where the sink's ledger stands, which has gone back.
+    """
 
     overwrite_checkpoint_ts: int | Literal["now"] = 0
+    rewind: bool = False
 
 
 class CreateUpstream(_Request):
@@ -140,6 +152,18 @@ class ChangefeedSummary(BaseModel):
             checkpoint_tso=status.checkpoint_ts,
             checkpoint_time=to_text(status.checkpoint_ts),
             error=FeedError.of(info.error),
+        )
+
+    @classmethod
+    def unreadable(cls, name: str, error: StoredValueUnreadable) -> ChangefeedSummary:
+        """One of which nothing but its name is known; it does not run."""
+        return cls(
+            id=name,
+            upstream="",
+            state=FeedState.FAILED,
+            checkpoint_tso=0,
+            checkpoint_time="",
+            error=FeedError.of(ErrorInfo(**error.to_dict(), time_ms=0)),
         )
 
 
@@ -244,6 +268,20 @@ class ChangefeedStatus(BaseModel):
         )
 
 
+class PreparedOut(BaseModel):
+    """An XA transaction that is prepared for long: the log cannot shrink behind ``since``."""
+
+    xid: str
+    since: str
+    log_bytes: int
+
+    @classmethod
+    def of(cls, one: PreparedXa) -> PreparedOut:
+        """From the store's message."""
+        since = to_text(one.since_ms << 18) if one.since_ms else ""
+        return cls(xid=one.xid, since=since, log_bytes=one.log_bytes)
+
+
 class UpstreamOut(BaseModel):
     """An upstream with its puller's state; the password is masked."""
 
@@ -259,7 +297,11 @@ class UpstreamOut(BaseModel):
     resolved_time: str
     position: dict[str, Any]
     log_bytes: int
+    clock_skew_ms: int
+    ahead_ms: int
     error: FeedError | None
+    findings: list[UpstreamFinding]
+    prepared: list[PreparedOut]
 
     @classmethod
     def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> UpstreamOut:
@@ -277,8 +319,20 @@ class UpstreamOut(BaseModel):
             resolved_time=to_text(status.resolved_ts) if status.resolved_ts else "",
             position=status.position,
             log_bytes=status.log_bytes,
+            clock_skew_ms=status.clock_skew_ms,
+            ahead_ms=status.ahead_ms,
             error=FeedError.of(status.error),
+            findings=info.findings,
+            prepared=[PreparedOut.of(one) for one in status.prepared],
         )
+
+    @classmethod
+    def unreadable(cls, name: str, error: StoredValueUnreadable) -> UpstreamOut:
+        """One of which nothing but its name is known."""
+        said = ErrorInfo(**error.to_dict(), time_ms=0)
+        nothing = UpstreamInfo(name=name, uri="", kind="")
+        found = cls.of(nothing, UpstreamStatus(state="unknown", error=said))
+        return found.model_copy(update={"create_time": ""})
 
 
 class CaptureOut(BaseModel):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc.base.errors import InvalidError
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.schema.table import Table
@@ -24,7 +25,7 @@ class ReroutingRefused(InvalidError):
 
 
 def check_rerouting(
-    feed: str,
+    feed: FeedId,
     before: Sink,
     after: Sink,
     tables_before: Iterable[Table],

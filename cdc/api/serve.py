@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 
 import uvicorn
 
 from cdc.api.app import make
+from cdc.api.guard import Guard
 from cdc.server.capture import Capture
 
 
 class ApiServer:
-    """Serves a capture's API on a bound socket until stopped."""
+    """Serves a capture's API on a bound socket until stopped; by HTTPS with a TLS context."""
 
-    def __init__(self, capture: Capture, sock: socket.socket) -> None:
+    def __init__(
+        self, capture: Capture, sock: socket.socket, guard: Guard, tls: ssl.SSLContext | None
+    ) -> None:
         config = uvicorn.Config(
-            make(capture),
+            make(capture, guard),
+            ssl_context_factory=(lambda *_: tls) if tls else None,
             log_config=None,
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=2,
+            # Clients reuse an idle connection; a shorter time cuts requests that come just then.
+            timeout_keep_alive=75,
         )
         self._server = uvicorn.Server(config)
         self._sock = sock

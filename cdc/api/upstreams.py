@@ -15,7 +15,9 @@ def router(capture: Capture) -> APIRouter:
 
     @routes.get("")
     def list_upstreams() -> Page:
-        return Page.of([UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()])
+        known = [UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()]
+        broken = [UpstreamOut.unreadable(n, e) for n, e in upstreams.unreadable().items()]
+        return Page.of(sorted(known + broken, key=lambda u: u.name))
 
     @routes.post("")
     def create(asked: CreateUpstream) -> UpstreamOut:

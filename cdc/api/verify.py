@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from cdc.api.models import Empty, FeedError
 from cdc.coord.messages import ErrorInfo, FeedState
 from cdc.server.capture import Capture
-from cdc.verify.delivery import Progress
+from cdc.verify.delivery import FeedProgress
 from cdc.verify.job import Job
-from cdc.verify.opening import Feed, open_job
-from cdc.verify.table import Options
+from cdc.verify.opening import OpenedFeed, open_job
+from cdc.verify.table import CompareOptions
 from owner import admin
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING, FeedState.PENDING})
@@ -33,9 +33,9 @@ class StartVerification(BaseModel):
     whole: bool = False
     wait_s: float = Field(default=60.0, gt=0, le=86_400)
 
-    def options(self) -> Options:
+    def options(self) -> CompareOptions:
         """As the verification takes them."""
-        return Options(**self.model_dump(exclude={"tables"}))
+        return CompareOptions(**self.model_dump(exclude={"tables"}))
 
 
 class VerifiedTable(BaseModel):
@@ -104,15 +104,15 @@ def router(capture: Capture) -> APIRouter:
     return routes
 
 
-def _feed(capture: Capture, name: str) -> Feed:
+def _feed(capture: Capture, name: str) -> OpenedFeed:
     store, keys = capture.store, capture.keys
     info = admin.get(store, keys, name)[1]
 
-    def progress() -> Progress:
+    def progress() -> FeedProgress:
         now = admin.get(store, keys, name)[1]
-        return Progress(admin.status(store, keys, now).checkpoint_ts, now.state in _RUNNING)
+        return FeedProgress(admin.status(store, keys, now).checkpoint_ts, now.state in _RUNNING)
 
-    return Feed(
+    return OpenedFeed(
         info,
         capture.upstreams.info(info.upstream),
         capture.upstreams.log_folder(info.upstream),

@@ -1,12 +1,40 @@
-"""Masking: what may be shown of a URI or of a settings value."""
+"""Masking: what may be shown of a URI, of a settings value, of SQL, and of any line of text.
+
+What cannot be told apart is not shown: a password with a raw ``/`` makes a URI that every parser
+reads, each time as something else, with a part of the password in a place that is no password's.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 MASK = "******"
-_SECRET_KEY = re.compile(r"(password|passwd|secret|token|credential)", re.IGNORECASE)
+HIDDEN = "(not shown: it cannot be read as a URI)"
+_SECRET_KEY = re.compile(r"(password|passwd|pwd|secret|token|credential)", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*\Z")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(:\d*)?\Z")
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://([^/?#]*)")
+
+# The password of a URI within a text: to the first @, and on as long as there are more in one word.
+# Digits up to something else are the port of a URI that has no user.
+_URI_PASSWORD = re.compile(
+    r"(\b[a-z][a-z0-9+.\-]*://[^\s:/@'\"]*:)(?!\d{1,5}(?:[/?#,;:\s'\")\]]|$))"
+    r"[^\n@]+(?:@[^\s@'\"]*)*(@)",
+    re.IGNORECASE,
+)
+_QUOTED = r"'(?:[^'\\]|\\.|'')*(?:'|$)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|$)"
+_NAMED = re.compile(
+    r"((?:password|passwd|pwd|secret|token|credential)[\w\-]*['\"]?\s*[=:]\s*)"
+    rf"(?:{_QUOTED}|[^\s&'\",;)}}]+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SQL = re.compile(
+    r"(\b(?:connection|\w*password|identified(?:\s+(?:with|via)\s+\S+)?\s+(?:by|as|using))"
+    rf"(?:\s+password)?\s*[=(]?\s*)(?:{_QUOTED})",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def is_secret_key(name: str) -> bool:
@@ -14,17 +42,83 @@ def is_secret_key(name: str) -> bool:
     return _SECRET_KEY.search(name) is not None
 
 
-def mask_uri(uri: str) -> str:
-    """The URI with the password of its authority and every secret parameter masked."""
-    parts = urlsplit(uri)
+def is_doubtful(uri: str, options: Collection[str] = ()) -> bool:
+    """Whether a part of a user's password may stand where no parser looks for it.
+
+    That is so if an ``@`` comes behind the place that ends user and host, unless it belongs to the
+    value of one of ``options``.
+    """
+    found = _AUTHORITY.match(uri)
+    if found is None:
+        return "@" in uri
+    rest = uri[found.end() :]
+    path, _, query = rest.partition("?")
+    if "@" not in rest:
+        return False
+    pairs = [p.partition("=") for p in query.split("&")]
+    return "@" in path or "#" in rest or any("@" in n + v and n not in options for n, _, v in pairs)
+
+
+def mask_uri(uri: str, options: Collection[str] | None = None) -> str:
+    """The URI with the password of its authority and every secret parameter masked.
+
+    With ``options`` only values of those are shown: a misspelled name may be that of a secret.
+    """
+    try:
+        parts = urlsplit(uri)
+        pairs = parse_qsl(parts.query, keep_blank_values=True)
+    except ValueError:
+        return HIDDEN
+    if is_doubtful(uri, options if options is not None else [n for n, _ in pairs]):
+        return HIDDEN
     netloc = parts.netloc
-    if "@" in netloc:
-        user, _, host = netloc.rpartition("@")
+    user, at, host = netloc.rpartition("@")
+    if not all(_HOST.match(h) for h in host.split(",")):
+        return HIDDEN
+    if at:
         name, colon, _ = user.partition(":")
         netloc = f"{name}:{MASK}@{host}" if colon else netloc
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = urlencode(
-        [(k, MASK if is_secret_key(k) else v) for k, v in pairs],
+        [(n if _NAME.match(n) else MASK, MASK if _hidden(n, options) else v) for n, v in pairs],
         quote_via=lambda s, *_: quote(s, safe="*/:"),
     )
-    return urlunsplit((parts.scheme, netloc, parts.path, query, parts.fragment))
+    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def _hidden(name: str, options: Collection[str] | None) -> bool:
+    return is_secret_key(name) or (options is not None and name not in options)
+
+
+def mask_sql(sql: str) -> str:
+    """A statement without the passwords that it may have: of users, servers, FEDERATED tables."""
+    return _SQL.sub(rf"\1'{MASK}'", sql)
+
+
+def mask_text(text: str) -> str:
+    """Any text without passwords of URIs, values of secret names, and passwords in SQL.
+
+    The last resort for what was put together by others; what we write ourselves has none.
+    """
+    masked = _URI_PASSWORD.sub(rf"\1{MASK}\2", text)
+    return mask_sql(_NAMED.sub(rf"\1{MASK}", masked))
+
+
+def with_password(uri: str, password: str) -> str:
+    """The URI with a password that was given beside it: of its user, or as ``sasl-password``.
+
+    Raises ValueError if the URI cannot be read, or has a password already.
+    """
+    if is_doubtful(uri):
+        raise ValueError("the URI cannot be read")
+    parts = urlsplit(uri)
+    if parts.scheme.startswith("kafka"):
+        if "sasl-password" in dict(parse_qsl(parts.query, keep_blank_values=True)):
+            raise ValueError("the URI has a password already")
+        query = f"{parts.query}&" if parts.query else ""
+        return urlunsplit(parts._replace(query=f"{query}sasl-password={quote(password, safe='')}"))
+    user, at, host = parts.netloc.rpartition("@")
+    if ":" in user:
+        raise ValueError("the URI has a password already")
+    if not at:
+        raise ValueError("the URI names no user before the host")
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))

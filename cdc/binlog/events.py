@@ -94,7 +94,7 @@ class Disposition(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EventKind:
     """One row of a dialect's table; ``reason`` says why it carries nothing or is refused."""
 
     type: EventType
@@ -109,21 +109,21 @@ _ROW_HINT = "SET GLOBAL binlog_format = 'ROW'"
 _T = EventType
 
 
-def _handled(*types: EventType) -> dict[int, Kind]:
-    return {int(t): Kind(t, t.name, Disposition.HANDLED) for t in types}
+def _handled(*types: EventType) -> dict[int, EventKind]:
+    return {int(t): EventKind(t, t.name, Disposition.HANDLED) for t in types}
 
 
-def _nothing(reason: str, *types: EventType) -> dict[int, Kind]:
-    return {int(t): Kind(t, t.name, Disposition.CARRIES_NOTHING, reason) for t in types}
+def _nothing(reason: str, *types: EventType) -> dict[int, EventKind]:
+    return {int(t): EventKind(t, t.name, Disposition.CARRIES_NOTHING, reason) for t in types}
 
 
-def _refused(reason: str, hint: str, *types: EventType) -> dict[int, Kind]:
-    return {int(t): Kind(t, t.name, Disposition.REFUSED, reason, hint) for t in types}
+def _refused(reason: str, hint: str, *types: EventType) -> dict[int, EventKind]:
+    return {int(t): EventKind(t, t.name, Disposition.REFUSED, reason, hint) for t in types}
 
 
-def _statement(reason: str, *types: EventType) -> dict[int, Kind]:
+def _statement(reason: str, *types: EventType) -> dict[int, EventKind]:
     return {
-        int(t): Kind(t, t.name, Disposition.REFUSED, reason, _ROW_HINT, statement_dml=True)
+        int(t): EventKind(t, t.name, Disposition.REFUSED, reason, _ROW_HINT, statement_dml=True)
         for t in types
     }
 
@@ -220,7 +220,7 @@ _MARIADB = {
     ),
 }
 
-KINDS: dict[Dialect, dict[int, Kind]] = {Dialect.MYSQL: _MYSQL, Dialect.MARIADB: _MARIADB}
+KINDS: dict[Dialect, dict[int, EventKind]] = {Dialect.MYSQL: _MYSQL, Dialect.MARIADB: _MARIADB}
 
 ROWS_V1 = frozenset({_T.WRITE_ROWS_V1, _T.UPDATE_ROWS_V1, _T.DELETE_ROWS_V1})
 ROWS_V2 = frozenset({_T.WRITE_ROWS, _T.UPDATE_ROWS, _T.DELETE_ROWS})
@@ -228,7 +228,7 @@ ROWS = ROWS_V1 | ROWS_V2
 UPDATES = frozenset({_T.UPDATE_ROWS_V1, _T.UPDATE_ROWS, _T.PARTIAL_UPDATE_ROWS})
 
 
-def kind_of(dialect: Dialect, code: int, *, position: str = "") -> Kind:
+def kind_of(dialect: Dialect, code: int, *, position: str = "") -> EventKind:
     """The table row of a type code; :class:`EventUnknown` if the dialect has none."""
     found = KINDS[dialect].get(code)
     if found is None:
@@ -240,7 +240,7 @@ def kind_of(dialect: Dialect, code: int, *, position: str = "") -> Kind:
     return found
 
 
-def refuse(kind: Kind, *, position: str = "") -> EventRefused:
+def refuse(kind: EventKind, *, position: str = "") -> EventRefused:
     """The error for an event of a refused kind."""
     return EventRefused(
         f"refused: {kind.reason}", object=kind.name, position=position, hint=kind.hint

@@ -9,7 +9,7 @@ from uuid import UUID
 from cdc.binlog import varlen
 from cdc.binlog.cursor import Cursor, lenenc_int
 from cdc.binlog.errors import EventMalformed
-from cdc.binlog.gtid_set import MariadbGtid, Source
+from cdc.binlog.gtid_set import GtidSource, MariadbGtid
 from cdc.binlog.xa import Xid
 
 _LOGICAL_TIMESTAMP = 2
@@ -26,7 +26,7 @@ class Gtid:
     ``last_committed`` and ``sequence_number`` are the logical clock within the file.
     """
 
-    source: Source
+    source: GtidSource
     gno: int
     flags: int = 0
     last_committed: int | None = None
@@ -51,7 +51,7 @@ class Gtid:
         """Of GTID and ANONYMOUS_GTID (types 33, 34); fields grew from 5.6 to 8.3."""
         cursor = Cursor(body, "GTID")
         flags = cursor.uint(1, "flags")
-        source = Source(str(UUID(bytes=cursor.take(16, "uuid"))))
+        source = GtidSource(str(UUID(bytes=cursor.take(16, "uuid"))))
         gno = cursor.sint(8, "gno")
         if gno < 0:
             raise EventMalformed(f"GTID: number {gno} is negative")
@@ -123,7 +123,7 @@ class Gtid:
             raise EventMalformed("GTID_TAGGED has no number")
         immediate, version = found.get(6), found.get(9)
         return cls(
-            Source(str(UUID(bytes=uuid)), tag),
+            GtidSource(str(UUID(bytes=uuid)), tag),
             found[2],
             found.get(0, 0),
             found.get(4),

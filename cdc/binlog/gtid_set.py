@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 _NUMBER = re.compile(r"[0-9]{1,19}\Z")
 
 
-class Source(NamedTuple):
+class GtidSource(NamedTuple):
     """Who numbers transactions: a server's uuid (lower case, with dashes) and a tag or ``""``."""
 
     uuid: str
@@ -68,22 +68,22 @@ def _minus(have: Intervals, take: Intervals) -> Intervals:
 class GtidSet:
     """An immutable set of MySQL GTIDs: intervals of numbers by source."""
 
-    intervals: Mapping[Source, Intervals] = field(default_factory=dict)
+    intervals: Mapping[GtidSource, Intervals] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
         """From ``uuid:1-5:7,uuid:tag:1-3`` as the server prints it; :class:`GtidTextBad` else."""
-        found: dict[Source, list[tuple[int, int]]] = {}
+        found: dict[GtidSource, list[tuple[int, int]]] = {}
         for part in re.sub(r"\s", "", text).lower().split(","):
             if not part:
                 continue
             uuid_text, *pieces = part.split(":")
-            source = Source(_uuid(uuid_text, text))
+            source = GtidSource(_uuid(uuid_text, text))
             if not pieces:
                 raise GtidTextBad(f"no numbers follow {uuid_text!r}", object=text)
             for piece in pieces:
                 if _TAG.match(piece):
-                    source = Source(source.uuid, piece)
+                    source = GtidSource(source.uuid, piece)
                     continue
                 found.setdefault(source, []).append(_interval(piece, text))
         return cls({s: _normal(pairs) for s, pairs in sorted(found.items())})
@@ -109,11 +109,11 @@ class GtidSet:
         """How many GTIDs are in it."""
         return sum(b - a for pairs in self.intervals.values() for a, b in pairs)
 
-    def has(self, source: Source, gno: int) -> bool:
+    def has(self, source: GtidSource, gno: int) -> bool:
         """Whether it holds one GTID."""
         return any(a <= gno < b for a, b in self.intervals.get(source, ()))
 
-    def add(self, source: Source, gno: int) -> GtidSet:
+    def add(self, source: GtidSource, gno: int) -> GtidSet:
         """The set with one GTID more."""
         return self.union(GtidSet({source: ((gno, gno + 1),)}))
 
@@ -158,14 +158,14 @@ class GtidSet:
         head = cursor.take(8, "number of sources")
         tagged = head[7] == _TAGGED
         count = int.from_bytes(head[1:7] if tagged else head, "little")
-        found: dict[Source, Intervals] = {}
+        found: dict[GtidSource, Intervals] = {}
         for _ in range(count):
             uuid = str(UUID(bytes=cursor.take(16, "uuid")))
             tag = ""
             if tagged:
                 tag_bytes = cursor.take(cursor.uint(1, "tag length") >> 1, "tag")
                 tag = tag_bytes.decode("ascii", "replace")
-            source = Source(uuid, tag)
+            source = GtidSource(uuid, tag)
             pairs = tuple(_decoded_intervals(cursor))
             found[source] = _normal((*found.get(source, ()), *pairs))
         return cls(found)

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from cdc.base.errors import TidegateError
 from cdc.binlog.errors import EventLengthBad, EventRefused, EventTruncated, NotBinlog
-from cdc.binlog.events import Dialect, Disposition, EventType, Kind, kind_of, refuse
+from cdc.binlog.events import Dialect, Disposition, EventKind, EventType, kind_of, refuse
 from cdc.binlog.format_description import FormatDescription
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, check_checksum
 
@@ -33,7 +33,7 @@ class Event:
     file: str
     offset: int
     header: EventHeader
-    kind: Kind
+    kind: EventKind
     data: bytes
     trailer: int
     dialect: Dialect = Dialect.MYSQL

@@ -27,7 +27,7 @@ _END = re.compile(
 _COMMITS = frozenset({EventType.XID, EventType.XA_PREPARE})
 
 
-class Place(Enum):
+class WalkPlace(Enum):
     """Where in a transaction the walk stands. A file of ours may begin inside of one."""
 
     UNKNOWN = "at the beginning of the file"
@@ -37,7 +37,7 @@ class Place(Enum):
 
 
 @dataclass(slots=True)
-class Report:
+class FileReport:
     """What a file holds. ``inside`` counts events that came out of compressed ones."""
 
     file: str
@@ -50,10 +50,10 @@ class Report:
     open_at_end: bool = False
 
 
-def verify(path: Path | str) -> Report:
+def verify(path: Path | str) -> FileReport:
     """Walk the file; raises the first error, which names file and offset."""
     with BinlogReader(path) as reader:
-        report = Report(reader.name, reader.format.server_version, bool(reader.format.trailer))
+        report = FileReport(reader.name, reader.format.server_version, bool(reader.format.trailer))
         order = _Order()
         for event in expanded(_counted(reader, report), keep_containers=True):
             if event.inner >= 0:
@@ -64,11 +64,11 @@ def verify(path: Path | str) -> Report:
             except TidegateError as error:
                 raise located(error, event.where) from None
         report.transactions = order.transactions
-        report.open_at_end = order.place in (Place.BEGUN, Place.INSIDE)
+        report.open_at_end = order.place in (WalkPlace.BEGUN, WalkPlace.INSIDE)
         return report
 
 
-def _counted(events: BinlogReader, report: Report) -> Iterator[Event]:
+def _counted(events: BinlogReader, report: FileReport) -> Iterator[Event]:
     for event in events:
         report.events[event.kind.name] += 1
         report.bytes = event.offset + len(event.data)
@@ -77,7 +77,7 @@ def _counted(events: BinlogReader, report: Report) -> Iterator[Event]:
 
 class _Order:
     def __init__(self) -> None:
-        self.place = Place.UNKNOWN
+        self.place = WalkPlace.UNKNOWN
         self.tables: dict[int, int] = {}
         self.transactions = 0
 
@@ -99,25 +99,25 @@ class _Order:
             self._rows(event, decoded)
 
     def _begin(self, gtid: Gtid | MariadbGtidEvent) -> None:
-        if self.place in (Place.BEGUN, Place.INSIDE):
+        if self.place in (WalkPlace.BEGUN, WalkPlace.INSIDE):
             raise TransactionStructureBad("a transaction begins before the last one has ended")
         self.tables.clear()
         standalone = isinstance(gtid, Gtid) or gtid.standalone
-        self.place = Place.BEGUN if standalone else Place.INSIDE
+        self.place = WalkPlace.BEGUN if standalone else WalkPlace.INSIDE
 
     def _query(self, sql: str) -> None:
         if _BEGIN.match(sql):
-            self.place = Place.INSIDE
-        elif _END.match(sql) or self.place is Place.BEGUN:
+            self.place = WalkPlace.INSIDE
+        elif _END.match(sql) or self.place is WalkPlace.BEGUN:
             self._end()
 
     def _end(self) -> None:
-        self.place = Place.OUTSIDE
+        self.place = WalkPlace.OUTSIDE
         self.tables.clear()
         self.transactions += 1
 
     def _need_open(self, event: Event) -> None:
-        if self.place in (Place.OUTSIDE, Place.BEGUN):
+        if self.place in (WalkPlace.OUTSIDE, WalkPlace.BEGUN):
             raise TransactionStructureBad(f"{event.kind.name} {self.place.value}")
 
     def _rows(self, event: Event, rows: RowsHeader) -> None:

@@ -25,15 +25,16 @@ def side_by_side(syncs: Sequence[Callable[[], None]]) -> None:
 class Behind:
     """A thread that carries out one job at a time; used by one caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "log-commit") -> None:
+        self._name = name
         self._pool: ThreadPoolExecutor | None = None
         self._job: Future[None] | None = None
 
-    def begin(self, job: Callable[[], None], done: Callable[[], None]) -> None:
+    def begin(self, job: Callable[[], object], done: Callable[[], None] = lambda: None) -> None:
         """Start ``job`` behind the one before; ``done`` is called there at its end or failure."""
         self.wait()
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "log-commit")
+            self._pool = ThreadPoolExecutor(1, self._name)
 
         def run() -> None:
             try:
@@ -42,6 +43,11 @@ class Behind:
                 done()
 
         self._job = self._pool.submit(run)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs."""
+        return self._job is not None and not self._job.done()
 
     def wait(self) -> None:
         """Wait for the end of the job, if there is one; raises its error, once."""

@@ -41,6 +41,12 @@ class DiskBudgetSpent(TransientError):
     code = "TG:ErrDiskBudget"
 
 
+class TransactionTooLarge(DefiniteError):
+    """One transaction alone needs more than the log may use of the disk."""
+
+    code = "TG:ErrTransactionTooLarge"
+
+
 class LogOrderBroken(InternalError):
     """The puller handed over runs that break an invariant of the log."""
 

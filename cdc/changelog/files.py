@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Put a file there atomically and durably."""
     temporary = path.with_name(path.name + names.TEMPORARY)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_at(fd, memoryview(data), 0)
         os.fsync(fd)

@@ -11,7 +11,7 @@ from cdc.changelog.index import RunBuffer
 from cdc.changelog.index_file import damage_at, decode
 from cdc.changelog.planning import SegmentPlan
 from cdc.changelog.state import SegmentInfo
-from cdc.changelog.verify import Finding
+from cdc.changelog.verify import LogDamage
 
 
 class SegmentIndex:
@@ -52,7 +52,7 @@ class SegmentIndex:
     def _damaged(self, path: Path, info: SegmentInfo) -> Exception:
         with path.open("rb") as file:
             data = file.read(info.index)
-        return Finding(path.name, damage_at(data), "the index has a wrong CRC").error()
+        return LogDamage(path.name, damage_at(data), "the index has a wrong CRC").error()
 
 
 class IndexCache:

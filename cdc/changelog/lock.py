@@ -15,7 +15,7 @@ def acquire(folder: Path) -> int:
 
     The kernel releases it when the process dies. Raises LogLocked, naming the holder's pid.
     """
-    fd = os.open(folder / names.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(folder / names.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

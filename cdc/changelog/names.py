@@ -6,6 +6,7 @@ import re
 
 MANIFEST = "manifest"
 TABLES = "tables"
+XIDS = "xids"
 LOCK = "lock"
 SCHEMA_FOLDER = "schema"
 STATEMENTS = "statements"

@@ -46,12 +46,18 @@ class PreparedBook:
         found.kind[:] = RunKind.DML
         return found
 
+    def holds(self, xid: int) -> bool:
+        """Whether the transaction is prepared now."""
+        return xid in self._runs
+
     def xids(self) -> list[int]:
         """Ids of the transactions that are prepared now."""
         return list(self._runs)
 
+    def segments(self) -> dict[int, int]:
+        """The first segment of each transaction that is prepared, by its xid's number."""
+        return {x: min(int(r.segment.min()) for r in parts) for x, parts in self._runs.items()}
+
     def oldest_segment(self) -> int:
         """Lowest segment with a row of a prepared transaction, 0 if there is none."""
-        return min(
-            (int(r.segment.min()) for parts in self._runs.values() for r in parts), default=0
-        )
+        return min(self.segments().values(), default=0)

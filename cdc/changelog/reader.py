@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -185,13 +186,13 @@ class ChangeLog:
     def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:
         """DDL events with ``lo_ts < ts <= min(hi_ts, resolved)``, also of segments that are gone.
 
-        Raises LogCorrupt.
+        Raises LogCorrupt, and LogCollected below the oldest snapshot that is kept.
         """
         for attempt in range(_COLLECTED_ATTEMPTS):
             state = self._state
-            gone = journal.read(self._folder, lo_ts, min(hi_ts, state.first_ts))
-            found = list(gone) if lo_ts < state.first_ts else []
             try:
+                gone = journal.read(self._folder, lo_ts, min(hi_ts, state.first_ts))
+                found = list(gone) if lo_ts < state.first_ts else []
                 runs = self.ddls(max(lo_ts, state.first_ts), hi_ts)
                 each = (runs.slice(i, i + 1) for i in range(len(runs)))
                 return found + [(int(run.commit_ts[0]), self.event(run)) for run in each]
@@ -242,10 +243,11 @@ class ChangeLog:
 
     def snapshot_at(self, ts: Ts) -> dict[str, Any]:
         """The newest schema snapshot at or below ``ts``. Raises LogCollected, LogCorrupt."""
-        usable = [s for s in self.snapshots() if s <= ts]
-        if not usable:
-            raise self._gone(f"a schema snapshot at or below ts {ts}")
-        return snapshots.load(self._folder, usable[-1])
+        while usable := [s for s in self.snapshots() if s <= ts]:
+            # One that has gone since was not needed any more, so there is another.
+            with suppress(FileNotFoundError):
+                return snapshots.load(self._folder, usable[-1])
+        raise self._gone(f"a schema snapshot at or below ts {ts}")
 
     def wait(self, resolved_above: Ts, timeout_s: float) -> LogState:
         """Refresh until the resolved ts is above the given one, or the time is over.
@@ -310,7 +312,7 @@ class ChangeLog:
             file.seek(self._tables_read)
             data = file.read(length - self._tables_read)
         taken = self._dictionaries.load(data, self._tables_read)
-        self._dictionaries.keep_xids(())
+        self._dictionaries.xids.clear()
         self._tables_read += taken
         if self._tables_read != length:
             raise LogCorrupt(

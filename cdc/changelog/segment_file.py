@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from cdc.changelog import files, names
 from cdc.changelog.index import RunKind, Runs
@@ -20,6 +21,14 @@ MAGIC = b"\xfebin"
 _WRITE_OUT = 4 << 20
 
 
+class Stretch(NamedTuple):
+    """Bytes ``lo`` to ``hi`` of a segment's data file."""
+
+    path: Path
+    lo: int
+    hi: int
+
+
 class SegmentFile:
     """Appends to one segment. ``info`` says what is written; only ``syncs`` make it durable."""
 
@@ -28,9 +37,9 @@ class SegmentFile:
         self._started = info.data
         self._dirty_data = self._dirty_index = False
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._data_fd = os.open(folder / names.data_name(info.number), flags, 0o644)
+        self._data_fd = os.open(folder / names.data_name(info.number), flags, 0o600)
         try:
-            self._index_fd = os.open(folder / names.index_name(info.number), flags, 0o644)
+            self._index_fd = os.open(folder / names.index_name(info.number), flags, 0o600)
         except OSError:
             os.close(self._data_fd)
             raise

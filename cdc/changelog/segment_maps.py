@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdc.changelog import names
 from cdc.changelog.state import SegmentInfo
-from cdc.changelog.verify import Finding, map_file
+from cdc.changelog.verify import LogDamage, map_file
 from cdc.kernels.check_runs import BLOCK_BITS, check_runs
 
 _MAPS_MAX = 32
@@ -49,7 +49,7 @@ class SegmentMaps:
         )
         if offset >= 0:
             name = names.data_name(info.number)
-            raise Finding(name, int(offset), "an event has a wrong length or CRC").error()
+            raise LogDamage(name, int(offset), "an event has a wrong length or CRC").error()
 
     def _get(self, info: SegmentInfo) -> _Held:
         with self._lock:

@@ -21,5 +21,7 @@ class ChangelogSettings(BaseModel):
     keep_s: int = Field(default=24 * 3600, ge=0)
     disk_budget_bytes: int = Field(default=0, ge=0)
     free_space_reserve_bytes: int = Field(default=1 << 30, ge=0)
+    # The most schema changes that a worker follows from a snapshot to its place.
+    snapshot_statements: int = Field(default=1000, ge=1)
     # A long idle log would otherwise grow a manifest line at every heartbeat for ever.
     manifest_bytes: int = Field(default=1 << 20, ge=1024)

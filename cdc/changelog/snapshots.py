@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc.base.ts import Ts
 from cdc.changelog import files, lines, names
 from cdc.changelog.errors import LogCorrupt
+
+# Of an upstream with many tables each is large.
+_MOST = 8
 
 
 def _path(folder: Path, ts: Ts) -> Path:
@@ -20,7 +23,7 @@ def save(folder: Path, ts: Ts, snapshot: dict[str, Any]) -> None:
     """Keep a snapshot; a second one of the same ts replaces the first."""
     path = _path(folder, ts)
     if not path.parent.is_dir():
-        path.parent.mkdir()
+        path.parent.mkdir(mode=0o700)
         files.sync_folder(folder)
     files.replace(path, lines.encode({"ts": ts, "snapshot": snapshot}))
 
@@ -34,7 +37,10 @@ def list_ts(folder: Path) -> list[Ts]:
 
 
 def load(folder: Path, ts: Ts) -> dict[str, Any]:
-    """The snapshot of exactly this ts. Raises LogCorrupt if its CRC is wrong."""
+    """The snapshot of exactly this ts.
+
+    Raises LogCorrupt if its CRC is wrong, FileNotFoundError if it has gone.
+    """
     path = _path(folder, ts)
     data = path.read_bytes()
     found = list(lines.scan(data))
@@ -52,10 +58,26 @@ def load(folder: Path, ts: Ts) -> dict[str, Any]:
     )
 
 
-def remove_below(folder: Path, first_ts: Ts, starts: Iterable[Ts] = ()) -> None:
-    """Remove snapshots that no start at or above ``first_ts``, nor one of ``starts``, needs."""
-    all_ts = list_ts(folder)
-    needed = {bisect_right(all_ts, start) - 1 for start in (first_ts, *starts)}
-    for i in range(bisect_right(all_ts, first_ts)):
-        if i not in needed:
-            _path(folder, all_ts[i]).unlink()
+def trim(folder: Path, first_ts: Ts, starts: Iterable[Ts] = ()) -> None:
+    """Remove snapshots that nobody needs: see :func:`spare`."""
+    for ts in spare(list_ts(folder), first_ts, starts):
+        _path(folder, ts).unlink(missing_ok=True)
+
+
+def spare(all_ts: Sequence[Ts], first_ts: Ts, starts: Iterable[Ts] = ()) -> list[Ts]:
+    """Which of the snapshots (rising) may go.
+
+    Statements lead from any snapshot to every later schema, so one at or below ``first_ts``, where
+    the log begins, would do. The newest and those that ``starts`` begin with stay, and of the
+    others so many that nobody has far to go.
+    """
+    begin = max(0, bisect_right(all_ts, first_ts) - 1)
+    gone, left = list(all_ts[:begin]), list(all_ts[begin:])
+    needed = {left[bisect_right(left, s) - 1] for s in starts if left and s >= left[0]}
+    while len(left) > _MOST:
+        inner = [i for i in range(1, len(left) - 1) if left[i] not in needed]
+        if not inner:
+            break
+        closest = min(inner, key=lambda i: left[i + 1] - left[i - 1])
+        gone.append(left.pop(closest))
+    return gone

@@ -14,28 +14,30 @@ from cdc.changelog.segment_file import MAGIC
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries
 from cdc.changelog.verify import check_data, check_index
+from cdc.changelog.xids import Xids
 
 _HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredLog:
     """What a writer goes on from; ``format`` is empty if there is no segment yet."""
 
     state: LogState
     dictionaries: Dictionaries
     book: PreparedBook
+    xids: Xids
     format: bytes
 
 
-def recover(folder: Path) -> Recovered:
+def recover(folder: Path) -> RecoveredLog:
     """Recover the log of a folder; a folder without one gives the empty state.
 
     The caller holds the lock. Raises LogCorrupt.
     """
     decided = recovery.look(folder)
     if decided is None:
-        return Recovered(LogState(), Dictionaries(), PreparedBook(), b"")
+        return RecoveredLog(LogState(), Dictionaries(), PreparedBook(), Xids(folder, ()), b"")
     recovery.cut(folder, decided)
     state = decided.state
     if state.segment:
@@ -48,8 +50,9 @@ def recover(folder: Path) -> Recovered:
         for segment in state.segments():
             if segment.number >= state.prepared_from:
                 book.apply(read_index(folder, segment))
-    dictionaries.keep_xids(book.xids())
-    return Recovered(state, dictionaries, book, _read_format(folder, state))
+    xids = Xids(folder, book.xids(), dictionaries.xids)
+    dictionaries.xids.clear()
+    return RecoveredLog(state, dictionaries, book, xids, _read_format(folder, state))
 
 
 def read_index(folder: Path, segment: SegmentInfo) -> Runs:

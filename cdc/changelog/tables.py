@@ -1,9 +1,8 @@
-"""The dictionaries of a log: tables, GTID sources and xids, in one append-only file."""
+"""The dictionaries of a log: tables and GTID sources, in one append-only file."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +23,7 @@ class TableEntry:
 class Dictionaries:
     """Both directions of each dictionary, and the lines that are not written yet.
 
-    Xids are forgotten once their transaction has ended (``forget_xid``), so memory does not grow
-    with their number; their ids are never used again.
+    ``xids`` are those that an older version has written here; see :mod:`cdc.changelog.xids`.
     """
 
     tables: dict[int, TableEntry] = field(default_factory=dict)
@@ -34,8 +32,6 @@ class Dictionaries:
     unwritten: list[bytes] = field(default_factory=list)
     _table_ids: dict[TableEntry, int] = field(default_factory=dict)
     _source_ids: dict[str, int] = field(default_factory=dict)
-    _xid_ids: dict[str, int] = field(default_factory=dict)
-    _next_xid: int = 0
 
     def table_id(self, entry: TableEntry) -> int:
         """Id of the table, a new one if it was not seen before."""
@@ -57,27 +53,6 @@ class Dictionaries:
         self._put_source(number, text)
         self._write({"source": number, "text": text})
         return number
-
-    def xid_id(self, text: str) -> int:
-        """Id of an xid that is in use, a new one if it is not."""
-        found = self._xid_ids.get(text)
-        if found is not None:
-            return found
-        number = self._next_xid
-        self._put_xid(number, text)
-        self._write({"xid": number, "text": text})
-        return number
-
-    def forget_xid(self, number: int) -> None:
-        """The transaction has ended: the same xid is another transaction from now on."""
-        text = self.xids.pop(number, None)
-        if text is not None and self._xid_ids.get(text) == number:
-            del self._xid_ids[text]
-
-    def keep_xids(self, numbers: Iterable[int]) -> None:
-        """Forget all xids but these."""
-        for number in self.xids.keys() - set(numbers):
-            self.forget_xid(number)
 
     def load(self, data: bytes, start: int = 0) -> int:
         """Take complete lines; returns the bytes taken. Raises LogCorrupt on a damaged line."""
@@ -102,7 +77,7 @@ class Dictionaries:
         elif "source" in value:
             self._put_source(value["source"], value["text"])
         else:
-            self._put_xid(value["xid"], value["text"])
+            self.xids[value["xid"]] = value["text"]
 
     def _put_table(self, number: int, entry: TableEntry) -> None:
         if number != len(self.tables):
@@ -115,13 +90,6 @@ class Dictionaries:
             raise ValueError(f"source id {number} follows {len(self.sources) - 1}")
         self.sources[number] = text
         self._source_ids[text] = number
-
-    def _put_xid(self, number: int, text: str) -> None:
-        if number != self._next_xid:
-            raise ValueError(f"xid id {number} follows {self._next_xid - 1}")
-        self.xids[number] = text
-        self._xid_ids[text] = number
-        self._next_xid = number + 1
 
     def _write(self, value: dict[str, Any]) -> None:
         self.unwritten.append(lines.encode(value))

@@ -21,7 +21,7 @@ from cdc.kernels.crc import check_events
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogDamage:
     """Something that is not as it was written: ``file``, byte ``offset``, and ``what``."""
 
     file: str
@@ -45,37 +45,37 @@ def map_file(path: Path, length: int) -> NDArray[np.uint8]:
     return np.memmap(path, np.uint8, "r", shape=(length,)).view(np.ndarray)
 
 
-def check_data(folder: Path, segment: SegmentInfo) -> Finding | None:
+def check_data(folder: Path, segment: SegmentInfo) -> LogDamage | None:
     """Magic, and length and CRC of every event of a segment."""
     name = names.data_name(segment.number)
     size = _size(folder / name)
     if size < segment.data:
-        return Finding(name, size, f"the segment is shorter than {segment.data} bytes")
+        return LogDamage(name, size, f"the segment is shorter than {segment.data} bytes")
     data = map_file(folder / name, segment.data)
     if bytes(data[: len(MAGIC)]) != MAGIC:
-        return Finding(name, 0, "the segment does not begin with the magic of a binlog file")
+        return LogDamage(name, 0, "the segment does not begin with the magic of a binlog file")
     end, bad = check_events(data, len(MAGIC), len(data))
     if bad >= 0:
-        return Finding(name, int(bad), "an event has an impossible length or a wrong CRC")
+        return LogDamage(name, int(bad), "an event has an impossible length or a wrong CRC")
     if end != len(data):
-        return Finding(name, int(end), "an event is longer than what is left of the segment")
+        return LogDamage(name, int(end), "an event is longer than what is left of the segment")
     return None
 
 
-def check_index(folder: Path, segment: SegmentInfo) -> Finding | None:
+def check_index(folder: Path, segment: SegmentInfo) -> LogDamage | None:
     """CRC of a segment's index file."""
     name = names.index_name(segment.number)
     size = _size(folder / name)
     if size < segment.index:
-        return Finding(name, size, f"the index is shorter than {segment.index} bytes")
+        return LogDamage(name, size, f"the index is shorter than {segment.index} bytes")
     with (folder / name).open("rb") as file:
         data = file.read(segment.index)
     if zlib.crc32(data) != segment.index_crc:
-        return Finding(name, damage_at(data), "the index has a wrong CRC from this batch on")
+        return LogDamage(name, damage_at(data), "the index has a wrong CRC from this batch on")
     return None
 
 
-def verify(folder: Path, *, live: bool = False) -> list[Finding]:
+def verify(folder: Path, *, live: bool = False) -> list[LogDamage]:
     """All that is wrong with a log; empty if all is right.
 
     Bytes behind the committed lengths are findings too, as there are none after a clean stop;
@@ -84,7 +84,7 @@ def verify(folder: Path, *, live: bool = False) -> list[Finding]:
     try:
         data = (folder / names.MANIFEST).read_bytes()
     except FileNotFoundError:
-        return [Finding(names.MANIFEST, 0, "there is no manifest")]
+        return [LogDamage(names.MANIFEST, 0, "there is no manifest")]
     try:
         for line in manifest.read_lines(data):
             last = line
@@ -92,10 +92,10 @@ def verify(folder: Path, *, live: bool = False) -> list[Finding]:
     except LogCorrupt as error:
         return [_from(error)]
     except UnboundLocalError:
-        return [Finding(names.MANIFEST, 0, "the manifest has no complete line")]
+        return [LogDamage(names.MANIFEST, 0, "the manifest has no complete line")]
     findings = []
     if end != len(data) and not live:
-        findings.append(Finding(names.MANIFEST, end, "a line is torn"))
+        findings.append(LogDamage(names.MANIFEST, end, "a line is torn"))
     for segment in state.segments():
         found = (check_data(folder, segment), check_index(folder, segment))
         findings += [f for f in found if f is not None]
@@ -113,15 +113,15 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _from(error: LogCorrupt) -> Finding:
+def _from(error: LogCorrupt) -> LogDamage:
     file, _, offset = error.position.rpartition(":")
-    return Finding(file, int(offset), error.message)
+    return LogDamage(file, int(offset), error.message)
 
 
-def _check_tables(folder: Path, state: LogState) -> Iterator[Finding]:
+def _check_tables(folder: Path, state: LogState) -> Iterator[LogDamage]:
     size = _size(folder / names.TABLES)
     if size < state.tables_length:
-        yield Finding(names.TABLES, size, f"shorter than {state.tables_length} bytes")
+        yield LogDamage(names.TABLES, size, f"shorter than {state.tables_length} bytes")
         return
     if not state.tables_length:
         return
@@ -133,20 +133,20 @@ def _check_tables(folder: Path, state: LogState) -> Iterator[Finding]:
         yield _from(error)
         return
     if taken != len(data):
-        yield Finding(names.TABLES, taken, "a line is torn")
+        yield LogDamage(names.TABLES, taken, "a line is torn")
 
 
-def _check_snapshots(folder: Path) -> Iterator[Finding]:
+def _check_snapshots(folder: Path) -> Iterator[LogDamage]:
     schema = folder / names.SCHEMA_FOLDER
     for path in sorted(schema.iterdir()) if schema.is_dir() else []:
         data = path.read_bytes()
         found = list(lines.scan(data))
         if len(found) != 1 or found[0].body is None or found[0].end != len(data):
             name = f"{names.SCHEMA_FOLDER}/{path.name}"
-            yield Finding(name, 0, "the snapshot has a wrong CRC")
+            yield LogDamage(name, 0, "the snapshot has a wrong CRC")
 
 
-def _check_tails(folder: Path, state: LogState) -> Iterator[Finding]:
+def _check_tails(folder: Path, state: LogState) -> Iterator[LogDamage]:
     lengths = {names.TABLES: state.tables_length}
     for segment in state.segments():
         lengths[names.data_name(segment.number)] = segment.data
@@ -155,4 +155,4 @@ def _check_tails(folder: Path, state: LogState) -> Iterator[Finding]:
         known = entry.name in lengths or names.segment_of(entry.name) is not None
         if known and entry.stat().st_size > lengths.get(entry.name, 0):
             at = lengths.get(entry.name, 0)
-            yield Finding(entry.name, at, "bytes behind what was committed")
+            yield LogDamage(entry.name, at, "bytes behind what was committed")

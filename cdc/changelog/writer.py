@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,47 +22,27 @@ from numpy.typing import NDArray
 from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
-from cdc.changelog import files, journal, lock, names, notify, order, snapshots
+from cdc.changelog import budget, files, journal, lock, names, notify, order, snapshots
 from cdc.changelog.behind import Behind, side_by_side
-from cdc.changelog.errors import DiskBudgetSpent, LogOrderBroken, LogWriteFailed
+from cdc.changelog.budget import Usage
+from cdc.changelog.errors import LogOrderBroken, LogWriteFailed
 from cdc.changelog.format_event import check_format, same_format
 from cdc.changelog.index import Runs
 from cdc.changelog.manifest import ManifestWriter
+from cdc.changelog.marks import AppendMark, Commit
 from cdc.changelog.order import OrderState
 from cdc.changelog.prepared import PreparedBook
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.retention import removable
-from cdc.changelog.segment_file import SegmentFile
+from cdc.changelog.segment_file import SegmentFile, Stretch
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.startup import recover
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
+from cdc.changelog.xids import Pinned, Xids
 
 # So many are left to the next commit; so the page cache never holds more of a log unwritten.
 _FULL_SEGMENTS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """What was appended behind complete transactions; all that :meth:`LogWriter.rollback` needs."""
-
-    info: SegmentInfo | None
-    format: bytes
-    pending: tuple[Runs, ...]
-    closing: tuple[SegmentInfo, ...]
-    book: PreparedBook
-    order: OrderState
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A group commit as it was when it began; what is appended after that is not part of it."""
-
-    syncs: list[Callable[[], None]]
-    before: LogState
-    after: LogState
-    base: bool
-    full: list[SegmentFile]
 
 
 Data = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -96,6 +76,7 @@ class LogWriter:
         self._next = found.state
         self._dictionaries: Dictionaries = found.dictionaries
         self._book: PreparedBook = found.book
+        self._xids: Xids = found.xids
         self._order = OrderState(found.state.last_ts)
         self._format = self._format or found.format
         self._written_format: bytes = found.format
@@ -103,15 +84,18 @@ class LogWriter:
         # Segments that are full but not yet durable; the next commit syncs and closes them.
         self._full: list[SegmentFile] = []
         self._pending: list[Runs] = []
+        self._heads: dict[int, int] = {}  # lengths, of segments that were begun since the mark
         self._closing: list[SegmentInfo] = []
         self._tables_length = found.state.tables_length
         self._manifest = ManifestWriter(folder, self._settings.manifest_bytes)
         # First of all files: without it the others could not be explained after a kill.
         self._manifest.rewrite(self._state)
         self._tables_fd = os.open(
-            folder / names.TABLES, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
+            folder / names.TABLES, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         self._broken = ""
+        # Bytes appended since the last commit was planned, and those of them since the last mark.
+        self._appended = self._open = 0
         self.mark()
 
     @classmethod
@@ -121,7 +105,7 @@ class LogWriter:
         Raises LogLocked if another process (or another writer of this one) has it, LogCorrupt
         if committed bytes are not as they were written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = lock.acquire(folder)
         try:
             return cls(folder, settings, clock, fd)
@@ -153,7 +137,7 @@ class LogWriter:
 
     def xid_id(self, text: str) -> int:
         """Id of an xid; once its transaction has ended, the same text gets a new id."""
-        return self._dictionaries.xid_id(text)
+        return self._xids.number(text, self._clock.now_ms())
 
     def set_format(self, fde: bytes) -> None:
         """The FORMAT_DESCRIPTION event (complete, with CRC) at the head of new segments.
@@ -181,6 +165,8 @@ class LogWriter:
         with self._writing():
             segment = self._segment_for(len(view), live_maps)
             at = segment.append(view)
+            self._appended += len(view)
+            self._open += len(view)
         if len(runs):
             placed = replace(
                 runs,
@@ -188,12 +174,16 @@ class LogWriter:
                 offset=np.where(here, runs.offset + at, runs.offset),
             )
             self._pending.append(placed)
-            self._end_xids(self._book.apply(placed))
+            ended = self._book.apply(placed)
+            if ended:
+                self._xids.end(set(ended).difference(self._book.xids()))
         self._order = after
 
     def mark(self) -> None:
         """Say that all that was appended so far is complete transactions."""
-        self._mark = _Mark(
+        self._heads.clear()
+        self._open = 0
+        self._mark = AppendMark(
             self._segment.info if self._segment is not None else None,
             self._written_format,
             tuple(self._pending),
@@ -226,13 +216,40 @@ class LogWriter:
             if mark.info is not None:
                 self._segment = SegmentFile(self._folder, mark.info)
                 self._segment.cut()
+        self._heads.clear()
         self._written_format = mark.format
         self._pending, self._closing = list(mark.pending), list(mark.closing)
         self._book, self._order = mark.book.copy(), mark.order
+        self._appended, self._open = self._appended - self._open, 0
+
+    def since_mark(self) -> list[Stretch]:
+        """Where the events lie that :meth:`rollback` would give up."""
+        marked = self._mark.info if self._mark.info is not None else SegmentInfo()
+        current = () if self._segment is None else (self._segment.info,)
+        lengths = {info.number: info.data for info in (*self._closing, *current)}
+        return [
+            Stretch(self._folder / names.data_name(n), self._heads.get(n, marked.data), length)
+            for n, length in lengths.items()
+            if n >= marked.number
+        ]
 
     def prepared(self, xid: int) -> Runs:
         """DML runs (without commit ts) of a prepared XA transaction; empty if it is not known."""
         return self._book.rows_of(xid)
+
+    def is_prepared(self, xid: int) -> bool:
+        """Whether an XA transaction is prepared, with or without rows."""
+        return self._book.holds(xid)
+
+    def pinned(self) -> list[Pinned]:
+        """The XA transactions that are prepared, oldest first, and what of the log each holds."""
+        found = []
+        for number, segment in self._book.segments().items():
+            one = self._xids.prepared[number]
+            kept = [s for s in self._state.segments() if s.number >= segment]
+            size = sum(s.data + s.index for s in kept)
+            found.append(Pinned(one.text, one.since_ms, size))
+        return sorted(found, key=lambda p: p.since_ms)
 
     def commit(self, resolved_ts: Ts, position: dict[str, Any]) -> LogState:
         """Make everything appended durable, and only then move the resolved ts.
@@ -281,7 +298,8 @@ class LogWriter:
     def collect(self, min_checkpoint_ts: Ts, starts: Collection[Ts] = ()) -> tuple[int, ...]:
         """Remove segments that no changefeed needs any more; returns their numbers.
 
-        ``starts``: where changefeeds began; the schema snapshots of these stay.
+        ``starts``: where changefeeds began. Schema snapshots above the log's begin that they took
+        stay.
         """
         self.wait()
         state = self._state
@@ -301,34 +319,42 @@ class LogWriter:
                 log = ChangeLog.open(self._folder)
                 statements = log.statements(state.first_ts, first_ts)
                 log.close()
-                oldest = snapshots.list_ts(self._folder)[:1]
-                journal.keep(self._folder, oldest[0] if oldest else 0, statements)
+                journal.keep(self._folder, self._oldest_snapshot(first_ts), statements)
             # The manifest forgets first: a reader must never be sent to a removed file.
             self._state = self._next = replace(state, closed=kept, first_ts=first_ts)
             self._manifest.rewrite(self._state)
             for number in gone:
                 (self._folder / names.index_name(number)).unlink(missing_ok=True)
                 (self._folder / names.data_name(number)).unlink(missing_ok=True)
-            snapshots.remove_below(self._folder, first_ts, starts)
+            snapshots.trim(self._folder, first_ts, starts)
             files.sync_folder(self._folder)
         return gone
 
-    def over_budget(self) -> TidegateError | None:
-        """The error to stop pulling with while the disk budget is spent, else None."""
-        used = self._state.bytes()
-        budget = self._settings.disk_budget_bytes
-        free = shutil.disk_usage(self._folder).free
-        if budget and used > budget:
-            why = f"the log has {used} bytes, its budget is {budget}"
-        elif free < self._settings.free_space_reserve_bytes:
-            why = f"the disk has {free} bytes left"
-            why += f", {self._settings.free_space_reserve_bytes} are reserved"
-        else:
-            return None
-        return DiskBudgetSpent(
-            why,
-            object=self._folder.name,
-            hint="let changefeeds catch up or remove one, shorten keep_s, or give more disk",
+    def _oldest_snapshot(self, first_ts: Ts) -> Ts:
+        """The ts of the snapshot that leads to the schema where the log will begin; 0 if none."""
+        return max((ts for ts in snapshots.list_ts(self._folder) if ts <= first_ts), default=0)
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of a transaction that was appended in part."""
+        return self._open
+
+    def over_budget(self, wanted: int = 0) -> TidegateError | None:
+        """The error to stop pulling with while the disk budget is spent, else None.
+
+        What is appended and not committed counts, and ``wanted`` bytes that are to come. A
+        transaction that can never fit is a definite error, TransactionTooLarge.
+        """
+        return budget.judge(
+            Usage(
+                committed=self._next.bytes(),
+                staying=self._next.current.data + self._next.current.index,
+                appended=self._appended + wanted,
+                open=self._open + wanted,
+                free=shutil.disk_usage(self._folder).free - wanted,
+            ),
+            self._settings,
+            self._folder.name,
         )
 
     def discard(self) -> None:
@@ -366,6 +392,7 @@ class LogWriter:
             if segment is not None:
                 segment.close()
         self._full, self._segment = [], None
+        self._xids.close()
         if self._tables_fd >= 0:
             os.close(self._tables_fd)
             self._tables_fd = -1
@@ -405,6 +432,7 @@ class LogWriter:
         self._segment = None
         head = self._format + b"".join(live_maps)
         self._segment = SegmentFile.create(self._folder, number, head)
+        self._heads[number] = self._segment.info.data
         self._written_format = self._format
         return self._segment
 
@@ -422,13 +450,13 @@ class LogWriter:
         self._dictionaries.unwritten.clear()
         return [partial(os.fdatasync, self._tables_fd)]
 
-    def _prepare(self, resolved_ts: Ts, position: dict[str, Any]) -> _Commit:
+    def _prepare(self, resolved_ts: Ts, position: dict[str, Any]) -> Commit:
         """All that one commit needs; what was appended so far is written but not durable."""
         if resolved_ts < self._next.resolved_ts:
             raise LogOrderBroken(f"resolved ts goes back behind {self._next.resolved_ts}")
         if self._order.open_ts:
             raise LogOrderBroken(f"the transaction at {self._order.open_ts} is not complete")
-        syncs = self._write_tables()
+        syncs = [*self._write_tables(), *self._xids.write()]
         for segment in self._full:
             syncs += segment.syncs()
         if self._segment is not None:
@@ -446,7 +474,7 @@ class LogWriter:
 
     def _planned(
         self, state: LogState, syncs: list[Callable[[], None]], *, base: bool = False
-    ) -> _Commit:
+    ) -> Commit:
         before = self._next
         current = self._segment.info if self._segment is not None else state.current
         self._next = replace(
@@ -456,12 +484,13 @@ class LogWriter:
             closed=(*state.closed, *self._closing),
         )
         base = base or current.number != before.current.number
-        commit = _Commit(syncs, before, self._next, base, self._full)
+        commit = Commit(syncs, before, self._next, base, self._full)
         self._closing, self._full = [], []
+        self._appended = 0
         self.mark()
         return commit
 
-    def _make_durable(self, commit: _Commit) -> None:
+    def _make_durable(self, commit: Commit) -> None:
         try:
             side_by_side(commit.syncs)
         finally:
@@ -475,9 +504,3 @@ class LogWriter:
             self._manifest.append(commit.after, commit.before)
         self._state = commit.after
         self._channel.publish(commit.after.resolved_ts)
-
-    def _end_xids(self, ended: Sequence[int]) -> None:
-        still = self._book.xids() if ended else []
-        for xid in ended:
-            if xid not in still:
-                self._dictionaries.forget_xid(xid)

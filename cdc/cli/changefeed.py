@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cdc.base.errors import InvalidError
+from cdc.base.secrets import mask_uri
 from cdc.cli import output
 from cdc.cli.client import ServerRefused
 from cdc.cli.config_file import ConfigFile, read_config
@@ -22,6 +23,7 @@ from cdc.cli.options import (
     client,
     without_none,
 )
+from cdc.cli.passwords import PasswordFile, complete
 
 app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
 
@@ -32,7 +34,9 @@ class TsInvalid(InvalidError):
     code = "TG:ErrTsInvalid"
 
 
-SinkUri = Annotated[str, typer.Option("--sink-uri", help="Where to deliver, e.g. kafka://….")]
+SinkUri = Annotated[
+    str, typer.Option("--sink-uri", help="Where to deliver, e.g. kafka://…; - reads it.")
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file with the replica configuration.")
 ]
@@ -43,12 +47,16 @@ def create(
     sink_uri: SinkUri,
     upstream: UpstreamName,
     changefeed_id: FeedId = "",
+    password_file: PasswordFile = None,
     config: Config = None,
     start_ts: Annotated[int, typer.Option(help="Begin after this ts; 0: now.")] = 0,
     target_ts: Annotated[int, typer.Option(help="Finish at this ts; 0: never.")] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the tables that it would deliver.")
     ] = False,
+    replace_installation: Annotated[
+        str, typer.Option(help="Remove what this installation, gone for good, left in the ledger.")
+    ] = "",
     no_confirm: NoConfirm = False,
     server: Server = SERVER,
     json: Json = False,
@@ -59,10 +67,11 @@ def create(
     body = {
         "changefeed_id": changefeed_id,
         "upstream": upstream,
-        "sink_uri": sink_uri,
+        "sink_uri": complete(sink_uri, password_file),
         "start_ts": start_ts,
         "target_ts": target_ts,
         "replica_config": file.values,
+        "replace_installation": replace_installation,
     }
     if dry_run:
         _show_tables(_placed(api.post, file, "/verify_table", body), json)
@@ -184,13 +193,19 @@ def resume(
     overwrite: Annotated[
         str, typer.Option("--overwrite-checkpoint-ts", help="Go on from this ts instead, or now.")
     ] = "",
+    rewind: Annotated[
+        bool, typer.Option("--rewind", help="Go on where the sink is, which has gone back.")
+    ] = False,
     no_confirm: NoConfirm = False,
     server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Deliver again, from the checkpoint or from the ts that overwrites it."""
+    if rewind and overwrite:
+        raise TsInvalid("--rewind finds the ts itself", hint="give one of the two")
     if not overwrite:
-        _act(server, changefeed_id, "resume", "resumed", json)
+        body = {"rewind": True} if rewind else None
+        _act(server, changefeed_id, "resume", "resumed", json, body)
         return
     if overwrite != "now" and not overwrite.isdecimal():
         raise TsInvalid(f"{overwrite!r} is neither a ts nor now", hint="cdc cli tso query")
@@ -199,8 +214,8 @@ def resume(
         typer.echo(f"The checkpoint {was} becomes {overwrite}: rows in between are delivered")
         typer.echo("once more if it goes back, and left out if it goes forward.")
         typer.confirm("Go on?", abort=True)
-    body = {"overwrite_checkpoint_ts": overwrite if overwrite == "now" else int(overwrite)}
-    _act(server, changefeed_id, "resume", "resumed", json, body)
+    chosen = {"overwrite_checkpoint_ts": overwrite if overwrite == "now" else int(overwrite)}
+    _act(server, changefeed_id, "resume", "resumed", json, chosen)
 
 
 def _act(
@@ -217,7 +232,10 @@ def _act(
 @app.command()
 def update(
     changefeed_id: FeedId,
-    sink_uri: Annotated[str | None, typer.Option("--sink-uri", help="New sink.")] = None,
+    sink_uri: Annotated[
+        str | None, typer.Option("--sink-uri", help="New sink; - reads its URI.")
+    ] = None,
+    password_file: PasswordFile = None,
     config: Config = None,
     target_ts: Annotated[int | None, typer.Option(help="New target ts; 0: none.")] = None,
     no_confirm: NoConfirm = False,
@@ -225,6 +243,8 @@ def update(
     json: Json = False,
 ) -> None:
     """Change a changefeed that is stopped or failed; shows the difference and asks."""
+    if sink_uri is not None:
+        sink_uri = complete(sink_uri, password_file)
     api = client(server)
     file = read_config(config)
     replica_config = None if config is None else file.values
@@ -236,8 +256,6 @@ def update(
         now = api.get(f"/changefeeds/{changefeed_id}")
         was = {"sink_uri": now["sink_uri"], "target_ts": now["target_ts"]}
         was["replica_config"] = now["config"]
-        from cdc.base.secrets import mask_uri
-
         shown = changes | ({"sink_uri": mask_uri(sink_uri)} if sink_uri else {})
         output.table(("SETTING", "NOW", "NEW"), ((k, was[k], v) for k, v in shown.items()))
         typer.confirm("Go on?", abort=True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from cdc.base.errors import InvalidError, TransientError
+from cdc.base.hosts import is_loopback
+from cdc.server import token
 
+_TOKEN_VARIABLE = "TIDEGATE_TOKEN"
 DEFAULT_SERVER = "http://127.0.0.1:8300"
 
 
@@ -22,6 +29,71 @@ class ServerUrlInvalid(InvalidError):
     """``--server`` is not an address."""
 
     code = "TG:ErrServerURLInvalid"
+
+
+class TokenUnusable(InvalidError):
+    """The token cannot be read, or would be sent where the network can read it along."""
+
+    code = "TG:ErrTokenUnusable"
+
+
+class TlsFileUnusable(InvalidError):
+    """A TLS file of the command line cannot be used."""
+
+    code = "TG:ErrTLSFileUnusable"
+
+
+@dataclass(frozen=True)
+class Access:
+    """With what the command line shows who it is; a part that is None is looked for, or not used.
+
+    ``ca`` is a PEM file of the authority that signed the server's certificate.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    token_file: Path | None = None
+
+    def token(self, url: httpx.URL) -> str:
+        """The token for a server: of the file, of the environment, or this user's own server's."""
+        if self.token_file is not None:
+            try:
+                found = token.read(self.token_file)
+            except OSError as e:
+                raise TokenUnusable(
+                    e.strerror or str(e), object=str(self.token_file), hint="check --token-file"
+                ) from None
+            if not found:
+                raise TokenUnusable(
+                    "holds no token",
+                    object=str(self.token_file),
+                    hint="give the file token of the server's data directory",
+                )
+        else:
+            port = url.port or (443 if url.scheme == "https" else 80)
+            found = os.environ.get(_TOKEN_VARIABLE, "").strip() or token.find(url.host, port)
+        if found and url.scheme == "http" and not is_loopback(url.host):
+            raise TokenUnusable(
+                "the token is not sent over plain HTTP to another machine",
+                object=f"{url.scheme}://{url.host}",
+                hint="write https:// in --server",
+            )
+        return found
+
+    def verified(self) -> ssl.SSLContext:
+        """How the server's certificate is verified. Raises :class:`TlsFileUnusable`."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert:
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as e:
+            raise TlsFileUnusable(
+                e.strerror or type(e).__name__,
+                object=", ".join(str(f) for f in (self.ca, self.cert, self.key) if f),
+                hint="give PEM files, a certificate with its key",
+            ) from None
+        return context
 
 
 class ServerRefused(Exception):
@@ -38,9 +110,7 @@ class ServerRefused(Exception):
 class Client:
     """``/api/v2`` of one server."""
 
-    def __init__(
-        self, server: str, ca: str | None = None, cert: str | None = None, key: str | None = None
-    ) -> None:
+    def __init__(self, server: str, access: Access) -> None:
         self._server = server if "://" in server else f"http://{server}"
         try:
             url = httpx.URL(self._server)
@@ -48,11 +118,12 @@ class Client:
             raise ServerUrlInvalid(str(e), object=server, hint=DEFAULT_SERVER) from None
         if url.scheme not in ("http", "https") or not url.host:
             raise ServerUrlInvalid("not an http address", object=server, hint=DEFAULT_SERVER)
+        found = access.token(url)
         self._http = httpx.Client(
             base_url=url,
             timeout=httpx.Timeout(120.0, connect=5.0),
-            verify=ca or True,
-            cert=(cert, key) if cert and key else cert,
+            headers={"Authorization": f"Bearer {found}"} if found else None,
+            verify=access.verified() if url.scheme == "https" else False,
             trust_env=False,
         )
 

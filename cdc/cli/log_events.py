@@ -16,7 +16,7 @@ from cdc.binlog.header import EventHeader
 from cdc.binlog.query import Query
 from cdc.binlog.reader import BinlogReader, Event
 from cdc.binlog.rows_header import DUMMY_TABLE_ID, RowsHeader
-from cdc.binlog.statement_dml import is_statement_dml, statement_format
+from cdc.binlog.statement import is_statement_dml, statement_format
 from cdc.binlog.table_map import TableMap
 from cdc.cli.log_text import NOTE, event_line, row_lines
 
@@ -87,8 +87,8 @@ class FilePrinter:
 
 
 def _refuse_statement(event: Event, decoded: Decoded) -> None:
-    if isinstance(decoded, Query) and is_statement_dml(decoded.sql[:4096]):
-        raise statement_format(decoded.sql[:4096], object=decoded.schema, position=event.where)
+    if isinstance(decoded, Query) and is_statement_dml(decoded.sql):
+        raise statement_format(decoded.sql, object=decoded.schema, position=event.where)
 
 
 def commit_ts(header: EventHeader, gtid: Gtid | None) -> Ts:

@@ -15,15 +15,16 @@ from cdc.binlog.reader import Event, located
 from cdc.binlog.table_map import TableMap
 from cdc.cli.log_metadata import KnownTable, Unknown, table_of_metadata, table_of_schema
 from cdc.cli.log_schema import Tables, find_table
-from cdc.kernels import canal
 from cdc.kernels import layout as L  # noqa: N812
-from sink.codec.agreement import SystemVersionedTable
-from sink.codec.canal import CanalCodec
-from sink.codec.columns import ColumnTypeNotSupported
-from sink.codec.plan import PlanSet
-from sink.codec.route import Route
-from sink.codec.rows import Located
-from sink.codec.settings import CanalSettings
+from cdc.rows.agreement import SystemVersionedTable
+from cdc.rows.batch import RowBatch
+from cdc.rows.plan import PlanSet
+from cdc.rows.route import Route
+from cdc.rows.storage import ColumnTypeNotSupported
+from sink.codec.canal.codec import CanalCodec
+from sink.codec.canal.plan import CanalPlan
+from sink.codec.canal.settings import CanalSettings
+from sink.codec.contract import EncodeLimits, Framing
 
 
 class RowsNeedSchema(InvalidError):
@@ -32,7 +33,7 @@ class RowsNeedSchema(InvalidError):
     code = "TG:ErrRowsNeedSchema"
 
 
-_LARGEST_MESSAGE = 1 << 30
+_LIMITS = EncodeLimits(message=1 << 30)
 _ROWS_AT_ONCE = 1 << 16
 _HINT = "give --schema FILE.sql with its CREATE TABLE"
 
@@ -46,7 +47,7 @@ class PrintPlan:
     """
 
     known: KnownTable
-    plans: PlanSet | None
+    plans: CanalPlan | None
     absent: PlanSet | None
     refused: TidegateError | None
 
@@ -84,12 +85,11 @@ class RowPrinter:
             data = np.frombuffer(_with_checksum(event), np.uint8)
             done = 0
             while True:
-                walked = plan.absent if partial else plan.plans
-                found = Located(data, _run(len(data), ts, done), _ROWS_AT_ONCE, walked, "byte")
-                found.plans = plan.plans
+                walked = plan.absent if partial else plan.plans.plans
+                found = RowBatch(data, _run(len(data), ts, done), _ROWS_AT_ONCE, walked, "byte")
                 order = np.arange(len(found.refs), dtype=np.int64)
-                for batch in found.batches(
-                    order, physical_ms(ts), max_message=_LARGEST_MESSAGE, mode=canal.LINES
+                for batch in self._codec.encode(
+                    found, plan.plans, order, physical_ms(ts), limits=_LIMITS, framing=Framing.LINES
                 ):
                     yield from bytes(batch.data).splitlines()
                 done += len(order)
@@ -125,16 +125,15 @@ class RowPrinter:
             )
             return PrintPlan(known, None, None, refused)
         try:
-            plans = self._codec.plan_set([(known.table, stored, Route())])
+            plan = self._codec.plan([(known.table, stored, Route())])
         except (ColumnTypeNotSupported, SystemVersionedTable) as error:
             return PrintPlan(known, None, None, error)
-        columns = plans.columns.copy()
+        columns = plan.plans.columns.copy()
         columns[[u is Unknown.CHARSET for u in known.unknown], L.C_OP] = L.OP_BINARY
         hidden = columns.copy()
         hidden[:, L.C_FLAGS] |= L.COLUMN_HIDDEN
-        return PrintPlan(
-            known, replace(plans, columns=columns), replace(plans, columns=hidden), None
-        )
+        shown = replace(plan, plans=replace(plan.plans, columns=columns))
+        return PrintPlan(known, shown, replace(plan.plans, columns=hidden), None)
 
 
 def _run(length: int, ts: Ts, skip: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

@@ -10,7 +10,7 @@ import cdc
 from cdc.base.errors import TidegateError
 from cdc.cli import changefeed, ddl, output, upstream
 from cdc.cli.client import ServerRefused
-from cdc.cli.options import SERVER, Json, Server, client
+from cdc.cli.options import SERVER, Json, Server, access, client
 from cdc.cli.server import server
 from cdc.cli.verify import verify
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Tidegate: a changefeed framework on Spark for MySQL-family databases.",
 )
-cli = typer.Typer(no_args_is_help=True, help="Operate a running server.")
+cli = typer.Typer(no_args_is_help=True, help="Operate a running server.", callback=access)
 capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.")
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 

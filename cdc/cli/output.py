@@ -54,6 +54,11 @@ def error(problem: TidegateError | ServerRefused) -> None:
     sys.stderr.write("Error: " + " ".join(text.split()) + "\n")
 
 
+def warning(text: str) -> None:
+    """``Warning: …`` on stderr, in one line."""
+    sys.stderr.write("Warning: " + " ".join(text.split()) + "\n")
+
+
 def _coloured(cell: str) -> Any:
     from rich.text import Text
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from cdc.base.clock import SystemClock
+from cdc.server import token
 from cdc.server.data_dir import DataDir
 from cdc.server.listener import bind
 from cdc.server.settings import LogLevel, ServerSettings, load
@@ -26,6 +27,11 @@ def server(
     data_dir: Annotated[Path | None, typer.Option(help="Where logs and state lie.")] = None,
     addr: Annotated[str | None, typer.Option(help="Address of the API, host:port.")] = None,
     advertise_addr: Annotated[str | None, typer.Option(help="The same, as seen by others.")] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="PEM file: clients of the API must show its certificates.")
+    ] = None,
+    cert: Annotated[Path | None, typer.Option(help="PEM file: the API's certificate.")] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM file: its key.")] = None,
     spark_master: Annotated[str | None, typer.Option(help="local[*] or spark://host:port.")] = None,
     cluster_id: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much to log.")] = None,
@@ -37,6 +43,9 @@ def server(
         "data_dir": data_dir,
         "addr": addr,
         "advertise_addr": advertise_addr,
+        "ca": ca,
+        "cert": cert,
+        "key": key,
         "spark_master": spark_master,
         "cluster_id": cluster_id,
         "log_level": log_level,
@@ -47,25 +56,36 @@ def server(
 
 def run(settings: ServerSettings) -> None:
     """Run a capture; returns after a clean stop."""
+    # What this process and its children write holds rows and passwords.
+    os.umask(0o077)
+    tls = settings.security.tls()
     data_dir = DataDir(settings.data_dir)
-    sock = bind(settings.host, settings.port)
+    sock = bind(settings.host, settings.port, plain=tls is None)
     # What follows loads pyspark and numba; a wrong flag should not wait for them.
+    from cdc.api.guard import Guard, host_of
     from cdc.api.serve import ApiServer
     from cdc.server.capture import Capture
     from cdc.server.logging_setup import configure
     from cdc.server.pulling import RealSource
 
     configure(settings.log_level, settings.log_file)
+    if data_dir.mended:
+        _log.warning("%d paths were open to others and are closed now", data_dir.mended)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    address = f"{settings.host}:{sock.getsockname()[1]}"
+    port = sock.getsockname()[1]
+    address = f"{settings.host}:{port}"
+    hosts = (settings.host, host_of(settings.advertise_addr), *settings.security.allowed_hosts)
+    guard = Guard.of(token.load_or_make(data_dir.token), hosts)
+    if not token.note(_reached_at(settings, port), data_dir.token):
+        _log.warning("no state folder of this user: cdc cli needs --token-file %s", data_dir.token)
     clock = SystemClock()
     capture = Capture(settings, data_dir, address, RealSource(settings, clock), clock)
-    api = ApiServer(capture, sock)
+    api = ApiServer(capture, sock, guard, tls)
     capture.start()
     api.start()
-    _log.info("listening on http://%s", address)
+    _log.info("listening on http%s://%s", "s" if tls else "", address)
     while not stop.wait(_LOOK_S) and not capture.lost.is_set():
         pass
     _log.info("stopping")
@@ -77,3 +97,11 @@ def run(settings: ServerSettings) -> None:
     last_resort.cancel()
     if capture.lost.is_set():
         raise typer.Exit(1)
+
+
+def _reached_at(settings: ServerSettings, port: int) -> list[tuple[str, int]]:
+    reached = [(settings.host, port)]
+    if settings.advertise_addr:
+        host, _, advertised = settings.advertise_addr.rpartition(":")
+        reached.append((host.strip("[]"), int(advertised)))
+    return reached

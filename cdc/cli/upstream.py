@@ -9,6 +9,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.options import SERVER, Json, Server, UpstreamName, client
+from cdc.cli.passwords import PasswordFile, complete
 
 app = typer.Typer(no_args_is_help=True, help="Register and watch upstreams.")
 
@@ -21,7 +22,8 @@ def _path(given: str | None) -> str | None:
 @app.command()
 def create(
     upstream: UpstreamName,
-    uri: Annotated[str, typer.Option("--uri", help="mysql://user:password@host:port")],
+    uri: Annotated[str, typer.Option("--uri", help="mysql://user@host:port; - reads it.")],
+    password_file: PasswordFile = None,
     ca: Annotated[str | None, typer.Option(help="PEM file of the authority; turns TLS on.")] = None,
     cert: Annotated[str | None, typer.Option(help="PEM file of our certificate.")] = None,
     key: Annotated[str | None, typer.Option(help="PEM file of its key.")] = None,
@@ -33,9 +35,11 @@ def create(
     json: Json = False,
 ) -> None:
     """Check a server's settings, take a schema snapshot, and begin to pull its binlog."""
-    body = {"name": upstream, "uri": uri, "start": start}
+    body = {"name": upstream, "uri": complete(uri, password_file), "start": start}
     body |= {"ca": _path(ca), "cert": _path(cert), "key": _path(key)}
     info = client(server).post("/upstreams", body)
+    for finding in info["findings"]:
+        output.warning(f"{finding['what']}; hint: {finding['statement']}")
     if json:
         output.as_json(info)
         return
@@ -51,7 +55,7 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
         output.as_json(items)
         return
     output.table(
-        ("NAME", "SERVER", "STATE", "RESOLVED TS", "RESOLVED TIME", "LOG MIB", "ERROR"),
+        ("NAME", "SERVER", "STATE", "RESOLVED TS", "RESOLVED TIME", "LOG MIB", "ERROR", "WARNINGS"),
         (
             (
                 i["name"],
@@ -61,6 +65,7 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
                 i["resolved_time"],
                 f"{i['log_bytes'] / (1 << 20):.1f}",
                 (i["error"] or {}).get("code"),
+                len(i["findings"]) or None,
             )
             for i in items
         ),

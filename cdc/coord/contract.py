@@ -11,13 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cdc.base.errors import DefiniteError, FencedError
+from cdc.base.errors import DefiniteError, FencedError, TransientError
 
 
 class LeaseExpired(FencedError):
     """The lease is gone: whoever held it has been taken for dead."""
 
     code = "TG:ErrLeaseExpired"
+
+
+class StoreFailed(TransientError):
+    """The store could not write; nothing has changed, and the same may succeed later."""
+
+    code = "TG:ErrStoreFailed"
 
 
 class WatchCompacted(DefiniteError):
@@ -27,7 +33,7 @@ class WatchCompacted(DefiniteError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredKey:
     """One key at one moment; ``lease`` is 0 if the key is bound to none."""
 
     key: str
@@ -74,7 +80,7 @@ Op = Put | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class KeyEvent:
     """A key changed at ``revision``; ``value`` is None if it was deleted."""
 
     key: str
@@ -85,7 +91,7 @@ class Event:
 class Watch(Protocol):
     """Events of one prefix in order of revision; used by one thread, closed by any."""
 
-    def next(self, timeout_s: float | None = None) -> list[Event]:
+    def next(self, timeout_s: float | None = None) -> list[KeyEvent]:
         """Events since the last call, waiting up to ``timeout_s`` for the first.
 
         Empty after a timeout, or once closed. Raises :class:`WatchCompacted`.
@@ -98,10 +104,10 @@ class Watch(Protocol):
 class Store(Protocol):
     """A small, linearisable, watchable key-value store with leases."""
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredKey | None:
         """The key now."""
 
-    def range(self, prefix: str) -> tuple[int, list[Entry]]:
+    def range(self, prefix: str) -> tuple[int, list[StoredKey]]:
         """(revision, entries by key) of all keys that start with ``prefix``, at one moment."""
 
     def revision(self) -> int:
@@ -112,14 +118,18 @@ class Store(Protocol):
 
         ``durable=False`` may lose the change with the machine's power, never with the process:
         for progress, which is derived from the sink's ledger again. Raises
-        :class:`LeaseExpired` if a put names a lease that is gone.
+        :class:`LeaseExpired` if a put names a lease that is gone, :class:`StoreFailed`.
         """
 
     def watch(self, prefix: str, from_revision: int) -> Watch:
         """Events of ``prefix`` from ``from_revision`` (inclusive) on."""
 
     def grant(self, ttl_s: float) -> int:
-        """A new lease (id > 0) that ends ``ttl_s`` after its last keep-alive."""
+        """A new lease (id > 0): it ends some time after ``ttl_s`` without a keep-alive, not before.
+
+        A store that was stopped itself, with its whole process or by its disk, first gives the
+        holder the chance to prolong it.
+        """
 
     def keepalive(self, lease: int) -> None:
         """Prolong a lease; raises :class:`LeaseExpired`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdc.coord.contract import Delete, Entry, Held, Put, Store, Unchanged
+from cdc.coord.contract import Delete, Held, Put, Store, StoredKey, Unchanged
 from cdc.coord.keys import Keys
 
 
@@ -20,7 +20,7 @@ class Role(StrEnum):
     OWNER = "owner"
 
 
-class Action(StrEnum):
+class ElectionAction(StrEnum):
     """What to do next."""
 
     NONE = "none"
@@ -37,19 +37,21 @@ class Candidate:
     token: int = 0
 
 
-def step(me: Candidate, owner: Entry | None) -> tuple[Candidate, Action]:
+def step(me: Candidate, owner: StoredKey | None) -> tuple[Candidate, ElectionAction]:
     """The candidate after it has seen the owner key, and what it should do."""
     if owner is None:
-        return Candidate(me.capture, me.lease), Action.CAMPAIGN
+        return Candidate(me.capture, me.lease), ElectionAction.CAMPAIGN
     if owner.lease == me.lease and owner.value.decode() == me.capture:
-        return Candidate(me.capture, me.lease, Role.OWNER, owner.create_revision), Action.NONE
-    return Candidate(me.capture, me.lease), Action.NONE
+        return Candidate(
+            me.capture, me.lease, Role.OWNER, owner.create_revision
+        ), ElectionAction.NONE
+    return Candidate(me.capture, me.lease), ElectionAction.NONE
 
 
 def run(store: Store, keys: Keys, me: Candidate) -> Candidate:
     """One look at the owner key; campaigns if it is free."""
     me, action = step(me, store.get(keys.owner))
-    if action is Action.CAMPAIGN:
+    if action is ElectionAction.CAMPAIGN:
         put = Put(keys.owner, me.capture.encode(), me.lease)
         store.txn([Unchanged(keys.owner, 0)], [put])
         me, _ = step(me, store.get(keys.owner))

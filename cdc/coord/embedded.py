@@ -11,19 +11,22 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.base.clock import Clock
 from cdc.coord.contract import (
     Compare,
     Delete,
-    Entry,
-    Event,
     Held,
+    KeyEvent,
     LeaseExpired,
     Op,
     Put,
+    StoredKey,
+    StoreFailed,
     WatchCompacted,
 )
 
@@ -36,6 +39,22 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) 
 INSERT OR IGNORE INTO meta VALUES ('revision', 0), ('lease', 0);
 """
 _HISTORY = 8192
+# What is said of many schema changes is large, and is said anew with each.
+_HISTORY_BYTES = 4 << 20
+_AGAIN_S = 0.02
+
+
+@dataclass(slots=True)
+class _Lease:
+    """``overdue``: it was seen to be over once, and has the same time again since then.
+
+    A disk that hangs, a stopped process or a paused machine stops the holder with the store, and
+    nobody else can have taken its place meanwhile: who is first to look must not end the lease.
+    """
+
+    ttl_s: float
+    end: float
+    overdue: bool = False
 
 
 class EmbeddedStore:
@@ -61,13 +80,14 @@ class EmbeddedStore:
         self._revision: int = meta["revision"]
         self._last_lease: int = meta["lease"]
         self._entries = {
-            row[0]: Entry(*row)
+            row[0]: StoredKey(*row)
             for row in self._db.execute(
                 "SELECT key, value, create_revision, mod_revision, lease FROM kv"
             )
         }
-        self._leases: dict[int, tuple[float, float]] = {}
-        self._history: deque[Event] = deque(maxlen=_HISTORY)
+        self._leases: dict[int, _Lease] = {}
+        self._history: deque[KeyEvent] = deque()
+        self._history_bytes = 0
         # Events at or below this revision are not in the history.
         self._forgotten = self._revision
         dead = [Delete(e.key) for e in self._entries.values() if e.lease]
@@ -75,12 +95,12 @@ class EmbeddedStore:
             with self._changed:
                 self._apply(dead, durable=True)
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredKey | None:
         with self._changed:
             self._expire()
             return self._entries.get(key)
 
-    def range(self, prefix: str) -> tuple[int, list[Entry]]:
+    def range(self, prefix: str) -> tuple[int, list[StoredKey]]:
         with self._changed:
             self._expire()
             found = [e for k, e in self._entries.items() if k.startswith(prefix)]
@@ -107,24 +127,28 @@ class EmbeddedStore:
 
     def grant(self, ttl_s: float) -> int:
         with self._changed:
-            self._last_lease += 1
-            self._db.execute("UPDATE meta SET value = ? WHERE name = 'lease'", (self._last_lease,))
-            self._leases[self._last_lease] = (ttl_s, self._clock.monotonic() + ttl_s)
+            with _failing():
+                number = self._last_lease + 1
+                self._db.execute("UPDATE meta SET value = ? WHERE name = 'lease'", (number,))
+            self._last_lease = number
+            self._leases[number] = _Lease(ttl_s, self._clock.monotonic() + ttl_s)
             self._changed.notify_all()
             return self._last_lease
 
     def keepalive(self, lease: int) -> None:
         with self._changed:
-            self._expire()
-            if lease not in self._leases:
+            # Before anything expires: whoever still prolongs it is alive.
+            known = self._leases.get(lease)
+            if known is None:
                 raise LeaseExpired("the lease has ended", object=f"lease {lease}")
-            ttl_s = self._leases[lease][0]
-            self._leases[lease] = (ttl_s, self._clock.monotonic() + ttl_s)
+            known.end, known.overdue = self._clock.monotonic() + known.ttl_s, False
+            self._expire()
 
     def revoke(self, lease: int) -> None:
         with self._changed:
-            if self._leases.pop(lease, None) is not None:
+            if lease in self._leases:
                 self._drop_keys_of({lease})
+                del self._leases[lease]
 
     def close(self) -> None:
         with self._changed:
@@ -143,12 +167,12 @@ class EmbeddedStore:
 
     def _apply(self, ops: Sequence[Op], *, durable: bool) -> None:
         revision = self._revision + 1
-        changed: dict[str, Entry | None] = {}
+        changed: dict[str, StoredKey | None] = {}
         for op in ops:
             before = changed.get(op.key, self._entries.get(op.key))
             if isinstance(op, Put):
                 created = before.create_revision if before else revision
-                changed[op.key] = Entry(op.key, op.value, created, revision, op.lease)
+                changed[op.key] = StoredKey(op.key, op.value, created, revision, op.lease)
             elif before is not None:
                 changed[op.key] = None
         if not changed:
@@ -160,39 +184,59 @@ class EmbeddedStore:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = entry
-            if len(self._history) == _HISTORY:
-                self._forgotten = self._history[0].revision
-            self._history.append(Event(key, entry.value if entry else None, revision))
+            self._remember(KeyEvent(key, entry.value if entry else None, revision))
         self._changed.notify_all()
 
-    def _write(self, revision: int, changed: dict[str, Entry | None], durable: bool) -> None:
-        if self._full is not durable:
-            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-            self._full = durable
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            for key, e in changed.items():
-                if e is None:
-                    self._db.execute("DELETE FROM kv WHERE key = ?", (key,))
-                else:
-                    self._db.execute(
-                        "INSERT OR REPLACE INTO kv VALUES (?, ?, ?, ?, ?)",
-                        (key, e.value, e.create_revision, e.mod_revision, e.lease),
-                    )
-            self._db.execute("UPDATE meta SET value = ? WHERE name = 'revision'", (revision,))
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _remember(self, event: KeyEvent) -> None:
+        """Keep an event for watches, of the older ones so many and so large together."""
+        self._history.append(event)
+        self._history_bytes += len(event.value or b"")
+        while len(self._history) > _HISTORY or self._history_bytes > _HISTORY_BYTES:
+            gone = self._history.popleft()
+            self._history_bytes -= len(gone.value or b"")
+            self._forgotten = gone.revision
+
+    def _write(self, revision: int, changed: dict[str, StoredKey | None], durable: bool) -> None:
+        with _failing():
+            if self._full is not durable:
+                self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._full = durable
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._write_all(revision, changed)
+            except BaseException:
+                if self._db.in_transaction:
+                    # Its own failure says nothing new; SQLite rolls back when it is next asked.
+                    with suppress(sqlite3.Error):
+                        self._db.execute("ROLLBACK")
+                raise
+
+    def _write_all(self, revision: int, changed: dict[str, StoredKey | None]) -> None:
+        for key, e in changed.items():
+            if e is None:
+                self._db.execute("DELETE FROM kv WHERE key = ?", (key,))
+            else:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO kv VALUES (?, ?, ?, ?, ?)",
+                    (key, e.value, e.create_revision, e.mod_revision, e.lease),
+                )
+        self._db.execute("UPDATE meta SET value = ? WHERE name = 'revision'", (revision,))
+        self._db.execute("COMMIT")
 
     def _expire(self) -> None:
         now = self._clock.monotonic()
-        gone = {lease for lease, (_, end) in self._leases.items() if end <= now}
+        gone = set()
+        for number, lease in self._leases.items():
+            if lease.end <= now and lease.overdue:
+                gone.add(number)
+            elif lease.end <= now:
+                lease.end, lease.overdue = now + lease.ttl_s, True
         if gone:
-            for lease in gone:
-                del self._leases[lease]
-            self._drop_keys_of(gone)
+            # A read must not fail because of it; the next look tries again.
+            with suppress(StoreFailed):
+                self._drop_keys_of(gone)
+                for number in gone:
+                    del self._leases[number]
 
     def _drop_keys_of(self, leases: set[int]) -> None:
         self._apply(
@@ -202,15 +246,16 @@ class EmbeddedStore:
     def _until_expiry(self) -> float | None:
         if not self._leases:
             return None
-        end = min(end for _, end in self._leases.values())
-        return max(0.0, end - self._clock.monotonic())
+        end = min(lease.end for lease in self._leases.values())
+        # What could not be written down at its end is tried again, but not without a pause.
+        return max(_AGAIN_S, end - self._clock.monotonic())
 
-    def _events(self, prefix: str, from_revision: int) -> list[Event]:
+    def _events(self, prefix: str, from_revision: int) -> list[KeyEvent]:
         if from_revision <= self._forgotten and self._forgotten > 0:
             raise WatchCompacted(
                 f"events from revision {from_revision} on are no longer kept", object=prefix
             )
-        found: list[Event] = []
+        found: list[KeyEvent] = []
         for event in reversed(self._history):
             if event.revision < from_revision:
                 break
@@ -218,6 +263,19 @@ class EmbeddedStore:
                 found.append(event)
         found.reverse()
         return found
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """SQLite's errors as ours: of a disk that is full or broken, for now."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        raise StoreFailed(
+            f"cannot be written: {e}",
+            object="store",
+            hint="look at the disk of the data folder: is it full?",
+        ) from e
 
 
 class EmbeddedWatch:
@@ -229,7 +287,7 @@ class EmbeddedWatch:
         self._from = from_revision
         self._closed = False
 
-    def next(self, timeout_s: float | None = None) -> list[Event]:
+    def next(self, timeout_s: float | None = None) -> list[KeyEvent]:
         store = self._store
         deadline = None if timeout_s is None else store._clock.monotonic() + timeout_s
         with store._changed:

@@ -29,6 +29,11 @@ class Keys:
         return self.meta_prefix + "owner"
 
     @property
+    def installation(self) -> str:
+        """The installation's id, see ``cdc.coord.installation``."""
+        return self.meta_prefix + "installation"
+
+    @property
     def capture_prefix(self) -> str:
         return self.meta_prefix + "capture/"
 
@@ -97,6 +102,10 @@ class Keys:
     def report(self, capture_id: str, feed: str) -> str:
         """``Report``: processor to owner."""
         return f"{self.report_prefix}{capture_id}/{feed}"
+
+    def acknowledged(self, feed: str) -> str:
+        """``Acknowledgements``: what a changefeed's destinations have."""
+        return self.prefix + f"task/acknowledged/{feed}"
 
     def slots(self, feed: str) -> str:
         """The transactional ids that a changefeed has ever used."""

@@ -6,16 +6,20 @@ Every message is a typed value with a JSON form; the store keeps the JSON. Keys 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
+
 
 class Message(BaseModel):
-    """Base: immutable, and unknown keys are errors."""
+    """Base: immutable, and unknown keys are errors, which show no value: some hold passwords."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class FeedState(StrEnum):
@@ -53,11 +57,21 @@ class CaptureInfo(Message):
     start_time_ms: int = 0
 
 
+class UpstreamFinding(Message):
+    """What a server lacks that does not forbid to pull it, and the statement that mends it."""
+
+    what: str
+    statement: str
+
+
 class UpstreamInfo(Message):
-    """A registered upstream. ``uri`` holds the password: mask it before showing."""
+    """A registered upstream. ``uri`` holds the password: mask it before showing.
+
+    ``findings``: what its registration found and did not refuse.
+    """
 
     name: str
-    uri: str
+    uri: str = Field(repr=False)
     kind: str = "single"
     ca: str | None = None
     cert: str | None = None
@@ -68,29 +82,49 @@ class UpstreamInfo(Message):
     server_id: int = 0
     start: dict[str, Any] = Field(default_factory=dict)
     create_time_ms: int = 0
+    findings: list[UpstreamFinding] = Field(default_factory=list)
+
+
+class PreparedXa(Message):
+    """An XA transaction that is prepared, since when, and what of the log stays for its sake."""
+
+    xid: str
+    since_ms: int
+    log_bytes: int
 
 
 class UpstreamStatus(Message):
-    """What the puller of an upstream last said."""
+    """What the puller of an upstream last said.
+
+    ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
+    of the latest time that is believed.
+    ``prepared``: XA transactions that have been prepared for long, oldest first.
+    """
 
     state: str = "starting"
     resolved_ts: int = 0
     position: dict[str, Any] = Field(default_factory=dict)
     log_bytes: int = 0
+    clock_skew_ms: int = 0
+    ahead_ms: int = 0
     error: ErrorInfo | None = None
+    prepared: list[PreparedXa] = Field(default_factory=list)
 
 
 class FeedInfo(Message):
     """A changefeed as its user configured it. ``sink_uri`` may hold a password.
 
     ``epoch`` grows whenever delivery starts anew (create, resume, capture start); the ledger
-    carries it, and a writer of an older epoch is fenced.
+    carries it, and a writer of an older epoch is fenced. ``installation`` and ``incarnation`` are
+    in the ledger's keys; a changefeed of a version before them has none.
     """
 
     id: str
+    installation: str = ""
+    incarnation: int = 0
     upstream: str
-    sink_uri: str
-    config: dict[str, Any] = Field(default_factory=dict)
+    sink_uri: str = Field(repr=False)
+    config: dict[str, Any] = Field(default_factory=dict, repr=False)
     start_ts: int
     target_ts: int = 0
     create_time_ms: int = 0
@@ -98,6 +132,11 @@ class FeedInfo(Message):
     state: FeedState = FeedState.NORMAL
     error: ErrorInfo | None = None
     epoch: int = 1
+
+    @property
+    def ledger_id(self) -> FeedId:
+        """Whose ledger the sink keeps."""
+        return FeedId(self.installation, self.id, self.incarnation)
 
 
 class TableStop(Message):
@@ -202,6 +241,30 @@ class Assignment(Message):
     tables: dict[str, int] = Field(default_factory=dict)
     table_barriers: dict[str, int] = Field(default_factory=dict)
     ties: list[tuple[str, str]] = Field(default_factory=list)
+
+
+class Acknowledgements(Message):
+    """What the destinations of a changefeed's incarnation have acknowledged, at least.
+
+    ``log_ts``: where its change log ended when a server started that has not compared it with the
+    ledger yet.
+    """
+
+    incarnation: int
+    positions: list[tuple[str, int, int, int]] = Field(default_factory=list)
+    log_ts: int | None = None
+
+    @classmethod
+    def of(
+        cls, incarnation: int, positions: Mapping[tuple[str, int], Position], log_ts: int | None
+    ) -> Acknowledgements:
+        """From positions by destination."""
+        listed = [(*d, at.ts, at.row) for d, at in sorted(positions.items())]
+        return cls(incarnation=incarnation, positions=listed, log_ts=log_ts)
+
+    def by_destination(self) -> dict[tuple[str, int], Position]:
+        """The positions again."""
+        return {(name, n): Position(ts, row) for name, n, ts, row in self.positions}
 
 
 class Report(Message):

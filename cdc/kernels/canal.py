@@ -1,7 +1,7 @@
 """Row images to canal-json inside Kafka record framing, or as lines.
 
-The constant parts of a message (everything up to ``data``) come ready from the plan; es and ts are
-13 digits at known places. Record framing: https://kafka.apache.org/documentation/#record
+The constant parts of a message (everything up to ``data``) come ready from the plan
+(``canal_layout``); es and ts are 13 digits at known places.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from cdc.kernels import canal_layout as C  # noqa: N812
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.cell import put_value, put_value_called
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
 from cdc.kernels.digits import put_signed, put_unsigned, thirteen
+from cdc.kernels.framing import RECORDS, end_line, frame, value_place
 from cdc.kernels.memory import copy_padded, load8, move, store8, store32, store64
 from cdc.kernels.rows import MATRIX, next_value, null_bytes, same_bytes, value_span
 
@@ -22,34 +24,11 @@ OUT = types.Array(types.uint8, 1, "C")
 TABLE64 = types.Array(types.int64, 1, "C", readonly=True)
 TABLE16 = types.Array(types.uint16, 1, "C", readonly=True)
 
-RECORDS, LINES, CRLF_LINES = 0, 1, 2
-
 _13_LOW, _13_HIGH = 10**12, 10**13
 _NULL = int.from_bytes(b"null", "little")
 # Room beside the bound of a row: record header, wide stores.
 _SLACK = 160
 _LOGICAL_BITS = 18
-
-
-@small
-def _varint_size(v):  # type: ignore[no-untyped-def]
-    u = np.uint64((v << 1) ^ (v >> 63))
-    n = 1
-    while u >= np.uint64(128):
-        u >>= np.uint64(7)
-        n += 1
-    return n
-
-
-@small
-def _put_varint(v, out, o):  # type: ignore[no-untyped-def]
-    u = np.uint64((v << 1) ^ (v >> 63))
-    while u >= np.uint64(128):
-        store8(out, o, np.int64(u & np.uint64(127) | np.uint64(128)))
-        o += 1
-        u >>= np.uint64(7)
-    store8(out, o, np.int64(u))
-    return o + 1
 
 
 @small
@@ -69,6 +48,7 @@ def put_image(  # type: ignore[no-untyped-def]
     keys_only,
     tables,
     columns,
+    names,
     blob,
     starts,
     offsets,
@@ -107,19 +87,19 @@ def put_image(  # type: ignore[no-untyped-def]
             p = start + n
             if hidden:
                 continue
-            name = columns[at, L.C_NAME]
-            o = copy_padded(blob, name + lead, out, o, columns[at, L.C_NAME_LENGTH] - lead)
+            name = names[at, C.N_NAME]
+            o = copy_padded(blob, name + lead, out, o, names[at, C.N_NAME_LENGTH] - lead)
             o, error = put_value(buf, start, n, at, columns, starts, offsets, texts, out, o)
             if error != 0:
                 return o, over, error, start
             store8(out, o, 34)
             o += 1
-            if flags & L.COLUMN_UNSIGNED and _too_large(buf, start, n):
+            if names[at, C.N_CODE_LENGTH] > 0 and _too_large(buf, start, n):
                 over = True
             lead = 0
         elif not hidden:
-            name = columns[at, L.C_NAME]
-            o = copy_padded(blob, name + lead, out, o, columns[at, L.C_NAME_LENGTH] - lead)
+            name = names[at, C.N_NAME]
+            o = copy_padded(blob, name + lead, out, o, names[at, C.N_NAME_LENGTH] - lead)
             store32(out, o - 1, _NULL)
             o += 3
             lead = 0
@@ -128,7 +108,7 @@ def put_image(  # type: ignore[no-untyped-def]
 
 @rare
 def put_changed(  # type: ignore[no-untyped-def]
-    buf, ref, partial, tables, columns, blob, starts, offsets, texts, out, o
+    buf, ref, partial, tables, columns, names, blob, starts, offsets, texts, out, o
 ):
     """Members of ``old`` of an UPDATE: the old values of columns whose bytes differ."""
     plan = ref[L.R_PLAN]
@@ -155,8 +135,8 @@ def put_changed(  # type: ignore[no-untyped-def]
             continue
         if (sa < 0) == (sb < 0) and (sa < 0 or (na == nb and same_bytes(buf, sa, sb, na))):
             continue
-        name = columns[at, L.C_NAME]
-        o = copy_padded(blob, name + lead, out, o, columns[at, L.C_NAME_LENGTH] - lead)
+        name = names[at, C.N_NAME]
+        o = copy_padded(blob, name + lead, out, o, names[at, C.N_NAME_LENGTH] - lead)
         lead = 0
         if sa < 0:
             store32(out, o - 1, _NULL)
@@ -172,7 +152,7 @@ def put_changed(  # type: ignore[no-untyped-def]
 
 @rare
 def _mend_codes(  # type: ignore[no-untyped-def]
-    buf, p, end, bitmap, partial, plan, delete, tables, columns, blob, out, head, o
+    buf, p, end, bitmap, partial, plan, delete, tables, columns, names, blob, out, head, o
 ):
     """Replace sqlType codes of unsigned values that exceed the signed type; ``head`` is the
     offset in ``out`` that hole offsets count from. Returns the new end of the message."""
@@ -189,28 +169,28 @@ def _mend_codes(  # type: ignore[no-untyped-def]
         )
         if not ok:
             return o
-        hole = columns[at, L.C_HOLE_DELETE if delete else L.C_HOLE]
-        if start < 0 or hole < 0 or columns[at, L.C_FLAGS] & L.COLUMN_UNSIGNED == 0:
+        hole = names[at, C.N_HOLE_DELETE if delete else C.N_HOLE]
+        if start < 0 or hole < 0 or names[at, C.N_CODE_LENGTH] == 0:
             continue
         if not _too_large(buf, start, n):
             continue
-        usual, size = columns[at, L.C_CODE_USUAL], columns[at, L.C_CODE_LENGTH]
+        usual, size = names[at, C.N_CODE_USUAL], names[at, C.N_CODE_LENGTH]
         place = head + hole + shift
         if usual != size:
             move(out, place + usual, place + size, o - place - usual)
             shift += size - usual
             o += size - usual
         for i in range(size):
-            store8(out, place + i, load8(blob, columns[at, L.C_CODE] + i))
+            store8(out, place + i, load8(blob, names[at, C.N_CODE] + i))
     return o
 
 
 @small
-def _put_head(plan, kind, ms, es_low, es_high, build_ms, ts_low, ts_high, tables, blob, out, o):  # type: ignore[no-untyped-def]
+def _put_head(plan, kind, ms, es_low, es_high, build_ms, ts_low, ts_high, heads, blob, out, o):  # type: ignore[no-untyped-def]
     # Returns (new o, offset that hole offsets count from).
-    head = tables[plan, L.T_HEAD + kind]
-    length = tables[plan, L.T_HEAD_LENGTH + kind]
-    es = tables[plan, L.T_ES]
+    head = heads[plan, C.H_HEAD + kind]
+    length = heads[plan, C.H_HEAD_LENGTH + kind]
+    es = heads[plan, C.H_ES]
     start = o
     if _13_LOW <= ms < _13_HIGH and _13_LOW <= build_ms < _13_HIGH:
         o = copy_padded(blob, head, out, o, length)
@@ -232,17 +212,17 @@ def _put_head(plan, kind, ms, es_low, es_high, build_ms, ts_low, ts_high, tables
 @rare
 def put_message(  # type: ignore[no-untyped-def]
     buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
-    tables, columns, blob, starts, offsets, texts, out, o,
+    tables, columns, heads, names, blob, starts, offsets, texts, out, o,
 ):  # fmt: skip
     """One canal-json message: ``(new o, error, offset in buf)``."""
     plan = ref[L.R_PLAN]
     kind = ref[L.R_KIND] & L.KIND_MASK
     partial = ref[L.R_KIND] & L.PARTIAL != 0
     ts = ref[L.R_TS]
-    options = tables[plan, L.T_OPTIONS]
+    options = heads[plan, C.H_OPTIONS]
     o, head = _put_head(
         plan, kind, ts >> _LOGICAL_BITS, es_low, es_high, build_ms, ts_low, ts_high,
-        tables, blob, out, o,
+        heads, blob, out, o,
     )  # fmt: skip
     image, end = ref[L.R_AFTER], ref[L.R_END]
     bitmap = ref[L.R_BITMAP_AFTER]
@@ -250,68 +230,47 @@ def put_message(  # type: ignore[no-untyped-def]
     if delete:
         image, bitmap = ref[L.R_BEFORE], ref[L.R_BITMAP]
     elif kind == L.KIND_UPDATE:
-        if options & L.OPTION_OLD_CHANGED:
+        if options & C.OPTION_OLD_CHANGED:
             o, error, at = put_changed(
-                buf, ref, partial, tables, columns, blob, starts, offsets, texts, out, o
+                buf, ref, partial, tables, columns, names, blob, starts, offsets, texts, out, o
             )
         else:
             o, _, error, at = put_image(
                 buf, ref[L.R_BEFORE], image, ref[L.R_BITMAP], partial, plan, False,
-                tables, columns, blob, starts, offsets, texts, out, o,
+                tables, columns, names, blob, starts, offsets, texts, out, o,
             )  # fmt: skip
         if error != 0:
             return o, error, at
-        o = copy_padded(blob, tables[plan, L.T_BETWEEN], out, o, tables[plan, L.T_BETWEEN_LENGTH])
-    keys_only = delete and options & L.OPTION_DELETE_KEYS != 0
+        o = copy_padded(blob, heads[plan, C.H_BETWEEN], out, o, heads[plan, C.H_BETWEEN_LENGTH])
+    keys_only = delete and tables[plan, L.T_OPTIONS] & L.OPTION_DELETE_KEYS != 0
     o, over, error, at = put_image(
         buf, image, end, bitmap, partial, plan, keys_only,
-        tables, columns, blob, starts, offsets, texts, out, o,
+        tables, columns, names, blob, starts, offsets, texts, out, o,
     )  # fmt: skip
     if error != 0:
         return o, error, at
-    o = copy_padded(blob, tables[plan, L.T_TAIL], out, o, tables[plan, L.T_TAIL_LENGTH])
-    if options & L.OPTION_COMMIT_TS:
+    o = copy_padded(blob, heads[plan, C.H_TAIL], out, o, heads[plan, C.H_TAIL_LENGTH])
+    if options & C.OPTION_COMMIT_TS:
         o = put_unsigned(np.uint64(ts), out, o)
         store8(out, o, 125)
         store8(out, o + 1, 125)
         o += 2
     if over:
         o = _mend_codes(
-            buf, image, end, bitmap, partial, plan, delete, tables, columns, blob, out, head, o
-        )
+            buf, image, end, bitmap, partial, plan, delete, tables, columns, names, blob,
+            out, head, o,
+        )  # fmt: skip
     return o, L.OK, at
-
-
-@small
-def _frame(out, record, value, o, lengths, delta, number):  # type: ignore[no-untyped-def]
-    """Put the record header before the value at ``out[value:o]``; returns the record's end.
-
-    ``lengths`` is the guessed size of the two length varints: the value is moved if it was wrong.
-    """
-    size = o - value
-    around = 1 + _varint_size(delta) + _varint_size(number) + 1
-    total = around + _varint_size(size) + size + 1
-    start = record + _varint_size(total) + around + _varint_size(size)
-    if start != value:
-        move(out, value, start, size)
-    p = _put_varint(total, out, record)
-    store8(out, p, 0)
-    p = _put_varint(delta, out, p + 1)
-    p = _put_varint(number, out, p)
-    store8(out, p, 1)
-    _put_varint(size, out, p + 1)
-    store8(out, start + size, 0)
-    return start + size + 1
 
 
 @kernel(
     types.UniTuple(I64, 5)(
-        BYTES, MATRIX, types.int64[::1], I64, MATRIX, MATRIX, BYTES, TABLE64, TABLE64, TABLE16,
-        I64, I64, I64, I64, I64, OUT,
+        BYTES, MATRIX, types.int64[::1], I64, MATRIX, MATRIX, MATRIX, MATRIX, BYTES, TABLE64,
+        TABLE64, TABLE16, I64, I64, I64, I64, I64, OUT,
     )
 )  # fmt: skip
 def encode(  # type: ignore[no-untyped-def]
-    buf, refs, order, i, tables, columns, blob, starts, offsets, texts,
+    buf, refs, order, i, tables, columns, heads, names, blob, starts, offsets, texts,
     mode, build_ms, base_ms, max_value, limit, out,
 ):  # fmt: skip
     """Write the messages of ``refs[order[i:]]``: as many as ``limit`` bytes hold, at least one.
@@ -339,7 +298,7 @@ def encode(  # type: ignore[no-untyped-def]
         image = ref[L.R_END] - start
         if image > 8 * max_value + 65536:
             return i, o, image // 8, L.ERR_TOO_LARGE, i
-        bound = tables[plan, L.T_BOUND] + 12 * image + _SLACK
+        bound = heads[plan, C.H_BOUND] + 12 * image + _SLACK
         if o + bound > out.size:
             if i > first:
                 break
@@ -349,13 +308,11 @@ def encode(  # type: ignore[no-untyped-def]
             es_low, es_high = thirteen(np.uint64(max(np.int64(0), ms)))
         number = i - first
         value = o
-        lengths = 0
         if mode == RECORDS:
-            lengths = 4 if image < 4096 else 6
-            value = o + lengths + 2 + _varint_size(ms - base_ms) + _varint_size(number)
+            value = value_place(o, 4 if image < 4096 else 6, ms - base_ms, number)
         end, error, at = put_message(
             buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
-            tables, columns, blob, starts, offsets, texts, out, value,
+            tables, columns, heads, names, blob, starts, offsets, texts, out, value,
         )  # fmt: skip
         if error != 0:
             return i, o, largest, error, at
@@ -363,14 +320,9 @@ def encode(  # type: ignore[no-untyped-def]
         if size > max_value:
             return i, o, size, L.ERR_TOO_LARGE, i
         if mode == RECORDS:
-            end = _frame(out, o, value, end, lengths, ms - base_ms, number)
-        elif mode == LINES:
-            store8(out, end, 10)
-            end += 1
+            end = frame(out, o, value, end, ms - base_ms, number)
         else:
-            store8(out, end, 13)
-            store8(out, end + 1, 10)
-            end += 2
+            end = end_line(out, end, mode)
         if end > limit and i > first:
             break
         largest = max(largest, size)

@@ -50,7 +50,10 @@ BOUNDARY_POS: Final = 25
 ADDED: Final = 26  # bytes by which our copy of an event is longer than the upstream's
 LAST_TABLE: Final = 27  # table of the group's last rows event
 SEEN: Final = 28  # events walked
-STATE_SIZE: Final = 29
+CUT: Final = 29  # 1 once a part of the group was rolled back; its end is then for the caller
+LATEST: Final = 30  # a later time of an event is not believed
+AHEAD: Final = 31  # the largest ts of an event that was later, 0 if none was
+STATE_SIZE: Final = 32
 
 # --- columns -----------------------------------------------------------------------------------
 # tables: the first four as cdc.kernels.rows reads them
@@ -209,6 +212,10 @@ def _finish(state, runs, transactions, end):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _begin(state, ts, source, sequence, begun):  # type: ignore[no-untyped-def]
     state[IN] = 1
+    if ts > state[LATEST]:
+        # A wrong clock would move all later ts into the future for ever.
+        state[AHEAD] = max(state[AHEAD], ts)
+        ts = 0
     state[TS] = max(state[LAST] + 1, ts)
     state[LAST] = state[TS]
     state[ROWS] = 0
@@ -218,6 +225,7 @@ def _begin(state, ts, source, sequence, begun):  # type: ignore[no-untyped-def]
     state[XID] = -1
     state[BEGUN] = begun
     state[MAPS] = 0
+    state[CUT] = 0
 
 
 @njit(nogil=True)
@@ -334,17 +342,14 @@ def _rows_event(buf, i, end, pos, code, state, maps, tables, columns, hops, runs
 
 @njit(nogil=True)
 def _word(buf, p, end):  # type: ignore[no-untyped-def]
-    # 1 BEGIN, 2 COMMIT or ROLLBACK, 3 SAVEPOINT or ROLLBACK TO, 0 anything else.
+    # 1 BEGIN, 2 COMMIT, 3 SAVEPOINT, 4 ROLLBACK TO, 0 anything else.
     n = end - p
     if n == 5 and load32(buf, p) == 0x49474542 and load8(buf, p + 4) == 0x4E:
         return 1
     if n == 6 and load32(buf, p) == 0x4D4D4F43 and load16(buf, p + 4) == 0x5449:
         return 2
-    if n >= 8 and load64(buf, p) == 0x4B4341424C4C4F52:
-        if n == 8:
-            return 2
-        if n > 11 and load32(buf, p + 8) & 0xFFFFFF == 0x4F5420:
-            return 3
+    if n > 12 and load64(buf, p) == 0x4B4341424C4C4F52 and load32(buf, p + 8) == 0x204F5420:
+        return 4
     if n > 10 and load64(buf, p) == 0x4E494F5045564153 and load16(buf, p + 8) == 0x2054:
         return 3
     return 0
@@ -352,7 +357,7 @@ def _word(buf, p, end):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _query(buf, i, end, state):  # type: ignore[no-untyped-def]
-    # 1 BEGIN, 2 end, 3 nothing, 0 cold, or an error.
+    # What _word says, or an error.
     p = i + HEADER
     if p + 13 > end:
         return BAD_LENGTH
@@ -453,6 +458,8 @@ def walk(  # type: ignore[no-untyped-def]
         elif kind == 16:
             if state[IN] == 0:
                 code = BAD_GROUP
+            elif state[CUT] != 0:
+                code = COLD
             else:
                 finished = True
         elif kind == 2:
@@ -463,8 +470,10 @@ def walk(  # type: ignore[no-untyped-def]
                 if state[IN] == 0:
                     _begin(state, _seconds_ts(buf, i), -1, -1, 1)
                 state[BEGUN] = 1
-            elif word == 2 and state[IN] != 0 and state[KIND] == DML:
+            elif word == 2 and state[IN] != 0 and state[KIND] == DML and state[CUT] == 0:
                 finished = True
+            elif word == 4 and state[IN] != 0:
+                state[CUT] = 1
             elif word != 3 or state[IN] == 0:
                 code = COLD
         elif not (kind == 5 or kind == 13 or kind == 14 or kind == 28 or kind == 29 or kind == 160):

@@ -1,8 +1,8 @@
 """Columns of the integer matrices that kernels share: plans of tables, runs and references.
 
-All matrices are C-contiguous int64. A plan set (``sink.codec.plan``) holds ``tables`` (one row a
-table), ``columns`` (one row a column of the TABLE_MAP, tables one after the other), ``hops`` and
-``blob`` (uint8: constant bytes, 64 bytes of padding at its end).
+All matrices are C-contiguous int64. A plan set (``cdc.rows.plan``) holds ``tables`` (one row a
+table), ``columns`` (one row a column of the TABLE_MAP, tables one after the other) and ``hops``.
+Formats have matrices of their own beside them (``canal_layout``, ``sql_layout``).
 """
 
 from __future__ import annotations
@@ -19,27 +19,16 @@ T_PARTITIONS: Final = 5
 T_BASE: Final = 6  # number of the first destination of its topic
 T_PARTITION: Final = 7  # MODE_CONSTANT: the partition
 T_HASH: Final = 8  # MODE_COLUMNS: hash of schema and table
-T_BOUND: Final = 9  # most bytes that a message takes beside 12 x image length
-T_HEAD: Final = 10  # blob offset of the head of INSERT; UPDATE and DELETE follow in the next two
-T_HEAD_LENGTH: Final = 13  # three lengths
-T_ES: Final = 16  # offset in each head of the 13 digits of es
-T_BETWEEN: Final = 17  # blob offset of what separates old from data
-T_BETWEEN_LENGTH: Final = 18
-T_TAIL: Final = 19  # blob offset of what follows data, up to the commit ts if there is one
-T_TAIL_LENGTH: Final = 20
-T_OPTIONS: Final = 21  # OPTION_*
-T_UNSIGNED: Final = 22  # whether a column has two sqlType codes
-T_BLOCK: Final = 23  # MODE_COLUMNS: bits of an integer key below its block, 0: the hash of values
-T_SIZE: Final = 24
+T_OPTIONS: Final = 9  # OPTION_*
+T_BLOCK: Final = 10  # MODE_COLUMNS: bits of an integer key below its block, 0: the hash of values
+T_SIZE: Final = 11
 
 MODE_CONSTANT: Final = 0
 MODE_TS: Final = 1
 MODE_COLUMNS: Final = 2
 
-OPTION_COMMIT_TS: Final = 1  # a commit ts follows the tail, then "}}"
-OPTION_OLD_CHANGED: Final = 2  # old holds changed columns only
-OPTION_DELETE_KEYS: Final = 4  # DELETE holds handle-key columns only
-OPTION_SPLIT: Final = 8  # an UPDATE that changes the key becomes DELETE and INSERT
+OPTION_DELETE_KEYS: Final = 1  # DELETE holds handle-key columns only
+OPTION_SPLIT: Final = 2  # an UPDATE that changes the key becomes DELETE and INSERT
 
 # --- columns -----------------------------------------------------------------------------------
 C_WIDTH: Final = 0  # bytes of the value, or minus the bytes of its length prefix
@@ -47,22 +36,14 @@ C_OP: Final = 1  # OP_*: how it becomes text
 C_A: Final = 2  # parameters of the op
 C_B: Final = 3
 C_FLAGS: Final = 4  # COLUMN_*
-C_NAME: Final = 5  # blob offset of ``,"name":"``
-C_NAME_LENGTH: Final = 6
-C_HOLE: Final = 7  # offset in the heads of INSERT and UPDATE of the sqlType code, or -1
-C_HOLE_DELETE: Final = 8  # the same for DELETE
-C_CODE: Final = 9  # blob offset of the code's text for a value that is too large for its Java type
-C_CODE_LENGTH: Final = 10
-C_CODE_USUAL: Final = 11  # length of the usual code's text
-C_HASH: Final = 12  # crc32 of the name, if it takes part in dispatch
-C_ROOM: Final = 13  # bytes of text beside 12 for each stored byte
-C_SIZE: Final = 14
+C_HASH: Final = 5  # crc32 of the name, if it takes part in dispatch
+C_ROOM: Final = 6  # bytes of text beside 12 for each stored byte
+C_SIZE: Final = 7
 
-COLUMN_HIDDEN: Final = 1  # never written (virtual generated)
+COLUMN_HIDDEN: Final = 1  # never written (virtual generated, not selected)
 COLUMN_HANDLE: Final = 2
 COLUMN_DISPATCH: Final = 4
-COLUMN_UNSIGNED: Final = 8  # its sqlType depends on the value
-COLUMN_NUMBER_HASH: Final = 16  # dispatch hashes its text; else its bytes
+COLUMN_NUMBER_HASH: Final = 8  # dispatch hashes its text; else its bytes
 
 OP_INT8: Final = 0
 OP_UINT8: Final = 1

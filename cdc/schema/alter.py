@@ -28,7 +28,8 @@ class Plan:
     ``changes`` are ADD, CHANGE and MODIFY in the order of the statement; ``renames`` are RENAME
     COLUMN; ``partition_to`` and ``partition_from`` are the other table of CONVERT PARTITION … TO
     TABLE and CONVERT TABLE … TO PARTITION; ``defaults`` and ``visible`` are ALTER COLUMN;
-    ``convert`` is the target of CONVERT TO.
+    ``convert`` is the target of CONVERT TO; ``rebuilt`` says that the table is made anew;
+    ``foreign`` are names of new foreign keys, empty where none was given.
     """
 
     changes: list[ColumnDraft] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Plan:
     keys: list[KeyDraft] = field(default_factory=list)
     drop_keys: set[str] = field(default_factory=set)
     drop_constraints: set[str] = field(default_factory=set)
+    drop_foreign: set[str] = field(default_factory=set)
     rename_keys: dict[str, str] = field(default_factory=dict)
     visible_keys: dict[str, bool] = field(default_factory=dict)
     periods: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -52,6 +54,8 @@ class Plan:
     partition_change: PartitionChange | None = None
     partition_to: tuple[str, str] | None = None
     partition_from: tuple[str, str] | None = None
+    rebuilt: bool = False
+    foreign: list[str] = field(default_factory=list)
 
 
 def read_alter_head(c: Cursor, session: Session) -> tuple[str, str]:
@@ -111,7 +115,10 @@ def _add(c: Cursor, plan: Plan, session: Session) -> bool:
     body = Body()
     if read_constraint(c, body, session):
         plan.keys += body.keys
-        plan.periods.update(body.periods)
+        for name, period in body.periods.items():
+            if name not in body.conditional_periods:
+                plan.periods[name] = period
+            plan.periods.setdefault(name, period)
         plan.conditional_periods |= body.conditional_periods
         return True
     c.word("COLUMN")
@@ -160,12 +167,18 @@ def _drop(c: Cursor, plan: Plan, session: Session) -> bool:
         plan.options.versioned = False
     elif c.word("PRIMARY", "KEY"):
         plan.drop_keys.add("primary")
-    elif c.word("FOREIGN", "KEY") or c.word("CHECK"):
+    elif c.word("FOREIGN", "KEY"):
+        c.word("IF", "EXISTS")
+        plan.drop_foreign.add(c.name().lower())
+    elif c.word("CHECK"):
         c.word("IF", "EXISTS")
         c.name()
     elif c.word("CONSTRAINT"):
         c.word("IF", "EXISTS")
-        plan.drop_constraints.add(c.name().lower())
+        if c.word("PRIMARY", "KEY"):
+            plan.drop_keys.add("primary")
+        else:
+            plan.drop_constraints.add(c.name().lower())
     elif c.word("INDEX") or c.word("KEY"):
         c.word("IF", "EXISTS")
         plan.drop_keys.add(c.name().lower())
@@ -315,9 +328,12 @@ def _nothing(c: Cursor, plan: Plan, session: Session) -> bool:
     """Actions and options that change no column and no key."""
     if c.word("ALGORITHM") or c.word("LOCK"):
         c.punct("=")
-        c.next()
+        plan.rebuilt = c.next().is_word("COPY") or plan.rebuilt
         return True
-    if c.word("DISABLE", "KEYS") or c.word("ENABLE", "KEYS") or c.word("FORCE"):
+    if c.word("FORCE"):
+        plan.rebuilt = True
+        return True
+    if c.word("DISABLE", "KEYS") or c.word("ENABLE", "KEYS"):
         return True
     if c.word("DISCARD", "TABLESPACE") or c.word("IMPORT", "TABLESPACE"):
         return True

@@ -6,23 +6,25 @@ little, the servers were asked (``tests/ddl_diff``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from cdc.schema.alter import Plan
-from cdc.schema.charsets import charset_default
 from cdc.schema.create import by_name, never_null, not_null
 from cdc.schema.defaults import default_text
 from cdc.schema.draft import FIRST, ColumnDraft, KeyDraft, Options
 from cdc.schema.expressions import Default, with_renamed
-from cdc.schema.indexes import STRINGS, draft_of, finish, rename_parts
+from cdc.schema.foreign import given_name, with_made
+from cdc.schema.indexes import STRINGS, draft_of, finish, longest_part, rename_parts
 from cdc.schema.partitions import changed, follow_renames, with_history
 from cdc.schema.resolve import (
+    LONGEST_TABLE_COMMENT,
     as_wide_as,
-    charset_pair,
     converted,
     promote_first_timestamp,
     resolve,
+    said_pair,
     stored_default,
 )
 from cdc.schema.session import Session
@@ -49,18 +51,24 @@ def alter(
     # MySQL and older MariaDB: CONVERT TO … DEFAULT means the session's database.
     ours = session.mariadb and session.version >= (10, 9)
     converting = _charset(plan.convert, present, database if ours else current, session)
-    default = _charset(options, converting, database, session)
+    # COLLATE DEFAULT is that of the character set that the table had.
+    before = present if options.default_collation and options.charset is None else converting
+    default = _charset(options, before, database, session)
     if not session.mariadb and plan.convert is not None and plan.convert.collation is not None:
         # MySQL: a collation that was said stays where only its character set is said again.
         said_again = options.charset == converting[0] and options.collation is None
         default = converting if said_again else default
     target = default if plan.convert is None else converting
-    _without_conditional(table, plan)
+    # Where the table's own may be another than that of CONVERT TO, a new column begins with it.
+    beginning = default if ours else target
+    _without_conditional(table, plan, session)
     slots = promote_first_timestamp(_arranged(table, plan, session), session)
     columns = []
     for slot in slots:
         if isinstance(slot, ColumnDraft):
-            column = resolve(slot, target, session, convert=plan.convert is not None)
+            column = resolve(
+                slot, beginning, session, target=None if plan.convert is None else converting
+            )
             if (
                 plan.convert is not None
                 and slot.old_name is not None
@@ -76,22 +84,58 @@ def alter(
     if session.mariadb:
         columns = _following(columns, slots, plan)
     keys = _keys(table, slots, plan, session)
-    periods = {n: p for n, p in table.periods if n not in plan.drop_periods} | plan.periods
+    periods = _kept_periods(table, plan) | plan.periods
+    if options.versioned is False:
+        # The columns of this one go in the same statement.
+        periods.pop("system_time", None)
     done = tuple(not_null(column, never_null(keys, periods)) for column in columns)
     engine = options.engine or table.engine
+    others = {**dict(table.options), **options.others}
+    longest = longest_part(engine, others, session)
+    indexes = finish(keys, by_name(done), periods, session, longest)
+    in_place = session.mariadb and session.version >= (11, 2) and engine == "innodb"
+    if in_place and _only_names_keys(table, plan, indexes):
+        # It compares names without case, and finds that there is nothing to do (10.11 does not).
+        indexes = table.indexes
     return replace(
         table,
         columns=done,
-        indexes=finish(keys, by_name(done), periods, session, engine),
+        indexes=indexes,
         charset=default[0],
         collation=default[1],
-        comment=table.comment if options.comment is None else options.comment,
+        comment=table.comment
+        if options.comment is None
+        else options.comment[:LONGEST_TABLE_COMMENT],
         engine=engine,
         versioned=table.versioned if options.versioned is None else options.versioned,
         partitioning=_partitioning(table, plan),
         periods=tuple(periods.items()),
-        options=tuple(sorted({**dict(table.options), **options.others}.items())),
+        options=tuple(sorted(others.items())),
+        foreign_keys=_foreign_keys(table, plan, engine),
     )
+
+
+def _kept_periods(table: Table, plan: Plan) -> dict[str, tuple[str, str]]:
+    names = _renames(plan)
+    return {
+        name: (names.get(start.lower(), start), names.get(end.lower(), end))
+        for name, (start, end) in table.periods
+        if name not in plan.drop_periods
+    }
+
+
+def _only_names_keys(table: Table, plan: Plan, indexes: Sequence[Index]) -> bool:
+    """Whether keys are dropped and made again as they were, at most with capitals elsewhere."""
+    if not plan.drop_keys or replace(plan, keys=[], drop_keys=set()) != Plan():
+        return False
+    if any(key.described for key in plan.keys):
+        return False
+    sides = (
+        {index.name.lower(): replace(index, name="") for index in side}
+        for side in (table.indexes, indexes)
+    )
+    before, after = sides
+    return before == after
 
 
 def _partitioning(table: Table, plan: Plan) -> Partitioning | None:
@@ -114,28 +158,63 @@ def _is_resized(draft: ColumnDraft, session: Session) -> bool:
 def _charset(
     said: Options | None, present: tuple[str, str], database: tuple[str, str], session: Session
 ) -> tuple[str, str]:
-    if said is None:
-        return present
-    if said.default_charset:
-        default = charset_default(*database, session)
-        return charset_pair(None, said.collation, default, session)
-    return charset_pair(said.charset, said.collation, present, session)
+    return present if said is None else said_pair(said, present, database, session)
 
 
-def _without_conditional(table: Table, plan: Plan) -> None:
+def _without_conditional(table: Table, plan: Plan, session: Session) -> None:
     """Drops what IF [NOT] EXISTS makes void."""
-    kept = []
+    kept: list[ColumnDraft] = []
+    added: set[str] = set()
     for draft in plan.changes:
         name = draft.old_name or draft.column.name.lower()
-        exists = name in table.positions
-        if draft.conditional and exists is (draft.old_name is None):
+        is_new = draft.old_name is None
+        exists = name in table.positions or (is_new and name in added)
+        if draft.conditional and exists is is_new:
             continue
         kept.append(draft)
+        if is_new:
+            added.add(name)
     plan.changes = kept
     present = {name for name, _ in table.periods} & plan.conditional_periods
     plan.periods = {n: p for n, p in plan.periods.items() if n not in present}
+    # InnoDB copies the table where it has to check the new foreign key.
+    in_place = not session.foreign_key_checks and not plan.rebuilt
+    names = partial(given_name, session=session, in_place=in_place)
+    plan.keys, plan.foreign = _needed_keys(table, plan.keys, names)
+
+
+def _needed_keys(
+    table: Table, keys: list[KeyDraft], given: Callable[[KeyDraft], str]
+) -> tuple[list[KeyDraft], list[str]]:
+    """Keys, and names of foreign keys, without those of IF NOT EXISTS that are there already.
+
+    A name is there if a key of the table, or of the statement before it, has it. MariaDB takes the
+    first column for the name of a key that has none.
+    """
     there = {index.name.lower() for index in table.indexes}
-    plan.keys = [k for k in plan.keys if not (k.conditional and k.name.lower() in there)]
+    there_foreign = {name.lower() for name in table.foreign_keys}
+    before: set[tuple[str, str]] = set()
+    needed: list[KeyDraft] = []
+    foreign: list[str] = []
+    for key in keys:
+        name = (key.name or key.parts[0].name).lower()
+        if key.foreign is not None:
+            if key.conditional and (name in there_foreign or ("FOREIGN", name) in before):
+                continue
+            before.add(("FOREIGN", name))
+            foreign.append(given(key))
+        if key.conditional and (name in there or (key.kind, name) in before):
+            continue
+        before.add((key.kind, name))
+        needed.append(key)
+    return needed, foreign
+
+
+def _foreign_keys(table: Table, plan: Plan, engine: str) -> tuple[str, ...]:
+    dropped = plan.drop_foreign | plan.drop_constraints
+    present = [name for name in table.foreign_keys if name.lower() not in dropped]
+    # Other engines read FOREIGN KEY and forget it.
+    return with_made(table.name, present, plan.foreign if engine == "innodb" else ())
 
 
 def _arranged(table: Table, plan: Plan, session: Session) -> list[_Slot]:
@@ -193,10 +272,10 @@ def _without_twice(
 
 
 def _default_of_added(plan: Plan) -> None:
-    """MariaDB: ALTER COLUMN … SET DEFAULT may name a column that the same statement adds."""
+    """MariaDB: ALTER COLUMN … SET or DROP DEFAULT may name a column that the statement adds."""
     for draft in plan.changes:
         name = draft.column.name.lower()
-        if draft.old_name is None and plan.defaults.get(name) is not None:
+        if draft.old_name is None and name in plan.defaults:
             default = plan.defaults[name] or Default(None)
             text = default_text(default, draft.column)
             draft.column = replace(
@@ -268,11 +347,17 @@ def _following(columns: list[Column], slots: Sequence[_Slot], plan: Plan) -> lis
     if not names:
         return columns
     return [
-        column
-        if isinstance(slot, ColumnDraft) or column.expression is None
-        else replace(column, expression=with_renamed(column.expression, names))
+        column if isinstance(slot, ColumnDraft) else _renamed_within(column, names)
         for column, slot in zip(columns, slots, strict=True)
     ]
+
+
+def _renamed_within(column: Column, names: dict[str, str]) -> Column:
+    if column.expression is not None:
+        return column.but(expression=with_renamed(column.expression, names))
+    if column.default_expression and column.default is not None:
+        return column.but(default=with_renamed(column.default, names))
+    return column
 
 
 def _parts_now(table: Table, slots: Sequence[_Slot], plan: Plan) -> dict[str, _Slot]:
@@ -307,7 +392,8 @@ def _keys(table: Table, slots: Sequence[_Slot], plan: Plan, session: Session) ->
         key = draft_of(left)
         name = index.name.lower()
         if name in plan.rename_keys:
-            key.name = plan.rename_keys[name]
+            # Whoever names a key has made it.
+            key.name, key.generated = plan.rename_keys[name], False
         if name in plan.visible_keys:
             key.visible = plan.visible_keys[name]
         keys.append(key)

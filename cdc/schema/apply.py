@@ -12,14 +12,17 @@ from dataclasses import replace
 from cdc.schema.alter import Plan, read_actions
 from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.charsets import charset_default, default_collation
+from cdc.schema.charsets import default_collation
 from cdc.schema.create import read_table
 from cdc.schema.ddl import OBJECTS, touched
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
+from cdc.schema.foreign import moved
 from cdc.schema.options import read_charset_or_collation
-from cdc.schema.resolve import charset_pair
+from cdc.schema.resolve import charset_pair, said_pair
+from cdc.schema.sequences import is_sequence, of_sequence
 from cdc.schema.session import Session
+from cdc.schema.system import is_system
 from cdc.schema.table import Table
 from cdc.schema.tokens import Cursor, DDLNotUnderstood, read_statement
 
@@ -89,7 +92,10 @@ def _create(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Ca
         return _create_index(catalog, c, session, replacing=replacing)
     catalog = _known(catalog, statement, session)
     other = _other(c, session)
-    return catalog if other is None else catalog.with_other(*other)
+    if other is None or is_system(other[0]):
+        return catalog
+    # CREATE OR REPLACE SEQUENCE replaces a table too.
+    return (catalog.without_table(*other) if replacing else catalog).with_other(*other)
 
 
 def _other(c: Cursor, session: Session) -> _Name | None:
@@ -140,17 +146,31 @@ def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
     name = c.table(session)
     if conditional and (catalog.table(*name) is not None or catalog.has_other(*name)):
         return catalog
+    if is_system(name[0]):
+        return catalog
     catalog = catalog.with_other(*name, there=False)
     like = c.word("LIKE")
     if not like and c.punct("("):
         if not c.word("LIKE"):
-            defaults = _defaults(catalog, name[0], session)
-            return catalog.with_table(read_table(c, *name, defaults, session))
+            table = read_table(c, *name, _defaults(catalog, name[0], session), session)
+            return _with(catalog, table)
         like = True
     if not like:
         raise c.error("a CREATE TABLE without a column list is not understood")
-    source = _table(catalog, c.table(session))
-    return catalog.with_table(replace(source, schema=name[0], name=name[1]))
+    model = c.table(session)
+    if catalog.table(*model) is None and catalog.has_other(*model):
+        # MariaDB: a sequence like another.
+        return catalog.without_table(*name).with_other(*name)
+    source = _table(catalog, model)
+    copy = replace(source, schema=name[0], name=name[1], foreign_keys=())
+    return catalog.with_table(copy)
+
+
+def _with(catalog: Catalog, table: Table) -> Catalog:
+    """The catalog with a table that a statement has made, or changed."""
+    if is_sequence(dict(table.options), otherwise=False):
+        return catalog.without_table(table.schema, table.name).with_other(table.schema, table.name)
+    return catalog.with_table(table)
 
 
 def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
@@ -164,6 +184,8 @@ def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: b
     while not c.word("ON"):
         c.next()
     name = c.table(session)
+    if is_system(name[0]):
+        return catalog
     table = _table(catalog, name)
     c.wait()
     key = read_key(c, session)
@@ -193,11 +215,14 @@ def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
     name = c.table(session)
     c.wait()
     table = catalog.table(*name)
-    if table is None and conditional:
+    if is_system(name[0]) or (table is None and conditional):
         return catalog
-    if table is None:
-        table = _table(catalog, name)
+    if not touched(statement, session).tables:
+        return catalog
     plan = read_actions(c, session)
+    if table is None and catalog.has_other(*name):
+        return _alter_other(catalog, name, plan, session)
+    table = _table(catalog, name)
     current = catalog.database(session.default_schema)
     defaults = None if current is None else (current.charset, current.collation)
     changed = alter(table, plan, _defaults(catalog, name[0], session), session, defaults)
@@ -205,12 +230,27 @@ def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
         catalog = catalog.without_table(*plan.partition_from)
     if plan.partition_to is not None:
         schema, other = plan.partition_to
-        made = replace(changed, schema=schema, name=other, partitioning=None)
+        made = replace(changed, schema=schema, name=other, partitioning=None, foreign_keys=())
         catalog = catalog.with_table(made)
     if plan.rename_to is not None:
         catalog = catalog.without_table(*name)
-        changed = replace(changed, schema=plan.rename_to[0], name=plan.rename_to[1])
-    return catalog.with_table(changed)
+        changed = _renamed(changed, plan.rename_to)
+    return _with(catalog, changed)
+
+
+def _renamed(table: Table, name: _Name) -> Table:
+    foreign = moved(table.foreign_keys, table.name, name[1])
+    return replace(table, schema=name[0], name=name[1], foreign_keys=foreign)
+
+
+def _alter_other(catalog: Catalog, name: _Name, plan: Plan, session: Session) -> Catalog:
+    """ALTER TABLE of a sequence."""
+    to = plan.rename_to or name
+    catalog = catalog.with_other(*name, there=False)
+    if is_sequence(plan.options.others, otherwise=True):
+        return catalog.with_other(*to)
+    table = of_sequence(*to, _defaults(catalog, to[0], session), session)
+    return catalog.with_table(replace(table, engine=plan.options.engine or table.engine))
 
 
 def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
@@ -240,6 +280,8 @@ def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cata
         if not c.word("ON"):
             raise c.error("ON was expected")
         name = c.table(session)
+        if is_system(name[0]):
+            return catalog
         table = _table(catalog, name)
         plan = Plan(drop_keys={index_name.lower()})
         return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
@@ -266,7 +308,10 @@ def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
             catalog = catalog.with_other(*old, there=False).with_other(*new)
         if table is not None:
             catalog = catalog.without_table(*old)
-            catalog = catalog.with_table(replace(table, schema=new[0], name=new[1]))
+        if is_system(old[0]) and not is_system(new[0]):
+            raise DDLNotUnderstood(f"the table {new[0]}.{new[1]} comes from a system schema")
+        if table is not None and not is_system(new[0]):
+            catalog = catalog.with_table(_renamed(table, new))
         if not c.punct(","):
             return catalog
 
@@ -286,9 +331,7 @@ def _database_options(
         if c.word("UPGRADE", "DATA", "DIRECTORY", "NAME"):
             continue
         raise c.error("the option of the database is not understood")
-    if options.default_charset:
-        present = charset_default(*server, session)
-    return charset_pair(options.charset, options.collation, present, session)
+    return said_pair(options, present, server, session)
 
 
 def _server(session: Session) -> tuple[str, str]:
@@ -311,11 +354,9 @@ def _create_database(catalog: Catalog, c: Cursor, session: Session, *, replacing
 
 
 def _alter_database(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
-    item = c.peek()
-    name = session.default_schema
-    words = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
-    if item is not None and not item.is_word(*words):
-        name = c.name()
+    name = c.name() if c.is_database("ALTER") else session.default_schema
+    if is_system(name):
+        return catalog
     database = catalog.database(name)
     if database is None:
         raise DDLNotUnderstood(f"there is no database {name!r}")

@@ -73,6 +73,13 @@ class Tables:
                 for bucket in row:
                     yield from bucket
 
+    def items(self) -> Iterator[tuple[str, Table | Unread]]:
+        """All that is kept, by name."""
+        for row in self.rows:
+            if row is not _EMPTY_ROW:
+                for bucket in row:
+                    yield from bucket.items()
+
     def of(self, pairs: Iterator[tuple[str, Table | Unread]]) -> Tables:
         """A version with all of these, made in one go."""
         rows = [[dict(bucket) for bucket in row] for row in self.rows]

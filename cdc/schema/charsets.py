@@ -22,7 +22,7 @@ _CODECS = {
     "binary": "utf-8",
     "ujis": "euc_jp",
     "sjis": "shift_jis",
-    "euckr": "euc_kr",
+    "euckr": "cp949",
     "koi8r": "koi8_r",
     "koi8u": "koi8_u",
     "gb18030": "gb18030",

@@ -144,7 +144,9 @@ def _binary(c: Cursor, d: ColumnDraft, session: Session) -> bool:
 def _collate(c: Cursor, d: ColumnDraft, session: Session) -> bool:
     c.next()
     c.punct("=")
-    if not c.word("DEFAULT"):
+    if c.word("DEFAULT"):
+        d.default_collation = True
+    else:
         d.column = d.column.but(collation=normal_collation(c.next().text))
     return True
 

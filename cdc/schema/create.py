@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from cdc.schema.charsets import charset_default
 from cdc.schema.draft import Body, KeyDraft, Options
 from cdc.schema.elements import read_body
-from cdc.schema.indexes import finish
+from cdc.schema.foreign import given_name, with_made
+from cdc.schema.indexes import finish, longest_part, with_hidden_lengths
 from cdc.schema.options import read_option
 from cdc.schema.partitions import read_partitioning
-from cdc.schema.resolve import charset_pair, promote_first_timestamp, resolve
+from cdc.schema.resolve import LONGEST_TABLE_COMMENT, promote_first_timestamp, resolve, said_pair
 from cdc.schema.session import Session
+from cdc.schema.system import INFORMATION_SCHEMA, is_information
 from cdc.schema.table import Column, Partitioning, Table
 from cdc.schema.tokens import Cursor
 
@@ -27,12 +29,20 @@ def read_table(
 ) -> Table:
     """Reads from behind the opening parenthesis; ``database`` is (charset, collation)."""
     body = read_body(c, session)
+    foreign = [given_name(key, session) for key in body.keys if key.foreign is not None]
     if printed:
         body.keys = [key for key in body.keys if not key.generated]
     options, partitioning = read_tail(c)
     if not body.columns:
         raise c.error("the table has no columns")
-    return make_table(schema, name, body, options, partitioning, database, session)
+    if not printed and is_information(c.text, body, options, mariadb=session.mariadb):
+        database = INFORMATION_SCHEMA
+    if printed and session.mariadb:
+        body.keys = with_hidden_lengths(body.keys, body.columns)
+    table = make_table(schema, name, body, options, partitioning, database, session)
+    if not foreign or table.engine != "innodb":
+        return table
+    return replace(table, foreign_keys=with_made(name, (), foreign))
 
 
 def read_tail(c: Cursor) -> tuple[Options, Partitioning | None]:
@@ -58,9 +68,7 @@ def make_table(
     session: Session,
 ) -> Table:
     """The table that the server makes of what was written."""
-    if options.default_charset:
-        database = charset_default(*database, session)
-    charset, collation = charset_pair(options.charset, options.collation, database, session)
+    charset, collation = said_pair(options, database, database, session)
     promote_first_timestamp(body.columns, session)
     columns = [resolve(draft, (charset, collation), session) for draft in body.columns]
     keys = body.keys
@@ -68,7 +76,8 @@ def make_table(
     engine = options.engine or "innodb"
     if options.engine is None and partitioning is not None and partitioning.partitions:
         engine = partitioning.partitions[0].engine or engine
-    indexes = finish(keys, by_name(done), body.periods, session, engine)
+    longest = longest_part(engine, options.others, session)
+    indexes = finish(keys, by_name(done), body.periods, session, longest)
     return Table(
         schema,
         name,
@@ -76,7 +85,7 @@ def make_table(
         indexes,
         charset,
         collation,
-        comment=options.comment or "",
+        comment=(options.comment or "")[:LONGEST_TABLE_COMMENT],
         engine=engine,
         # MariaDB: one column with the attribute makes the table a versioned one.
         versioned=bool(options.versioned) or any(draft.versioned for draft in body.columns),

@@ -187,11 +187,8 @@ def _modifier(c: Cursor, item: Item) -> None:
 def _database(kind: str, c: Cursor, session: Session) -> Touched:
     if not c.word("IF", "NOT", "EXISTS"):
         c.word("IF", "EXISTS")
-    item = c.peek()
-    options = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
-    if item is None or item.is_word(*options):
-        return Touched(f"{kind} database", schemas=(session.default_schema,))
-    return Touched(f"{kind} database", schemas=(c.name(),))
+    schema = c.name() if c.is_database(kind.upper()) else session.default_schema
+    return Touched(f"{kind} database", schemas=(schema,))
 
 
 def _on_index(kind: str, c: Cursor, session: Session) -> Touched:
@@ -212,6 +209,10 @@ def _define_table(kind: str, c: Cursor, session: Session) -> Touched:
     start = c.at
     renamed: TableName | None = None
     if kind == "alter":
+        c.wait()
+        if (maintained := _maintenance(c)) is not None:
+            return Touched(maintained)
+        c.at = start
         others, renamed = _other_tables(c, session)
         tables += others
     c.at = start
@@ -221,6 +222,14 @@ def _define_table(kind: str, c: Cursor, session: Session) -> Touched:
         renames=((tables[0], renamed),) if renamed is not None else (),
         referenced=_referenced(c, session),
     )
+
+
+def _maintenance(c: Cursor) -> str | None:
+    """``analyze partition`` and the like, which leave columns and rows as they are."""
+    for verb in ("ANALYZE", "CHECK", "OPTIMIZE", "REPAIR"):
+        if c.word(verb, "PARTITION"):
+            return f"{verb.lower()} partition"
+    return None
 
 
 def _referenced(c: Cursor, session: Session) -> tuple[TableName, ...]:

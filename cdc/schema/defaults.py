@@ -19,14 +19,16 @@ def default_text(value: Default, column: Column) -> str | None:
         return text
     if column.data_type == "bit":
         return value.bits or (f"b'{int(text):b}'" if text.isdigit() else text)
-    if column.data_type in NUMBERS and value.bits is not None:
-        return str(int(value.bits[2:-1], 2))
+    number = column.data_type in NUMBERS or column.data_type == "year"
+    if number and value.bits is not None and not value.quoted:
+        text = str(int(value.bits[2:-1], 2))
+        return _full_year(text, quoted=False) if column.data_type == "year" else text
     if column.data_type in INTEGERS or column.data_type == "decimal" or column.scale is not None:
         return _rounded(text, column) if column.data_type in NUMBERS else text
     if column.data_type == "float":
         return _short_float(text)
     if column.data_type == "year":
-        return _full_year(text, value.quoted)
+        return _full_year(text, quoted=value.quoted)
     return text
 
 
@@ -38,7 +40,7 @@ def _short_float(text: str) -> str:
         return text
 
 
-def _full_year(text: str, quoted: bool) -> str:
+def _full_year(text: str, *, quoted: bool) -> str:
     # MySQL manual, "2-Digit Years in Dates".
     if not text.isdigit() or int(text) > 99 or len(text) == 4:
         return text

@@ -23,6 +23,7 @@ class ColumnDraft:
     binary: bool = False
     byte: bool = False
     national: bool = False
+    default_collation: bool = False
     primary: bool = False
     unique: bool = False
     references: bool = False
@@ -46,7 +47,12 @@ class KeyPart:
 
 @dataclass(slots=True)
 class KeyDraft:
-    """A key as written; ``kind`` is PRIMARY, UNIQUE, KEY, FULLTEXT, SPATIAL or VECTOR."""
+    """A key as written; ``kind`` is PRIMARY, UNIQUE, KEY, FULLTEXT, SPATIAL or VECTOR.
+
+    ``present`` is one that the table had before. ``described`` says that it has options that a key
+    need not have: a comment, a parser. ``foreign`` are the names of the constraint and of its key
+    where a foreign key makes it.
+    """
 
     kind: str
     name: str
@@ -54,6 +60,9 @@ class KeyDraft:
     visible: bool = True
     generated: bool = False
     conditional: bool = False
+    present: bool = False
+    described: bool = False
+    foreign: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -66,6 +75,7 @@ class Options:
     engine: str | None = None
     versioned: bool | None = None
     default_charset: bool = False
+    default_collation: bool = False
     others: dict[str, str] = field(default_factory=dict)
 
 

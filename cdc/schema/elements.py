@@ -133,7 +133,9 @@ def _foreign(c: Cursor, constraint: str) -> KeyDraft:
     name = c.name() if item is not None and not item.is_punct("(") else ""
     parts = key_parts(c)
     skip_references(c)
-    return KeyDraft("KEY", constraint or name, parts, generated=True, conditional=conditional)
+    key = KeyDraft("KEY", constraint or name, parts, generated=True, conditional=conditional)
+    key.foreign = (constraint, name)
+    return key
 
 
 def read_key(c: Cursor, session: Session, constraint: str = "") -> KeyDraft:
@@ -203,6 +205,7 @@ def key_options(c: Cursor, key: KeyDraft, session: Session) -> None:
             return
         if _using(c):
             continue
+        described, key.described = key.described, True
         if c.word("VISIBLE") or c.word("NOT", "IGNORED"):
             key.visible = True
         elif c.word("INVISIBLE") or c.word("IGNORED"):
@@ -219,6 +222,7 @@ def key_options(c: Cursor, key: KeyDraft, session: Session) -> None:
         elif session.mariadb and _next_is_punct(c, "="):
             c.at += 3
         else:
+            key.described = described
             return
 
 

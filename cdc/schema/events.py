@@ -59,6 +59,7 @@ def session_of_event(base: Session, schema: str, status: Status, error_code: int
         strict=bool(mode & (SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES)),
         real_as_float=bool(mode & SqlMode.REAL_AS_FLOAT),
         oracle=base.mariadb and bool(mode & SqlMode.ORACLE),
+        mssql=base.mariadb and bool(mode & SqlMode.MSSQL),
         maxdb=bool(mode & SqlMode.MAXDB) and (base.mariadb or base.version < (8, 0)),
         default_schema=schema,
         collation_client=_name(client, base),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, Item, Kind, quoted
@@ -19,7 +19,7 @@ _PREFIXES = ("INTERVAL", "DATE", "TIME", "TIMESTAMP", "NOT", "CASE", "NEXT", "PR
 class Default:
     """``text`` is None for NULL; ``bits`` is the value as ``b'101'`` if it is a bit literal.
 
-    ``quoted`` says that it was a string.
+    ``quoted`` says that it is a string, also where a number is wanted.
     """
 
     text: str | None
@@ -64,7 +64,7 @@ def read_default(c: Cursor, session: Session) -> Default:
     if start is None:
         raise c.error("a value was expected")
     at = c.at
-    value = _literal(c)
+    value = _literal(c, session)
     if value is not None and not _goes_on(c):
         return value
     c.at = at
@@ -78,6 +78,8 @@ def read_default(c: Cursor, session: Session) -> Default:
             break
         c.next()
     text = c.text[start.start : c.items[c.at - 1].end]
+    if session.mariadb and text.strip("() \n").upper() == "NULL":
+        return Default(None)
     return Default(text, expression=True)
 
 
@@ -129,7 +131,7 @@ def _is_call(c: Cursor) -> bool:
     return following is not None and following.is_punct("(")
 
 
-def _literal(c: Cursor) -> Default | None:
+def _literal(c: Cursor, session: Session) -> Default | None:
     item = c.peek()
     if item is None:
         return None
@@ -141,7 +143,7 @@ def _literal(c: Cursor) -> Default | None:
     if item.kind is Kind.PUNCT and item.text in ("+", "-", "."):
         return _signed(c, item)
     if item.kind is Kind.WORD:
-        return _word_literal(c, item)
+        return _word_literal(c, item, session)
     return None
 
 
@@ -181,7 +183,7 @@ def _signed(c: Cursor, sign: Item) -> Default | None:
     return Default(text.rstrip(".") + _plain_number("." * text.endswith(".") + item.text))
 
 
-def _word_literal(c: Cursor, item: Item) -> Default | None:
+def _word_literal(c: Cursor, item: Item, session: Session) -> Default | None:
     text, upper = item.text, item.text.upper()
     if upper == "NULL":
         c.next()
@@ -193,7 +195,8 @@ def _word_literal(c: Cursor, item: Item) -> Default | None:
         c.next()
         inner = text[2:-1]
         if upper[0] == "X":
-            return _hex(inner)
+            # MariaDB: a text, also where a number is wanted.
+            return replace(_hex(inner), quoted=session.mariadb)
         return _bits(inner) if upper[0] == "B" else Default(inner.replace("''", "'"))
     following = c.peek(1)
     if text.startswith("_") and following is not None:
@@ -202,7 +205,7 @@ def _word_literal(c: Cursor, item: Item) -> Default | None:
             return Default(_strings(c))
         if following.text[:2].lower() in ("x'", "0x", "b'"):
             c.next()
-            return _literal(c)
+            return _literal(c, session)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cdc.schema.charsets import bytes_per_character
@@ -15,8 +15,10 @@ from cdc.schema.types import BLOBS, GEOMETRIES, TEXTS, blob_bytes
 STRINGS = frozenset({"char", "varchar", "binary", "varbinary"})
 _SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
 _LONG = TEXTS | BLOBS
+# Of the length in front of a geometry's bytes.
+GEOMETRY_LENGTH_BYTES = 4
 # The longest key part in bytes, by engine (InnoDB: row format DYNAMIC).
-_LONGEST_PART = {"myisam": 1000, "aria": 2000, "memory": 3072}
+_LONGEST_PART = {"myisam": 1000, "mrg_myisam": 1000, "memory": 3072, "blackhole": 3072}
 
 
 def inline_keys(draft: ColumnDraft, session: Session) -> list[KeyDraft]:
@@ -31,7 +33,8 @@ def inline_keys(draft: ColumnDraft, session: Session) -> list[KeyDraft]:
     # MySQL before 9.0 and MariaDB before 10.5 read REFERENCES of a column and forget it.
     obeyed = session.version >= ((10, 5, 0) if session.mariadb else (9, 0, 0))
     if draft.references and obeyed:
-        keys.append(KeyDraft("KEY", draft.constraint, part, generated=True))
+        names = (draft.constraint, "")
+        keys.append(KeyDraft("KEY", draft.constraint, part, generated=True, foreign=names))
     return keys
 
 
@@ -47,7 +50,7 @@ def draft_of(index: Index) -> KeyDraft:
         if not name:
             part.expression = next(functional, "")
         parts.append(part)
-    return KeyDraft(kind, index.name, parts, index.visible, index.generated)
+    return KeyDraft(kind, index.name, parts, index.visible, index.generated, present=True)
 
 
 def finish(
@@ -55,19 +58,35 @@ def finish(
     columns: Mapping[str, Column],
     periods: Mapping[str, tuple[str, str]],
     session: Session,
-    engine: str = "innodb",
+    longest: int,
 ) -> tuple[Index, ...]:
-    """Indexes in the server's order. ``columns`` and ``periods`` are by lower-case name."""
+    """Indexes in the server's order. ``columns`` and ``periods`` are by lower-case name.
+
+    ``longest`` is what :func:`longest_part` says of the table.
+    """
     taken: set[str] = set()
     made: list[Index] = []
     directed = not session.mariadb and session.version >= (8,)
-    for key in _without_covered(drafts, directed=directed):
+
+    def same_length(a: KeyDraft, x: KeyPart, b: KeyDraft, y: KeyPart) -> bool:
+        full_text = a if a.kind == "FULLTEXT" else b
+        if full_text.kind == "FULLTEXT" and (not session.mariadb or full_text.present):
+            # MariaDB takes the word of a new one, which has no length yet.
+            return False
+        if x.prefix == y.prefix:
+            return True
+        if not x.name or x.name.lower() not in columns:
+            return False
+        # A key that stands has the length that the server has found for it.
+        return _prefix(x, a, columns, session, longest) == _prefix(y, b, columns, session, longest)
+
+    for key in _without_covered(drafts, same_length, directed=directed):
         parts = _parts(key, columns, periods)
         if key.kind == "KEY" and _is_spatial(parts, columns, session):
             key.kind = "SPATIAL"
         name = key.name or _made_name(parts, columns, taken)
         taken.add(name.lower())
-        prefixes = tuple(_prefix(p, key, columns, session, engine) for p in parts)
+        prefixes = tuple(_prefix(p, key, columns, session, longest) for p in parts)
         made.append(
             Index(
                 "PRIMARY" if key.kind == "PRIMARY" else name,
@@ -78,7 +97,7 @@ def finish(
                 descending=tuple(p.descending for p in parts)
                 if key.kind not in _SPECIAL
                 and _descends(parts, session)
-                and not _is_hashed(key, parts, columns, session, engine)
+                and not _is_hashed(key, parts, columns, session, longest)
                 else (),
                 kind=key.kind if key.kind in _SPECIAL else "",
                 visible=key.visible,
@@ -130,7 +149,10 @@ def _parts(
         return parts
     # MariaDB: a key of a versioned table is unique among the rows that are current.
     if all(part.name.lower() != system_time[1].lower() for part in parts):
-        parts.append(KeyPart(system_time[1]))
+        last = [part.name.lower() for part in parts[-2:]]
+        overlaps = any(last == [end.lower(), start.lower()] for start, end in periods.values())
+        # Columns of WITHOUT OVERLAPS stay the last.
+        parts.insert(len(parts) - 2 * overlaps, KeyPart(system_time[1]))
     return parts
 
 
@@ -144,7 +166,12 @@ def _made_name(parts: Sequence[KeyPart], columns: Mapping[str, Column], taken: s
     return f"{base}_{number}"
 
 
-def _without_covered(drafts: Sequence[KeyDraft], *, directed: bool) -> list[KeyDraft]:
+_SameLength = Callable[[KeyDraft, KeyPart, KeyDraft, KeyPart], bool]
+
+
+def _without_covered(
+    drafts: Sequence[KeyDraft], same_length: _SameLength, *, directed: bool
+) -> list[KeyDraft]:
     """Keys without those of foreign keys that another key makes needless.
 
     ``directed``: a descending part does not stand for an ascending one, as in MySQL since 8.0.
@@ -155,7 +182,7 @@ def _without_covered(drafts: Sequence[KeyDraft], *, directed: bool) -> list[KeyD
     for i, key in enumerate(drafts):
         for j in range(i):
             other = drafts[j]
-            if j in dropped or not _is_prefix(key, other, directed=directed):
+            if j in dropped or not _is_prefix(key, other, same_length, directed=directed):
                 continue
             shorter = key.generated and len(key.parts) < len(other.parts)
             dropped.add(i if not other.generated or shorter else j)
@@ -163,7 +190,7 @@ def _without_covered(drafts: Sequence[KeyDraft], *, directed: bool) -> list[KeyD
     return [key for i, key in enumerate(drafts) if i not in dropped]
 
 
-def _is_prefix(a: KeyDraft, b: KeyDraft, *, directed: bool) -> bool:
+def _is_prefix(a: KeyDraft, b: KeyDraft, same_length: _SameLength, *, directed: bool) -> bool:
     """Whether one is a key of a foreign key, and the other begins with the same columns."""
     if a.generated and b.generated and len(a.parts) > len(b.parts):
         a, b = b, a
@@ -177,15 +204,20 @@ def _is_prefix(a: KeyDraft, b: KeyDraft, *, directed: bool) -> bool:
     return all(
         x.name.lower() == y.name.lower()
         and x.name
-        and x.prefix == y.prefix
+        and same_length(a, x, b, y)
         and (x.descending == y.descending or not directed)
         for x, y in pairs
     )
 
 
-def _longest_part(engine: str, session: Session) -> int:
-    if engine == "innodb" and not session.mariadb and session.version < (5, 7, 7):
-        return 767
+def longest_part(engine: str, options: Mapping[str, str], session: Session) -> int:
+    """The longest key part in bytes; ``options`` are the table's."""
+    if engine == "aria":
+        return 2300 if session.version >= (10, 5) else 1000
+    if engine == "innodb" and not session.mariadb:
+        old = options.get("ROW_FORMAT", "").upper() in ("COMPACT", "REDUNDANT")
+        if old or session.version < (5, 7, 7):
+            return 767
     return _LONGEST_PART.get(engine, session.innodb_prefix)
 
 
@@ -194,7 +226,7 @@ def _prefix(
     key: KeyDraft,
     columns: Mapping[str, Column],
     session: Session,
-    engine: str,
+    longest: int,
 ) -> int | None:
     if not part.name or key.kind in _SPECIAL:
         return None
@@ -204,13 +236,15 @@ def _prefix(
     if column.data_type not in STRINGS | _LONG:
         return None
     width = bytes_per_character(column.charset, session)
-    prefix, longest = part.prefix, _longest_part(engine, session)
+    prefix = part.prefix
     if column.data_type in STRINGS and prefix is not None and prefix >= (column.length or 0):
         prefix = None
     whole = column.length if column.data_type in STRINGS else None
     if column.data_type in _LONG and session.mariadb:
         # MariaDB takes as much as fits where MySQL wants a length.
         whole = blob_bytes(column.data_type)
+        if prefix is not None and whole is not None:
+            prefix = min(prefix, whole)
         if key.kind not in ("PRIMARY", "UNIQUE"):
             return min(prefix or whole or 0, whole or 0, longest // width)
     size = prefix if prefix is not None else whole
@@ -224,7 +258,7 @@ def _is_hashed(
     parts: Sequence[KeyPart],
     columns: Mapping[str, Column],
     session: Session,
-    engine: str,
+    longest: int,
 ) -> bool:
     """Whether MariaDB keeps only a hash of a unique key: then no part descends."""
     if not session.mariadb or key.kind != "UNIQUE":
@@ -237,7 +271,7 @@ def _is_hashed(
             size = (part.prefix or column.length or 0) * bytes_per_character(
                 column.charset, session
             )
-            if size > _longest_part(engine, session):
+            if size > longest:
                 return True
     return False
 
@@ -250,6 +284,16 @@ def _geometry_prefix(column: Column, part: KeyPart, key: KeyDraft, session: Sess
     return (
         (8 if session.version >= (10, 5) else 0) if key.kind == "UNIQUE" else session.innodb_prefix
     )
+
+
+def with_hidden_lengths(keys: Sequence[KeyDraft], columns: Sequence[ColumnDraft]) -> list[KeyDraft]:
+    """Keys that MariaDB printed: of a geometry it shows no length where this is the pointer's."""
+    kinds = {draft.column.name.lower(): draft.column.data_type for draft in columns}
+    for key in keys:
+        for part in key.parts:
+            if kinds.get(part.name.lower()) in GEOMETRIES and part.prefix is None:
+                part.prefix = GEOMETRY_LENGTH_BYTES
+    return list(keys)
 
 
 def rename_parts(

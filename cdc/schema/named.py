@@ -8,8 +8,6 @@ from enum import StrEnum
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, DDLNotUnderstood, Item, Kind, read_statement, tokenize
 
-_DATABASE_OPTIONS = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
-
 
 class Verb(StrEnum):
     """What kind of statement it is, as far as rewriting cares."""
@@ -193,9 +191,8 @@ def _database(c: Cursor, p: Parsed, session: Session) -> bool:
     p.verb = Verb.DATABASE
     p.conditional = c.word("IF", "NOT", "EXISTS") or c.word("IF", "EXISTS")
     p.schema = session.default_schema
-    item = c.peek()
-    if item is not None and not item.is_word(*_DATABASE_OPTIONS):
-        c.next()
+    if c.is_database(c.items[p.first].word):
+        item = c.next()
         p.schema, p.schema_at = item.text, (item.start, item.end)
     p.body = c.at
     return True

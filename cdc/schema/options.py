@@ -6,7 +6,13 @@ from cdc.schema.charsets import normal_charset, normal_collation
 from cdc.schema.draft import Options
 from cdc.schema.tokens import Cursor, Item, Kind
 
-_ENGINES = {"heap": "memory", "merge": "mrg_myisam", "innobase": "innodb", "ndb": "ndbcluster"}
+_ENGINES = {
+    "heap": "memory",
+    "maria": "aria",
+    "merge": "mrg_myisam",
+    "innobase": "innodb",
+    "ndb": "ndbcluster",
+}
 _KNOWN = frozenset(
     "innodb myisam memory mrg_myisam aria csv archive blackhole federated ndbcluster rocksdb "
     "spider connect mroonga sphinx s3 columnstore oqgraph tokudb sequence example partition".split()
@@ -38,7 +44,7 @@ def read_charset_or_collation(c: Cursor, options: Options) -> bool:
     if c.word("COLLATE"):
         c.punct("=")
         if c.word("DEFAULT"):
-            options.default_charset = True
+            options.default_collation = True
         else:
             options.collation = normal_collation(c.next().text)
         return True

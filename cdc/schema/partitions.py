@@ -124,6 +124,7 @@ def read_definition(c: Cursor) -> Partition:
     name = c.name()
     values = comment = engine = ""
     subs: tuple[str, ...] = ()
+    of_subs = ""
     while (item := c.peek()) is not None and not (item.is_punct(",") or item.is_punct(")")):
         if c.word("VALUES") or item.is_word("HISTORY", "CURRENT", "DEFAULT"):
             values = _values(c)
@@ -134,13 +135,13 @@ def read_definition(c: Cursor) -> Partition:
             c.punct("=")
             engine = engine_name(c.next().text) or ""
         elif item.is_punct("("):
-            subs = _subpartitions(c)
+            subs, of_subs = _subpartitions(c)
         elif item.is_word("WITH", "WITHOUT"):
             # MariaDB: CONVERT TABLE … TO PARTITION … WITH VALIDATION
             break
         else:
             c.next()
-    return Partition(name, values, comment, subs, engine)
+    return Partition(name, values, comment, subs, of_subs or engine)
 
 
 def _values(c: Cursor) -> str:
@@ -155,19 +156,25 @@ def _values(c: Cursor) -> str:
     return c.next().text.upper()
 
 
-def _subpartitions(c: Cursor) -> tuple[str, ...]:
+def _subpartitions(c: Cursor) -> tuple[tuple[str, ...], str]:
+    """Their names, and the engine that they name."""
     c.punct("(")
     names: list[str] = []
+    engine = ""
     while True:
         if not c.word("SUBPARTITION"):
             raise c.error("SUBPARTITION was expected")
         names.append(c.name())
         while (item := c.peek()) is not None and not (item.is_punct(",") or item.is_punct(")")):
-            c.next()
+            if c.word("ENGINE"):
+                c.punct("=")
+                engine = engine_name(c.next().text) or ""
+            else:
+                c.next()
         if c.punct(","):
             continue
         c.next()
-        return tuple(names)
+        return tuple(names), engine
 
 
 def _with_subs(

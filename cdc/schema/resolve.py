@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cdc.schema.charsets import (
     bytes_per_character,
+    charset_default,
     charset_of_collation,
     decode,
     default_collation,
@@ -15,7 +16,7 @@ from cdc.schema.charsets import (
     is_no_text,
     stored_text,
 )
-from cdc.schema.draft import ColumnDraft
+from cdc.schema.draft import ColumnDraft, Options
 from cdc.schema.session import Session
 from cdc.schema.table import Column, Generated
 from cdc.schema.tokens import DDLNotUnderstood
@@ -34,6 +35,9 @@ from cdc.schema.types import (
 _LONG = TEXTS | BLOBS
 _MOST_BYTES = 65535
 _NOW = re.compile(r"current_timestamp\((\d*)\)")
+# In characters; without strict mode the server cuts what is longer.
+LONGEST_COLUMN_COMMENT = 1024
+LONGEST_TABLE_COMMENT = 2048
 _ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
@@ -52,14 +56,34 @@ def charset_pair(
     return charset, full_collation(collation, charset)
 
 
+def said_pair(
+    said: Options, present: tuple[str, str], database: tuple[str, str], session: Session
+) -> tuple[str, str]:
+    """(charset, collation) that options ask for.
+
+    ``present`` is what holds where they say nothing, ``database`` what CHARACTER SET DEFAULT means.
+    """
+    newer = session.mariadb and session.version >= (10, 9)
+    if said.default_charset or (said.default_collation and not newer):
+        present = charset_default(*database, session)
+    if said.default_collation and newer:
+        charset = said.charset or present[0]
+        return charset, default_collation(charset, session)
+    return charset_pair(said.charset, said.collation, present, session)
+
+
 def resolve(
-    draft: ColumnDraft, table: tuple[str, str], session: Session, *, convert: bool = False
+    draft: ColumnDraft,
+    table: tuple[str, str],
+    session: Session,
+    *,
+    target: tuple[str, str] | None = None,
 ) -> Column:
     """The column as the server makes it in a table of this (charset, collation).
 
-    With ``convert`` (CONVERT TO in the same statement) the table's comes before the column's own.
+    ``target`` is that of CONVERT TO in the same statement: it comes before the column's own.
     """
-    column = _members(_charset(draft, table, session, convert))
+    column = _members(_charset(draft, table, session, target))
     column = _size(column, session)
     nullable = draft.null is not False
     if draft.primary:
@@ -70,6 +94,8 @@ def resolve(
             column = column.but(default=_ZERO_TIMESTAMP + _fraction(column))
     if session.mariadb and column.data_type in ("timestamp", "datetime"):
         column = _now_of_its_digits(column)
+    if len(column.comment) > LONGEST_COLUMN_COMMENT:
+        column = column.but(comment=column.comment[:LONGEST_COLUMN_COMMENT])
     # One copy for all three.
     return column.but(
         nullable=nullable,
@@ -165,7 +191,12 @@ def _stored_member(member: str, charset: str) -> str:
     return stored_text(member, charset)
 
 
-def _charset(draft: ColumnDraft, table: tuple[str, str], session: Session, convert: bool) -> Column:
+def _charset(
+    draft: ColumnDraft,
+    table: tuple[str, str],
+    session: Session,
+    target: tuple[str, str] | None,
+) -> Column:
     column = draft.column
     if draft.byte and column.data_type in CHARACTER:
         return _binary_type(column).but(charset=None, collation=None)
@@ -178,14 +209,30 @@ def _charset(draft: ColumnDraft, table: tuple[str, str], session: Session, conve
             collation = full_collation(column.collation, charset)
     else:
         charset, collation = charset_pair(column.charset, column.collation, table, session)
-    if convert and charset != "binary":
-        charset, collation = table
+        if draft.default_collation:
+            collation = default_collation(charset, session)
     if draft.binary and charset != "binary":
         collation = f"{charset}_bin"
+    if target is not None and charset != "binary":
+        charset, collation = _of_target(draft, (charset, collation), target, session)
     column = column.but(charset=charset, collation=collation)
     if charset == "binary" and column.data_type not in ("enum", "set"):
         return _binary_type(column).but(charset=None, collation=None)
     return column
+
+
+def _of_target(
+    draft: ColumnDraft, present: tuple[str, str], target: tuple[str, str], session: Session
+) -> tuple[str, str]:
+    """What CONVERT TO makes of a new column's (charset, collation)."""
+    if not draft.binary:
+        return target
+    column = draft.column
+    if draft.national or column.charset is not None or column.collation is not None:
+        # Newer servers take BINARY for a part of the character set that was said, which goes.
+        newer = session.version >= ((10, 9) if session.mariadb else (8, 0))
+        return target if newer else (target[0], f"{target[0]}_bin")
+    return present
 
 
 def _binary_type(column: Column) -> Column:

@@ -15,6 +15,7 @@ class SqlMode(IntFlag):
     REAL_AS_FLOAT = 1
     ANSI_QUOTES = 4
     ORACLE = 512
+    MSSQL = 1024
     MAXDB = 4096
     NO_BACKSLASH_ESCAPES = 0x100000
     STRICT_TRANS_TABLES = 0x200000
@@ -39,6 +40,7 @@ class Session:
     strict: bool = True
     oracle: bool = False
     maxdb: bool = False
+    mssql: bool = False
     real_as_float: bool = False
     collation_client: str | None = None
     collation_server: str | None = None

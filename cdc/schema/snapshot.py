@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdc.schema.catalog import Catalog, Database, Tables, Unread
 from cdc.schema.charsets import default_collation
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
-from cdc.schema.table import Table
+from cdc.schema.table import Column, Table
+from cdc.schema.table_json import decode, encode
 from cdc.schema.tokens import DDLNotUnderstood
 
 _HEAD = re.compile(r"CREATE TABLE `(?:[^`]|``)+` \(")
@@ -36,21 +37,38 @@ def session_of(server: Mapping[str, Any]) -> Session:
     )
 
 
+class CreateText(NamedTuple):
+    """SHOW CREATE TABLE, and the defaults of the table's database when it was printed."""
+
+    text: str
+    charset: str
+    collation: str | None
+
+
 class Schema(Mapping[tuple[str, str], Table]):
     """Tables of a snapshot by ``(schema, name)``, parsed on first use.
 
     A table that cannot be understood raises when it is asked for, so that it harms nobody else.
+    ``sources`` is what each is made of: its text, or the JSON of :mod:`cdc.schema.table_json`.
     """
 
     def __init__(self, snapshot: Mapping[str, Any]) -> None:
         self.ts = int(snapshot["ts"])
         self.session = session_of(snapshot["server"])
         self._databases: Mapping[str, Mapping[str, str]] = snapshot["databases"]
-        self._texts: dict[tuple[str, str], str] = {}
+        self.sources: dict[tuple[str, str], CreateText | Mapping[str, Any]] = {}
         for full_name, text in snapshot["tables"].items():
-            self._texts[self._split(full_name)] = text
+            key = self._split(full_name)
+            database = self._databases.get(key[0], {})
+            charset = database.get("charset", "utf8mb4")
+            self.sources[key] = CreateText(text, charset, database.get("collation"))
+        for schema, name, text, charset, collation in snapshot.get("texts", ()):
+            self.sources[schema, name] = CreateText(text, charset, collation)
+        for schema, value in snapshot.get("values", ()):
+            self.sources[schema, value["name"]] = value
         self._tables: dict[tuple[str, str], Table] = {}
         self._shapes: dict[bytes, Table] = {}
+        self._columns: dict[Column, Column] = {}
 
     def _split(self, full_name: str) -> tuple[str, str]:
         schema, _, name = full_name.partition(".")
@@ -69,17 +87,17 @@ class Schema(Mapping[tuple[str, str], Table]):
         return table
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._texts)
+        return iter(self.sources)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self.sources)
 
     def parse(self, key: tuple[str, str]) -> Table:
         """The table, read anew; raises ``DDLNotUnderstood`` with its name."""
-        database = self._databases.get(key[0], {})
-        charset = database.get("charset", "utf8mb4")
-        collation = database.get("collation")
-        text = self._texts[key]
+        source = self.sources[key]
+        if not isinstance(source, CreateText):
+            return decode(source, self._columns)
+        text, charset, collation = source
         shape = _shape(text, charset, collation)
         known = self._shapes.get(shape)
         if known is not None:
@@ -129,6 +147,43 @@ def catalog(snapshot: Mapping[str, Any]) -> Catalog:
     for database, name in snapshot.get("others", ()):
         made = made.with_other(database, name)
     return made
+
+
+def compacted(snapshot: Mapping[str, Any], last: Catalog, ts: int, **others: Any) -> dict[str, Any]:
+    """The snapshot of what ``last`` has come to from ``catalog(snapshot)``, at a later ``ts``.
+
+    Tables that no statement has changed stay the text that they were; others are values.
+    ``others`` are members of their own.
+    """
+    sources = {
+        (last.key(schema), last.key(name)): (name, source)
+        for (schema, name), source in Schema(snapshot).sources.items()
+    }
+    texts: list[list[Any]] = []
+    values: list[list[Any]] = []
+    for database in last.databases.values():
+        for key, one in database.tables.items():
+            if not isinstance(one, Unread):
+                values.append([database.name, encode(one)])
+                continue
+            name, source = sources[last.key(database.name), key]
+            if isinstance(source, CreateText):
+                texts.append([database.name, name, *source])
+            else:
+                values.append([database.name, source])
+    return {
+        "ts": ts,
+        "server": snapshot["server"],
+        "databases": {
+            d.name: {"charset": d.charset, "collation": d.collation}
+            for d in last.databases.values()
+        },
+        "tables": {},
+        "texts": texts,
+        "values": values,
+        "others": [[d.name, o] for d in last.databases.values() for o in sorted(d.others)],
+        **others,
+    }
 
 
 def load(snapshot: Mapping[str, Any]) -> Schema:

@@ -124,7 +124,7 @@ class Table:
     """A table as it was at one moment. Columns are in table order, invisible ones included.
 
     ``periods`` are MariaDB's, name to (start, end) columns. ``options`` are the other table
-    options that were given, by upper-case name.
+    options that were given, by upper-case name; ``foreign_keys`` are names.
     """
 
     schema: str
@@ -139,6 +139,7 @@ class Table:
     partitioning: Partitioning | None = None
     periods: tuple[tuple[str, tuple[str, str]], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    foreign_keys: tuple[str, ...] = ()
 
     @cached_property
     def positions(self) -> dict[str, int]:

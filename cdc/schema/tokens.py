@@ -125,7 +125,7 @@ def unwrap_comments(sql: str, session: Session) -> str:
                 depth += 1
                 i = m.end()
             else:
-                end = sql.find("*/", i)
+                end = sql.find("*/", i + 2)
                 end = len(sql) if end < 0 else end + 2
                 out[i:end] = " " * (end - i)
                 i = end
@@ -181,18 +181,19 @@ def tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
 
 
 # A statement is split by whoever asks what it touches, what it does and what becomes of it: by the
-# owner and each changefeed, one after the other.
-_LONG = 16_384
+# owner and each changefeed, one after the other. Items are a hundred times as large as their text,
+# in every process, so few statements are kept, and no long ones.
+_LONG = 4096
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=32)
 def _known(sql: str, session: Session) -> tuple[str, tuple[Item, ...]]:
     text, items = _tokenize(sql, session)
     return text, tuple(items)
 
 
 def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
-    text = unwrap_comments(sql, session)
+    text = unwrap_comments(_without_brackets(sql, session), session)
     try:
         tokens = _DIALECTS[session.no_backslash_escapes].tokenize(text)
     except SqlglotError as e:
@@ -225,6 +226,23 @@ def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
         else:
             items.append(Item(Kind.PUNCT, raw, start, end))
     return text, items
+
+
+_BRACKETS = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|\[((?:[^\]]|\]\])+)\]",
+    re.DOTALL,
+)
+
+
+def _without_brackets(sql: str, session: Session) -> str:
+    """The text with names in backticks that sql_mode MSSQL (MariaDB) lets stand in brackets."""
+    if not session.mssql:
+        return sql
+    return _BRACKETS.sub(lambda m: quoted(m[1].replace("]]", "]")) if m[1] else m[0], sql)
+
+
+# Words that begin an option of a database, and of which none can be its name.
+_RESERVED = ("CHARACTER", "COLLATE", "DEFAULT", "READ")
 
 
 class Cursor:
@@ -281,6 +299,21 @@ class Cursor:
         """Schema and name of a table; the schema is the session's where none is said."""
         name = self.name()
         return (name, self.name()) if self.punct(".") else (session.default_schema, name)
+
+    def is_database(self, verb: str) -> bool:
+        """Whether the name of a database comes next; ALTER may leave it out before its options.
+
+        A database may be called as options are that are no reserved words.
+        """
+        item, following = self.peek(), self.peek(1)
+        if item is None or (verb == "ALTER" and item.is_word(*_RESERVED)):
+            return False
+        if verb != "ALTER" or not item.is_word("COMMENT", "CHARSET", "ENCRYPTION"):
+            return True
+        if following is None or following.is_punct("=") or following.kind is Kind.STRING:
+            return False
+        options = (*_RESERVED, "COMMENT", "CHARSET", "ENCRYPTION")
+        return not item.is_word("CHARSET") or following.is_word(*options)
 
     def wait(self) -> None:
         """Takes how long MariaDB shall wait for a lock: ``WAIT n`` or ``NOWAIT``."""

@@ -99,7 +99,9 @@ def _mode_type_words(c: Cursor, session: Session) -> tuple[str, tuple[str, ...]]
             break
         ahead.append(item.text.upper())
     first = ahead[0].lower() if ahead else ""
-    if session.oracle and first in _ORACLE:
+    following = c.peek(1)
+    sized = first == "blob" and following is not None and following.is_punct("(")
+    if session.oracle and first in _ORACLE and not sized:
         c.at += 1
         return _ORACLE[first], (ahead[0],)
     for n in range(len(ahead), 0, -1):
@@ -126,8 +128,8 @@ def _type_parameters(c: Cursor, data_type: str) -> tuple[int | None, int | None,
             members.append(item.text)
         elif data_type in ("enum", "set") and item.kind is Kind.WORD:
             members.append(_odd_member(c, item.text))
-        elif data_type in ("enum", "set") and item.text[:2].lower() == "0x":
-            members.append(of_bytes(bytes.fromhex(item.text[2:])))
+        elif data_type in ("enum", "set") and item.text[:2].lower() in ("0x", "0b"):
+            members.append(_member_of_digits(item.text[1], item.text[2:]))
         elif item.kind is Kind.NUMBER:
             numbers.append(int(float(item.text)))
         elif not item.is_punct(",") and item.kind is not Kind.WORD:
@@ -139,10 +141,18 @@ def _type_parameters(c: Cursor, data_type: str) -> tuple[int | None, int | None,
     return length, scale, tuple(members)
 
 
+def _member_of_digits(kind: str, digits: str) -> str:
+    """The member that a hexadecimal (``x``) or bit literal (``b``) is."""
+    if kind in "bB":
+        size = (len(digits) + 7) // 8
+        return of_bytes(int(digits or "0", 2).to_bytes(size, "big"))
+    return of_bytes(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"))
+
+
 def _odd_member(c: Cursor, text: str) -> str:
-    # x'61', N'a' and _utf8'a'
-    if text[:2].lower() == "x'":
-        return of_bytes(bytes.fromhex(text[2:-1]))
+    # x'61', b'1100001', N'a' and _utf8'a'
+    if text[:2].lower() in ("x'", "b'"):
+        return _member_of_digits(text[0], text[2:-1])
     if text[:2].lower() == "n'":
         return text[2:-1]
     item = c.peek()

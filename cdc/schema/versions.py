@@ -6,6 +6,8 @@ Versions share what a statement does not touch, so one costs little more than wh
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from contextlib import suppress
 
 from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
@@ -17,6 +19,8 @@ from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 
 _Name = tuple[str, str]
+Lost = tuple[_Name, Ts, DefiniteError]
+"""A lost table: its name as the catalog looks it up, since when, and why."""
 
 
 class Versions:
@@ -26,16 +30,26 @@ class Versions:
     on: asking for it raises the statement's error. Nothing is ever guessed.
     """
 
-    def __init__(self, first: Catalog, ts: Ts) -> None:
+    def __init__(self, first: Catalog, ts: Ts, lost: Iterable[Lost] = ()) -> None:
         self._ts: list[Ts] = [ts]
         self._catalogs: list[Catalog] = [first]
-        self._lost: dict[_Name, tuple[Ts, DefiniteError]] = {}
+        self._lost: dict[_Name, tuple[Ts, DefiniteError]] = {one[0]: one[1:] for one in lost}
         self._all_lost: tuple[Ts, DefiniteError] | None = None
 
     @property
     def last_ts(self) -> Ts:
         """The ts of the newest version."""
         return self._ts[-1]
+
+    @property
+    def lost(self) -> list[Lost]:
+        """The tables that are lost, if not all are."""
+        return [(name, *one) for name, one in self._lost.items()]
+
+    @property
+    def all_lost(self) -> bool:
+        """Whether nothing is known any more."""
+        return self._all_lost is not None
 
     def __len__(self) -> int:
         return len(self._ts)
@@ -53,7 +67,7 @@ class Versions:
 
         Raises the ``DefiniteError`` that made it unknown, if one did.
         """
-        lost = self._lost.get(self._key((schema, name)))
+        lost = self._lost.get(self.key((schema, name)))
         for one in (lost, self._all_lost):
             if one is not None and one[0] <= ts:
                 raise one[1]
@@ -70,10 +84,11 @@ class Versions:
         if ts <= self._ts[-1]:
             raise ValueError(f"the statement at {ts} is not behind {self._ts[-1]}")
         if touched is not None and not touched.tables and not touched.schemas:
+            self._other(ts, sql, session, touched)
             return None
         names = () if touched is None else touched.tables
         for name in names:
-            known = self._lost.get(self._key(name))
+            known = self._lost.get(self.key(name))
             if known is not None:
                 self._lose(ts, names, known[1])
                 return known[1]
@@ -85,6 +100,15 @@ class Versions:
         self._ts.append(ts)
         self._catalogs.append(changed)
         return None
+
+    def _other(self, ts: Ts, sql: str, session: Session, touched: Touched) -> None:
+        """A view or a sequence takes a name that CREATE TABLE IF NOT EXISTS then does not get."""
+        if touched.kind.endswith((" view", " sequence")):
+            with suppress(DDLNotUnderstood):
+                changed = apply(self._catalogs[-1], sql, session)
+                if changed is not self._catalogs[-1]:
+                    self._ts.append(ts)
+                    self._catalogs.append(changed)
 
     def lose(self, ts: Ts, touched: Touched | None, error: DefiniteError) -> None:
         """From ``ts`` on the touched tables are not known any more; None loses all."""
@@ -100,8 +124,9 @@ class Versions:
 
     def _lose(self, ts: Ts, names: tuple[_Name, ...], error: DefiniteError) -> None:
         for name in names:
-            self._lost.setdefault(self._key(name), (ts, error))
+            self._lost.setdefault(self.key(name), (ts, error))
 
-    def _key(self, name: _Name) -> _Name:
+    def key(self, name: _Name) -> _Name:
+        """The form in which a table is looked up."""
         catalog = self._catalogs[-1]
         return catalog.key(name[0]), catalog.key(name[1])

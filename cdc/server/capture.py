@@ -11,7 +11,10 @@ from pathlib import Path
 
 import cdc
 from cdc.base.clock import Clock
-from cdc.base.errors import InternalError
+from cdc.base.errors import InternalError, TransientError
+from cdc.base.parts import Parts
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
@@ -19,12 +22,13 @@ from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.owner_log import OwnerLogs
-from cdc.server.session import Session
+from cdc.server.session import CaptureSession
 from cdc.server.settings import ServerSettings
-from cdc.server.upstreams import Source, Upstreams
+from cdc.server.upstreams import LogSource, Upstreams
 from cdc.verify.job import Jobs
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
+from processor.acknowledged import note_logs
 from processor.runner import ProcessorRunner
 from processor.spark.session import SparkRunner
 from sink.contract import RECOVERY_BITS
@@ -43,6 +47,12 @@ class CaptureUnhealthy(InternalError):
     code = "TG:ErrCaptureUnhealthy"
 
 
+class CaptureNotReady(TransientError):
+    """The capture has started, but cannot deliver yet."""
+
+    code = "TG:ErrCaptureNotReady"
+
+
 class Capture:
     """Store, session, upstreams, owner and processor of one process.
 
@@ -55,14 +65,15 @@ class Capture:
         settings: ServerSettings,
         data_dir: DataDir,
         address: str,
-        source: Source,
+        source: LogSource,
         clock: Clock,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.id = str(uuid.uuid4())
         self.keys = Keys(settings.cluster_id)
-        self.metrics = Metrics(clock)
+        self.parts = Parts()
+        self.metrics = Metrics(clock, self.parts)
         self.lost = threading.Event()
         self.stopping = False
         self._dir = data_dir
@@ -75,13 +86,14 @@ class Capture:
             pid=os.getpid(),
             start_time_ms=clock.now_ms(),
         )
-        self._session = Session(
+        self._session = CaptureSession(
             self.store,
             self.keys,
             info,
             settings.capture_session_ttl,
             on_owner=self._become_owner,
             on_lost=self.lost.set,
+            parts=self.parts,
         )
         self.upstreams = Upstreams(
             self.store,
@@ -91,12 +103,13 @@ class Capture:
             source,
             self._dir.log,
             clock,
-            self.metrics.observe_upstream,
+            self.metrics,
+            self.parts,
         )
         self.owner_logs = OwnerLogs(self._dir.log, self.upstreams.info)
         self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
-        self._spark = SparkRunner(settings.processor)
+        self._spark = SparkRunner(settings.processor, self._dir.spark)
         self._processor = ProcessorRunner(
             self.store,
             self.keys,
@@ -105,6 +118,7 @@ class Capture:
             self._spark,
             settings.processor,
             clock,
+            self.parts,
         )
         self._spark_master = settings.processor.spark_master
         self._ready = threading.Event()
@@ -128,18 +142,62 @@ class Capture:
         return int(json.loads(entry.value)["slots"]) if entry else 0
 
     def check_health(self) -> None:
-        """Raises :class:`CaptureUnhealthy` if a part has ended."""
+        """Raises :class:`CaptureUnhealthy` that names the parts that do not do their work.
+
+        Of what is only on its way, which is Spark, :class:`CaptureNotReady`.
+        """
+        troubles = self._troubles()
+        if troubles:
+            raise CaptureUnhealthy(
+                "; ".join(f"{name}: {what}" for name, what in troubles.items()),
+                object=f"capture {self.id}",
+                hint="the capture's log has the details; what can be tried again is",
+            )
+        self._check_started()
+
+    def check_ready(self) -> None:
+        """Raises :class:`CaptureNotReady` unless changefeeds can be created and delivered now."""
+        troubles = self._troubles()
+        if troubles:
+            raise self._not_ready(f"{', '.join(troubles)} cannot do their work")
+        self._check_started()
+        if self.store.get(self.keys.owner) is None:
+            raise self._not_ready("there is no owner yet")
+
+    def _troubles(self) -> dict[str, str]:
+        found = self.parts.troubles()
         if self.lost.is_set():
-            raise CaptureUnhealthy("the session is lost", object=f"capture {self.id}")
-        if self._owner is not None and not self._owner.alive:
-            raise CaptureUnhealthy("the owner has ended", object=f"capture {self.id}")
+            found["session"] = "lost"
+        if self._owner is not None and self.is_owner and not self._owner.alive:
+            found["owner"] = "has ended"
+        if self._ready.is_set() and not self._spark.alive:
+            found["Spark"] = "its JVM has ended; the next window starts it again"
+        return found
+
+    def _check_started(self) -> None:
+        if self.stopping:
+            raise self._not_ready("it is being stopped")
+        if not self._ready.is_set():
+            raise self._not_ready("Spark is being started")
+
+    def _not_ready(self, why: str) -> CaptureNotReady:
+        return CaptureNotReady(why, object=f"capture {self.id}", hint="ask again in a moment")
 
     def start(self) -> None:
         """Start everything; returns before Spark is ready, which takes some seconds."""
         _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
         self._session.start()
+        note_logs(self.store, self.keys, self._log_end)
         self.upstreams.start()
         self._starter.start()
+
+    def _log_end(self, upstream: str) -> Ts:
+        """Up to where an upstream's log is resolved."""
+        log = ChangeLog.open(self._dir.log(upstream))
+        try:
+            return log.state.resolved_ts
+        finally:
+            log.close()
 
     def _start_processor(self) -> None:
         try:
@@ -183,6 +241,7 @@ class Capture:
             self.clock,
             policy=policy,
             observe=self.metrics.observe_feed,
+            parts=self.parts,
         )
         self.metrics.is_owner.set(1)
         self._owner.start()
@@ -191,4 +250,4 @@ class Capture:
 def _open_changer(info: FeedInfo) -> SchemaChanger:
     config = FeedConfig.model_validate(info.config)
     sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-    return sink.changer(info.id, info.epoch << RECOVERY_BITS)
+    return sink.changer(info.ledger_id, info.epoch << RECOVERY_BITS)

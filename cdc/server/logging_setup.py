@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import time
 from pathlib import Path
 
-from cdc.base.secrets import MASK
-
-_URI_PASSWORD = re.compile(r"(\b[a-z][a-z0-9+.\-]*://[^\s:/@'\"]*:)[^\s/@'\"]+(@)", re.IGNORECASE)
-_NAMED = re.compile(
-    r"((?:password|passwd|secret|token|credential)[\w\-]*['\"]?\s*[=:]\s*)(['\"]?)[^\s&'\",;)}]+",
-    re.IGNORECASE,
-)
-
-
-def mask(text: str) -> str:
-    """The text without passwords of URIs and values of secret parameters."""
-    return _NAMED.sub(rf"\1\2{MASK}", _URI_PASSWORD.sub(rf"\1{MASK}\2", text))
+from cdc.base.secrets import mask_text
 
 
 class LineFormatter(logging.Formatter):
@@ -35,7 +23,7 @@ class LineFormatter(logging.Formatter):
         return f"{at}.{int(record.msecs):03d}Z"
 
     def format(self, record: logging.LogRecord) -> str:
-        return mask(super().format(record)).replace("\n", "\\n")
+        return mask_text(super().format(record)).replace("\n", "\\n")
 
 
 def configure(level: str, file: Path | None = None) -> None:

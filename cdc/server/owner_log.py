@@ -75,17 +75,23 @@ class OwnerLog:
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``; one that is not understood carries its error."""
         with self._guard:
-            if self._history is None or above < self._from:
-                self._history, self._from, self._ddls = History(self._log, above), above, []
+            history = self._history
+            if history is None or above < self._from or self._left_behind(history):
+                history, self._from, self._ddls = History(self._log, above), above, []
+                self._history = history
             # Before the statements, which are taken up once: it may fail.
-            gtids = self._log.ddl_gtids(max(self._history.seen_ts, self._from), upto)
-            for statement in self._history.refresh(upto):
+            gtids = self._log.ddl_gtids(max(history.seen_ts, self._from), upto)
+            for statement in history.refresh(upto):
                 if statement.ts > self._from:
                     gtid = gtids.get(statement.ts, ("", -1))
-                    self._ddls.append(_ddl(statement, self._history, gtid))
+                    self._ddls.append(_ddl(statement, history, gtid))
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
             return tuple(self._ddls[first:last])
+
+    def _left_behind(self, history: History) -> bool:
+        """Whether statements that it has not seen may have gone, while nobody asked for any."""
+        return history.seen_ts < self._log.state.first_ts
 
     def forget_below(self, ts: Ts) -> None:
         """No changefeed will ask for DDLs at or below ``ts``."""

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from cdc.base.clock import Clock
+from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
+from cdc.changelog import names
+from cdc.changelog.behind import Behind
 from cdc.changelog.reader import ChangeLog
+from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import Needed, OnStatus
 from cdc.source import registration
+from cdc.source.compaction import Compaction
 from cdc.source.puller import Puller
 from cdc.source.statements import History
+
+_log = logging.getLogger(__name__)
+
+
+class UpstreamLogLost(DefiniteError):
+    """The change log of a registered upstream is not there."""
+
+    code = "TG:ErrUpstreamLogLost"
 
 
 class RealSource:
@@ -41,7 +56,22 @@ class RealSource:
         stop: threading.Event,
     ) -> None:
         """Pull into the log until stopped, removing segments that nobody needs any more."""
+        if not (folder / names.MANIFEST).exists():
+            # A new one would begin at the server's oldest binlog, below what changefeeds have.
+            raise UpstreamLogLost(
+                "the change log is not there",
+                object=str(folder),
+                hint="put it back, or remove the upstream with its changefeeds and create it anew",
+            )
         collected = self._clock.monotonic()
+        compaction = Compaction(folder, self._settings.changelog.snapshot_statements)
+
+        def compact(state: LogState, wanted: Needed) -> None:
+            try:
+                compaction.run(state, wanted.checkpoint_ts, wanted.starts)
+            except Exception as error:
+                # Readers follow more statements then; that is no reason to miss any.
+                _log.warning("upstream %s: no schema snapshot: %s", info.name, error, exc_info=True)
 
         def say(status: UpstreamStatus) -> None:
             nonlocal collected
@@ -51,8 +81,10 @@ class RealSource:
                 collected = self._clock.monotonic()
                 wanted = needed()
                 writer.collect(wanted.checkpoint_ts, wanted.starts)
+                if not beside.busy:
+                    beside.begin(partial(compact, writer.state, wanted))
 
-        with closing(self._writer(folder)) as writer:
+        with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
             Puller(info, writer, self._settings.source, self._clock, say).run(stop)
 
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:

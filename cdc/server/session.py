@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
+from cdc.base.parts import Parts
 from cdc.coord import election
-from cdc.coord.contract import LeaseExpired, Put, Store, WatchCompacted
+from cdc.coord.contract import LeaseExpired, Put, Store, StoreFailed, WatchCompacted
 from cdc.coord.election import Candidate, Role
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
@@ -15,7 +17,7 @@ from cdc.coord.messages import CaptureInfo
 _log = logging.getLogger("session")
 
 
-class Session:
+class CaptureSession:
     """Keeps the lease alive and campaigns; calls back from its own threads.
 
     ``on_owner(token)`` when this capture has become the owner; ``on_lost()`` when the lease is
@@ -31,6 +33,7 @@ class Session:
         *,
         on_owner: Callable[[int], None],
         on_lost: Callable[[], None],
+        parts: Parts | None = None,
     ) -> None:
         self._store = store
         self._keys = keys
@@ -43,10 +46,10 @@ class Session:
         store.txn([], [Put(keys.capture(info.id), value, self.lease)])
         self._stop = threading.Event()
         self._watch = store.watch(keys.owner, store.revision() + 1)
-        self._threads = [
-            threading.Thread(target=self._keep, name="session-keepalive", daemon=True),
-            threading.Thread(target=self._campaign, name="session-election", daemon=True),
-        ]
+        self._announced = 0
+        parts = parts or Parts()
+        self._keeper = parts.make("session-keepalive", self._keep, self._stop)
+        self._elector = parts.make("session-election", self._campaign, self._stop)
 
     @property
     def is_owner(self) -> bool:
@@ -55,39 +58,44 @@ class Session:
 
     def start(self) -> None:
         """Begin to keep alive and to campaign."""
-        for thread in self._threads:
-            thread.start()
+        self._keeper.start()
+        self._elector.start()
 
     def stop(self) -> None:
         """Resign and end the lease."""
         self._stop.set()
         self._watch.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(5.0)
-        election.resign(self._store, self._keys, self._me)
-        self._store.revoke(self.lease)
+        for part in (self._keeper, self._elector):
+            part.join(5.0)
+        # Who cannot say that it leaves is found gone at the next start.
+        with suppress(StoreFailed):
+            election.resign(self._store, self._keys, self._me)
+            self._store.revoke(self.lease)
 
-    def _keep(self) -> None:
-        while not self._stop.wait(self._ttl_s / 3):
-            try:
-                self._store.keepalive(self.lease)
-            except LeaseExpired as e:
-                _log.error("%s", e)
-                self._on_lost()
-                return
+    def _keep(self) -> bool:
+        if self._stop.wait(self._ttl_s / 3):
+            return False
+        try:
+            self._store.keepalive(self.lease)
+        except LeaseExpired as e:
+            _log.error("%s", e)
+            self._on_lost()
+            return False
+        return True
 
-    def _campaign(self) -> None:
-        while not self._stop.is_set():
-            before = self._me
-            try:
-                self._me = election.run(self._store, self._keys, self._me)
-            except LeaseExpired:
-                return
-            if self._me.role is Role.OWNER and self._me.token != before.token:
-                _log.info("this capture is the owner now, token %d", self._me.token)
-                self._on_owner(self._me.token)
-            try:
-                self._watch.next()
-            except WatchCompacted:
-                self._watch = self._store.watch(self._keys.owner, self._store.revision() + 1)
+    def _campaign(self) -> bool:
+        try:
+            self._me = election.run(self._store, self._keys, self._me)
+        except LeaseExpired:
+            # The other thread meets it too, and says so.
+            return False
+        if self._me.role is Role.OWNER and self._me.token != self._announced:
+            _log.info("this capture is the owner now, token %d", self._me.token)
+            self._on_owner(self._me.token)
+            self._announced = self._me.token
+        self._elector.well()
+        try:
+            self._watch.next()
+        except WatchCompacted:
+            self._watch = self._store.watch(self._keys.owner, self._store.revision() + 1)
+        return True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import ssl
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cdc.base.errors import InvalidError
 from cdc.changelog.settings import ChangelogSettings
@@ -17,6 +18,12 @@ from cdc.source.settings import SourceSettings
 from processor.settings import ProcessorSettings
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(?P<port>\d{1,5})\Z")
+_SECTIONED = {
+    "spark_master": ("processor", "spark_master"),
+    "ca": ("security", "ca_path"),
+    "cert": ("security", "cert_path"),
+    "key": ("security", "key_path"),
+}
 _CLUSTER = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*\Z")
 
 
@@ -44,6 +51,48 @@ class OwnerSettings(BaseModel):
     error_backoff_max: float = Field(default=600.0, gt=0)
 
 
+class SecuritySettings(BaseModel):
+    """Who may reach the API, and how; file names as in TiCDC's ``[security]``.
+
+    With ``cert_path`` and ``key_path`` the API speaks HTTPS; with ``ca_path`` it also asks every
+    client for a certificate of that authority.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ca_path: Path | None = None
+    cert_path: Path | None = None
+    key_path: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> SecuritySettings:
+        if (self.cert_path is None) != (self.key_path is None):
+            raise ValueError("cert-path and key-path go together")
+        if self.ca_path is not None and self.cert_path is None:
+            raise ValueError("ca-path needs cert-path and key-path")
+        return self
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The API's TLS context, None for plain HTTP. Raises :class:`ServerConfigInvalid`."""
+        if self.cert_path is None:
+            return None
+        files = (self.cert_path, self.key_path, self.ca_path)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.cert_path, self.key_path)
+            if self.ca_path is not None:
+                context.load_verify_locations(self.ca_path)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except OSError as e:
+            raise ServerConfigInvalid(
+                f"security: TLS files cannot be used: {e.strerror or type(e).__name__}",
+                object=", ".join(str(p) for p in files if p),
+                hint="give PEM files that the server's user can read: a certificate with its key",
+            ) from None
+        return context
+
+
 class ServerSettings(BaseModel):
     """All settings of one capture."""
 
@@ -56,6 +105,7 @@ class ServerSettings(BaseModel):
     log_level: LogLevel = LogLevel.INFO
     log_file: Path | None = None
     capture_session_ttl: float = Field(default=10.0, ge=5.0)
+    security: SecuritySettings = Field(default_factory=SecuritySettings)
     owner: OwnerSettings = Field(default_factory=OwnerSettings)
     changelog: ChangelogSettings = Field(default_factory=ChangelogSettings)
     source: SourceSettings = Field(default_factory=SourceSettings)
@@ -90,8 +140,8 @@ class ServerSettings(BaseModel):
 def load(path: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
     """Settings of a TOML file and of flags; ``None`` among the flags means not given.
 
-    ``spark_master`` is accepted as a flag for ``processor.spark-master``. Raises
-    :class:`ServerConfigInvalid` that names the wrong key.
+    Some flags stand for a key of a section (``_SECTIONED``). Raises :class:`ServerConfigInvalid`
+    that names the wrong key.
     """
     values: dict[str, Any] = {}
     if path is not None:
@@ -102,9 +152,9 @@ def load(path: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
         except tomllib.TOMLDecodeError as e:
             raise ServerConfigInvalid(f"is not TOML: {e}", object=str(path)) from None
     given = {k: v for k, v in flags.items() if v is not None}
-    if "spark_master" in given:
-        section = dict(values.get("processor", {}))
-        values["processor"] = section | {"spark_master": given.pop("spark_master")}
+    for flag, (section, key) in _SECTIONED.items():
+        if flag in given:
+            values[section] = dict(values.get(section, {})) | {key: given.pop(flag)}
     try:
         return ServerSettings.model_validate(values | given)
     except ValidationError as e:

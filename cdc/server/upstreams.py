@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,18 @@ from cdc.base.errors import (
     TidegateError,
     TransientError,
 )
+from cdc.base.parts import Parts
 from cdc.base.ts import MAX_TS, Ts
-from cdc.coord.contract import Delete, LeaseExpired, Put, Store, Unchanged, WatchCompacted
-from cdc.coord.keys import Keys
+from cdc.coord.contract import (
+    Delete,
+    LeaseExpired,
+    Put,
+    Store,
+    StoreFailed,
+    Unchanged,
+    WatchCompacted,
+)
+from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     ErrorInfo,
     FeedInfo,
@@ -31,7 +40,9 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
+from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema
+from cdc.server import log_folders
 
 _log = logging.getLogger("upstream")
 _NAME = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*\Z")
@@ -41,7 +52,7 @@ _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What changefeeds need of a log: rows above ``checkpoint_ts``, the schema at each start."""
+    """What changefeeds need of a log: all above ``checkpoint_ts``; ``starts``: where they began."""
 
     checkpoint_ts: Ts
     starts: tuple[Ts, ...]
@@ -80,7 +91,7 @@ class PullerFailed(TransientError):
     code = "TG:ErrPullerFailed"
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """What reads real servers and writes change logs."""
 
     def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
@@ -106,6 +117,16 @@ class Source(Protocol):
         """The schema for rows at ``ts``; raises if the log begins later."""
 
 
+class Observer(Protocol):
+    """Who is told how upstreams fare."""
+
+    def observe_upstream(self, name: str, status: UpstreamStatus) -> None:
+        """A puller has said something."""
+
+    def forget_upstream(self, name: str) -> None:
+        """The upstream was removed."""
+
+
 class Upstreams:
     """Operations on upstreams, and the supervision of their pullers.
 
@@ -119,10 +140,11 @@ class Upstreams:
         keys: Keys,
         capture_id: str,
         lease: int,
-        source: Source,
+        source: LogSource,
         folder: Callable[[str], Path],
         clock: Clock,
-        observe: Callable[[str, UpstreamStatus], None],
+        observer: Observer,
+        parts: Parts | None = None,
     ) -> None:
         self._store = store
         self._keys = keys
@@ -131,31 +153,44 @@ class Upstreams:
         self._source = source
         self._folder = folder
         self._clock = clock
-        self._observe = observe
+        self._observer = observer
+        self._parts = parts or Parts()
         self._guard = threading.Lock()
         self._pullers: dict[str, _Puller] = {}
+        # Names that are being registered or removed, which takes time and not the lock.
+        self._changing: set[str] = set()
         self._stop = threading.Event()
         self._watch = store.watch(keys.upstream_info_prefix, store.revision() + 1)
-        self._thread = threading.Thread(target=self._run, name="upstreams", daemon=True)
+        self._part = self._parts.make("upstreams", self._look_on, self._stop)
 
     def start(self) -> None:
         """Begin to pull what is registered."""
-        self._thread.start()
+        self._part.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop all pullers."""
         self._stop.set()
         self._watch.close()
-        self._thread.join(timeout_s)
+        self._part.join(timeout_s)
         for puller in self._pullers.values():
             puller.stop.set()
         for puller in self._pullers.values():
-            puller.thread.join(timeout_s)
+            puller.part.join(timeout_s)
 
     def all(self) -> list[UpstreamInfo]:
-        """All registered upstreams, by name."""
+        """All registered upstreams that can be read, by name."""
         _, entries = self._store.range(self._keys.upstream_info_prefix)
-        return [UpstreamInfo.model_validate_json(e.value) for e in entries]
+        return [info for _, info in readable(entries, UpstreamInfo)]
+
+    def unreadable(self) -> dict[str, StoredValueUnreadable]:
+        """By name those that cannot be read; nothing is done with them, and nothing to them."""
+        found = {}
+        for entry in self._store.range(self._keys.upstream_info_prefix)[1]:
+            try:
+                read(entry, UpstreamInfo)
+            except StoredValueUnreadable as e:
+                found[last(entry.key)] = e
+        return found
 
     def info(self, name: str) -> UpstreamInfo:
         """One upstream; raises :class:`UpstreamNotFound`."""
@@ -166,14 +201,20 @@ class Upstreams:
                 object=f"upstream {name}",
                 hint="cdc cli upstream create registers one",
             )
-        return UpstreamInfo.model_validate_json(entry.value)
+        return read(entry, UpstreamInfo)
 
     def status(self, name: str) -> UpstreamStatus:
         """What its puller said last."""
         entry = self._store.get(self._keys.upstream_status(name))
         if entry is None:
             return UpstreamStatus()
-        return UpstreamStatus.model_validate_json(entry.value)
+        try:
+            return read(entry, UpstreamStatus)
+        except StoredValueUnreadable as e:
+            # The puller writes another one soon; until then this is what is to be said.
+            return UpstreamStatus(
+                state="unknown", error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms())
+            )
 
     def register(
         self,
@@ -191,6 +232,14 @@ class Upstreams:
                 f"{name[:130]!r} is not a name of an upstream",
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",
             )
+        asked = UpstreamInfo(
+            name=name,
+            uri=uri,
+            ca=ca,
+            cert=cert,
+            key=key,
+            create_time_ms=self._clock.now_ms(),
+        )
         entry_key = self._keys.upstream_info(name)
         exists = UpstreamExists(
             "an upstream of this name is registered",
@@ -198,28 +247,32 @@ class Upstreams:
             hint="choose another name, or remove the old one first",
         )
         with self._guard:
-            if self._store.get(entry_key) is not None:
+            if name in self._changing or self._store.get(entry_key) is not None:
                 raise exists
-            folder = self._folder(name)
-            # Whatever lies there belongs to a registration that did not come to its end.
-            shutil.rmtree(folder.parent, ignore_errors=True)
-            asked = UpstreamInfo(
-                name=name,
-                uri=uri,
-                ca=ca,
-                cert=cert,
-                key=key,
-                create_time_ms=self._clock.now_ms(),
-            )
-            try:
-                info = self._source.register(asked, start, folder)
-                value = info.model_dump_json().encode()
-                if not self._store.txn([Unchanged(entry_key, 0)], [Put(entry_key, value)]):
-                    raise exists
-            except BaseException:
-                shutil.rmtree(folder.parent, ignore_errors=True)
-                raise
+            self._changing.add(name)
+        # Not under the lock: a server that does not answer must hold up nobody else.
+        try:
+            info = self._make(name, asked, start, entry_key, exists)
+        finally:
+            with self._guard:
+                self._changing.discard(name)
         _log.info("upstream %s: registered, %s %s", name, info.server_kind, info.server_version)
+        return info
+
+    def _make(
+        self, name: str, asked: UpstreamInfo, start: str | None, key: str, exists: UpstreamExists
+    ) -> UpstreamInfo:
+        folder = self._folder(name)
+        log_folders.make(folder.parent)
+        try:
+            info = self._source.register(asked, start, folder)
+            value = info.model_dump_json().encode()
+            if not self._store.txn([Unchanged(key, 0)], [Put(key, value)]):
+                raise exists
+        except BaseException:
+            log_folders.give_up(folder.parent)
+            raise
+        log_folders.complete(folder.parent)
         return info
 
     def remove(self, name: str) -> None:
@@ -228,14 +281,14 @@ class Upstreams:
             entry = self._store.get(self._keys.upstream_info(name))
             self.info(name)
             assert entry is not None
-            users = [
-                f.id
-                for f in map(
-                    FeedInfo.model_validate_json,
-                    (e.value for e in self._store.range(self._keys.feed_info_prefix)[1]),
-                )
-                if f.upstream == name
-            ]
+            users = []
+            for feed in self._store.range(self._keys.feed_info_prefix)[1]:
+                try:
+                    uses = read(feed, FeedInfo).upstream == name
+                except StoredValueUnreadable:
+                    uses = True
+                if uses:
+                    users.append(last(feed.key))
             ops = [Delete(entry.key), Delete(self._keys.upstream_status(name))]
             compare = Unchanged(entry.key, entry.mod_revision)
             if users or not self._store.txn([compare], ops):
@@ -244,8 +297,14 @@ class Upstreams:
                     object=f"upstream {name}",
                     hint="remove these changefeeds first",
                 )
+            self._changing.add(name)
+        try:
             self._end(name)
-            shutil.rmtree(self._folder(name).parent, ignore_errors=True)
+            self._observer.forget_upstream(name)
+            log_folders.remove(self._folder(name).parent)
+        finally:
+            with self._guard:
+                self._changing.discard(name)
         _log.info("upstream %s: removed", name)
 
     def schema_at(self, name: str, ts: Ts) -> tuple[Ts, Schema]:
@@ -263,62 +322,79 @@ class Upstreams:
         """Start a puller anew that an error has ended; nothing happens if it runs."""
         with self._guard:
             puller = self._pullers.get(name)
-            if puller is None or puller.thread.is_alive() or self._stop.is_set():
+            if puller is None or puller.part.alive or self._stop.is_set():
                 return
             fresh = _Puller(self, self.info(name))
             # Before it runs, so that nobody takes the old error for a new one.
-            fresh.say(self.status(name).model_copy(update={"state": "starting", "error": None}))
+            fresh.tell(self.status(name).model_copy(update={"state": "starting", "error": None}))
             self._pullers[name] = fresh
-            fresh.thread.start()
+            fresh.part.start()
 
     def needed(self, name: str) -> Needed:
         """What the changefeeds that read an upstream need of its log.
 
-        The greatest ts if there are none. Finished changefeeds need nothing, as TiCDC has it.
+        The greatest ts if there are none. Finished changefeeds need nothing, as TiCDC has it; of
+        one that cannot be read nobody knows, so everything is kept.
         """
         lowest, starts = MAX_TS, []
         for entry in self._store.range(self._keys.feed_info_prefix)[1]:
-            feed = FeedInfo.model_validate_json(entry.value)
+            try:
+                feed = read(entry, FeedInfo)
+            except StoredValueUnreadable:
+                lowest = 0
+                continue
             if feed.upstream == name and feed.state not in _NEEDS_NOTHING:
                 status = self._store.get(self._keys.feed_status(feed.id))
                 checkpoint = feed.start_ts
                 if status is not None:
-                    checkpoint = FeedStatus.model_validate_json(status.value).checkpoint_ts
+                    # One that cannot be read leaves the start: less may go, nothing is lost.
+                    with suppress(StoredValueUnreadable):
+                        checkpoint = read(status, FeedStatus).checkpoint_ts
                 lowest = min(lowest, checkpoint)
                 starts.append(feed.start_ts)
         return Needed(lowest, tuple(starts))
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            wanted = {i.name: i for i in self.all()}
-            for name, info in wanted.items():
-                if name not in self._pullers and not self._stop.is_set():
-                    self._begin(info)
-            for name in [n for n in self._pullers if n not in wanted]:
-                self._end(name)
-            try:
-                self._watch.next()
-            except WatchCompacted:
-                start = self._store.revision() + 1
-                self._watch = self._store.watch(self._keys.upstream_info_prefix, start)
+    def _look_on(self) -> bool:
+        wanted = {i.name: i for i in self.all()}
+        for name, info in wanted.items():
+            if name not in self._pullers and not self._stop.is_set():
+                self._begin(info)
+        kept = wanted.keys() | self.unreadable().keys()
+        for name in [n for n in self._pullers if n not in kept]:
+            self._end(name)
+        self._part.well()
+        try:
+            self._watch.next()
+        except WatchCompacted:
+            start = self._store.revision() + 1
+            self._watch = self._store.watch(self._keys.upstream_info_prefix, start)
+        return True
 
     def _begin(self, info: UpstreamInfo) -> None:
         key = self._keys.puller(info.name)
         put = Put(key, self._capture.encode(), self._lease)
+        entry = self._store.get(self._keys.upstream_info(info.name))
+        if entry is None:
+            return
+        # The registration may have been killed behind its entry in the store. Whatever can fail
+        # comes before the claim: one that is made and not followed would keep everybody out.
+        log_folders.complete(self._folder(info.name).parent)
+        compares = [Unchanged(key, 0), Unchanged(entry.key, entry.mod_revision)]
         try:
-            if not self._store.txn([Unchanged(key, 0)], [put]):
+            if not self._store.txn(compares, [put]):
                 return
         except LeaseExpired:
             return
         puller = _Puller(self, info)
         self._pullers[info.name] = puller
-        puller.thread.start()
+        puller.part.start()
 
     def _end(self, name: str) -> None:
         puller = self._pullers.pop(name, None)
         if puller is not None:
             puller.stop.set()
-            puller.thread.join(10.0)
+            puller.part.join(10.0)
+            self._parts.forget(puller.part)
             self._store.txn([], [Delete(self._keys.puller(name))])
 
 
@@ -327,44 +403,56 @@ class _Puller:
 
     def __init__(self, owner: Upstreams, info: UpstreamInfo) -> None:
         self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, name=f"pull-{info.name}", daemon=True)
+        self.part = owner._parts.make(f"puller {info.name}", self._pull, self.stop)
         self._owner = owner
         self._info = info
         self._last = UpstreamStatus()
+        self._backoff = Backoff(0.2)
 
-    def _run(self) -> None:
-        owner, info, backoff = self._owner, self._info, Backoff(0.2)
-        while not self.stop.is_set():
-            began = owner._clock.monotonic()
-            try:
-                folder = owner._folder(info.name)
-                needed = partial(owner.needed, info.name)
-                owner._source.pull(info, folder, self.say, needed, self.stop)
-                return
-            except TidegateError as e:
-                error = e
-            except Exception as e:
-                _log.exception("upstream %s: puller failed", info.name)
-                error = PullerFailed(type(e).__name__, object=f"upstream {info.name}")
-            _log.error("upstream %s: %s", info.name, error)
-            final = error.kind is not ErrorKind.TRANSIENT
-            said = ErrorInfo(**error.to_dict(), time_ms=owner._clock.now_ms())
-            state = "failed" if final else "retrying"
-            self.say(self._last.model_copy(update={"state": state, "error": said}))
-            if final:
-                return
-            if owner._clock.monotonic() - began > 60:
-                backoff = backoff.succeeded()
-            backoff = backoff.failed()
-            self.stop.wait(backoff.delay_s())
+    def _pull(self) -> bool:
+        """Pull until that ends; False if nothing but an operator can mend its error."""
+        owner, info = self._owner, self._info
+        began = owner._clock.monotonic()
+        try:
+            folder = owner._folder(info.name)
+            needed = partial(owner.needed, info.name)
+            owner._source.pull(info, folder, self.say, needed, self.stop)
+            return False
+        except TidegateError as e:
+            error = e
+        except Exception as e:
+            _log.exception("upstream %s: puller failed", info.name)
+            error = PullerFailed(type(e).__name__, object=f"upstream {info.name}")
+        _log.error("upstream %s: %s", info.name, error)
+        final = error.kind is not ErrorKind.TRANSIENT
+        said = ErrorInfo(**error.to_dict(), time_ms=owner._clock.now_ms())
+        state = "failed" if final else "retrying"
+        self.tell(self._last.model_copy(update={"state": state, "error": said}))
+        if final:
+            return False
+        if owner._clock.monotonic() - began > 60:
+            self._backoff = self._backoff.succeeded()
+        self._backoff = self._backoff.failed()
+        self.part.well()
+        self.stop.wait(self._backoff.delay_s())
+        return True
 
     def say(self, status: UpstreamStatus) -> None:
-        """Write a status to the store and the metrics."""
+        """Write a status; while the store cannot, pulling goes on, and the next one follows."""
+        try:
+            self.tell(status)
+        except StoreFailed as e:
+            self.part.failed(e)
+        else:
+            self.part.well()
+
+    def tell(self, status: UpstreamStatus) -> None:
+        """Write a status to the metrics and the store; raises StoreFailed."""
         self._last = status
         owner, name = self._owner, self._info.name
         entry = owner._store.get(owner._keys.upstream_info(name))
         if entry is None:
             return
+        owner._observer.observe_upstream(name, status)
         put = Put(owner._keys.upstream_status(name), status.model_dump_json().encode())
         owner._store.txn([Unchanged(entry.key, entry.mod_revision)], [put], durable=False)
-        owner._observe(name, status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +15,14 @@ from cdc.binlog.format_description import ChecksumAlgorithm, FormatDescription
 from cdc.binlog.gtid import Gtid, MariadbGtidEvent, MariadbGtidFlags
 from cdc.binlog.header import FLAG_ARTIFICIAL, EventHeader, checksum
 from cdc.binlog.query import Query
-from cdc.binlog.statement_dml import first_word, is_statement_dml, statement_format
+from cdc.binlog.statement import first_word, is_statement_dml, is_step, statement_format
 from cdc.binlog.xa import XaPrepare, Xid, parse_statement
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
 from cdc.kernels import index as K  # noqa: N812
+from cdc.source.ddl_scan import may_change_tables
+from cdc.source.errors import XaNotKnown
 from cdc.source.position import file_number
+from cdc.source.rolled_back import Kept, goes_back, remains
 from cdc.source.walker import CHECKSUM, HEADER, Walker
 
 _log = logging.getLogger("puller")
@@ -37,14 +39,10 @@ _FILE_ONLY = frozenset(
         _T.VIEW_CHANGE,
     }
 )
-_TEMPORARY = re.compile(
-    r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:/\*!?\d*\s*)?TEMPORARY\b", re.I
-)
-_NOT_DDL = frozenset({"BEGIN", "SAVEPOINT", "COMMIT", "ROLLBACK", "START", "RELEASE", "SET", ""})
 
 
 class ColdEvents:
-    """Handles one event at a time; ``heartbeats`` counts those seen, for idle resolving."""
+    """Handles one event at a time; ``heartbeats`` counts those seen."""
 
     def __init__(self, walker: Walker) -> None:
         self._w = walker
@@ -53,9 +51,12 @@ class ColdEvents:
         self.dialect = Dialect.MARIADB if walker.server_kind == "mariadb" else Dialect.MYSQL
 
     def handle(self, event: bytes) -> bool:
-        """Take an event (with CRC). False: it must be expanded first, nothing was done."""
+        """Take an event (with CRC). False: nothing was done, it changes how bytes are to be read.
+
+        It is compressed, or it says how the events behind it end.
+        """
         code = event[4]
-        if code in _COMPRESSED:
+        if code in _COMPRESSED or code == _T.FORMAT_DESCRIPTION:
             return False
         if code == _T.QUERY:
             self._query(event)
@@ -63,14 +64,15 @@ class ColdEvents:
             self._heartbeat(event)
         elif code == _T.ROTATE:
             self._rotate(event)
-        elif code == _T.FORMAT_DESCRIPTION:
-            self.format_description(event, trailer=CHECKSUM)
         elif code == _T.MARIADB_GTID:
             self._mariadb_gtid(event)
         elif code == _T.GTID_TAGGED:
             self._tagged_gtid(event)
         elif code == _T.XA_PREPARE:
             self._xa_prepare(event)
+        elif code == _T.XID and self._w.state[K.CUT]:
+            self._cut_back()
+            self._again(event)
         elif code in _FILE_ONLY:
             self._w.pass_event(event)
             self._w.mark_boundary()
@@ -100,10 +102,10 @@ class ColdEvents:
         self._w.state[K.POS] = rotate.position
         artificial = EventHeader.parse(event).flags & FLAG_ARTIFICIAL
         if not artificial:
-            self._w.created = 0
+            self._w.created = self._w.written_by = 0
         self._w.mark_boundary()
 
-    def format_description(self, event: bytes, *, trailer: int) -> None:
+    def format_description(self, event: bytes) -> None:
         """Take a FORMAT_DESCRIPTION; our own segments get it with checksums announced."""
         header = EventHeader.parse(event)
         description = FormatDescription.parse(event[HEADER:])
@@ -112,7 +114,7 @@ class ColdEvents:
         self.dialect = description.dialect
         self.checksums = description.checksum is ChecksumAlgorithm.CRC32
         self._w.state[K.ADDED] = 0 if self.checksums else CHECKSUM
-        self._w.created = header.timestamp
+        self._w.created, self._w.written_by = header.timestamp, header.server_id
         body = replace(description, checksum=ChecksumAlgorithm.CRC32, created=0).encode()
         length = HEADER + len(body) + CHECKSUM
         own = replace(header, length=length, flags=0, next_position=4 + length).encode() + body
@@ -173,24 +175,60 @@ class ColdEvents:
         if not self._w.in_group:
             # Servers without GTID events.
             self._w.begin(compose(EventHeader.parse(event).timestamp * 1000), -1, -1, begun=False)
-        word = first_word(sql)
-        if sql.startswith("# Dum"):
-            word = ""
-        elif is_statement_dml(sql):
+        if is_statement_dml(sql):
             raise statement_format(sql, object=query.schema, position=self._w.here())
-        begun = bool(self._w.state[K.BEGUN])
-        if word in _NOT_DDL or _TEMPORARY.match(sql):
+        word = first_word(sql) if is_step(sql) else ""
+        if goes_back(sql):
+            self._w.state[K.CUT] = 1
             self._w.append_event(event)
-            if not begun or word in ("COMMIT", "ROLLBACK"):
+        elif word in ("COMMIT", "ROLLBACK"):
+            self._end(event, committed=word == "COMMIT")
+        elif may_change_tables(query):
+            self._schema_change(event)
+        else:
+            self._w.append_event(event)
+            if not self._w.state[K.BEGUN]:
                 self._w.finish()
-            return
+
+    def _schema_change(self, event: bytes) -> None:
         self._w.append_event(event, self._one(RunKind.DDL, event))
-        if begun:
+        if self._w.state[K.BEGUN]:
             # Rows that follow (CREATE TABLE … SELECT) come after the DDL, not at its ts.
             self._w.state[K.LAST] += 1
             self._w.state[K.TS] = self._w.state[K.LAST]
         else:
             self._w.finish()
+
+    def _end(self, event: bytes, *, committed: bool) -> None:
+        """COMMIT or ROLLBACK of the open group."""
+        s = self._w.state
+        if committed and s[K.KIND] == int(RunKind.PREPARE):
+            raise TransactionStructureBad(
+                "an XA transaction ends with COMMIT", position=self._w.here()
+            )
+        if committed and s[K.CUT]:
+            self._cut_back()
+            self._again(event)
+            return
+        if not committed and not self._cut_back(ended_by_rollback=True):
+            self._w.abandon(event)
+            return
+        self._w.append_event(event)
+        self._w.finish()
+
+    def _cut_back(self, *, ended_by_rollback: bool = False) -> bool:
+        """Leave of the open group what was not rolled back; False if that would be nothing."""
+        kept = Kept(may_change_tables, self._w.here())
+        stretches = self._w.writer.since_mark()
+        with remains(stretches, kept, ended_by_rollback=ended_by_rollback) as events:
+            if not events:
+                return False
+            self._w.begin_again(events, self.handle)
+            return True
+
+    def _again(self, event: bytes) -> None:
+        """Give the kernel an event that it had left to us."""
+        self._w.walk_all(np.frombuffer(event, np.uint8), self.handle)
 
     def _one(self, kind: RunKind, event: bytes, xid: int = -1) -> Runs:
         s = self._w.state
@@ -227,6 +265,8 @@ class ColdEvents:
         prepare = XaPrepare.parse(event[HEADER:-CHECKSUM])
         if not self._w.in_group:
             raise TransactionStructureBad("XA_PREPARE without a start", position=self._w.here())
+        if self._w.state[K.CUT]:
+            self._cut_back()
         if prepare.one_phase:
             self._xa_end(event, prepare.xid, committed=True)
             return
@@ -237,6 +277,14 @@ class ColdEvents:
     def _xa_end(self, event: bytes, xid: Xid, *, committed: bool) -> None:
         number = self._w.writer.xid_id(str(xid))
         s = self._w.state
+        ours = s[K.KIND] == int(RunKind.PREPARE) and s[K.XID] == number
+        if committed and not ours and not self._w.writer.is_prepared(number):
+            raise XaNotKnown(
+                f"XA COMMIT of {xid}, which was prepared before the log begins",
+                object="replication stream",
+                position=self._w.here(),
+                hint="create the upstream anew while XA RECOVER shows nothing",
+            )
         rows = self._w.writer.prepared(number)
         if committed and len(rows):
             rows.commit_ts[:] = s[K.TS]

@@ -10,12 +10,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pymysql
 import pymysql.cursors
 
+from cdc.base.secrets import is_doubtful
 from cdc.coord.messages import UpstreamInfo
+from cdc.source import login, tls
 from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
 from cdc.source.settings import SourceSettings
 
 _URI_HINT = "write mysql://user:password@host:3306"
-_SSL_MODES = frozenset({"", "disabled", "required", "verify_ca", "verify_identity"})
+_UNREADABLE = "the URI does not parse; / ? # @ in a user or password are written %2F %3F %23 %40"
 _ACCESS_DENIED = frozenset({1044, 1045, 1227, 1142, 1698, 1251, 2049, 2061})
 
 
@@ -27,58 +29,53 @@ class Endpoint:
     port: int
     user: str
     password: str
-    ssl_mode: str
+    ssl_mode: tls.SslMode | None
+    insecure_login: bool = False
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host}:{self.port})"
 
 
 def parse_uri(uri: str) -> Endpoint:
-    """``mysql://user:password@host:port[?ssl-mode=…]``; :class:`UpstreamUriInvalid` else."""
+    """``mysql://user:password@host:port[?ssl-mode=…&insecure-login=true]``.
+
+    Raises :class:`UpstreamUriInvalid` for anything else.
+    """
     try:
         parts = urlsplit(uri)
         port = parts.port or 3306
     except ValueError:
-        raise UpstreamUriInvalid("the URI does not parse", hint=_URI_HINT) from None
+        raise UpstreamUriInvalid(_UNREADABLE, hint=_URI_HINT) from None
+    if is_doubtful(uri):
+        raise UpstreamUriInvalid(_UNREADABLE, hint=_URI_HINT)
     if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or not parts.username:
         raise UpstreamUriInvalid("the URI names no scheme, user or host", hint=_URI_HINT)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     mode = options.pop("ssl-mode", "").lower()
-    if options or parts.path not in ("", "/"):
-        what = ", ".join(sorted(options)) or parts.path
+    insecure = options.pop(login.OPTION, "false").lower()
+    if options:
+        what = ", ".join(sorted(options))
         raise UpstreamUriInvalid(f"unknown part of the URI: {what}", hint=_URI_HINT)
-    if mode not in _SSL_MODES:
-        names = ", ".join(sorted(_SSL_MODES - {""}))
+    if parts.path not in ("", "/"):
+        raise UpstreamUriInvalid("the URI names a schema, which has no use", hint=_URI_HINT)
+    if mode and mode not in tuple(tls.SslMode):
+        names = ", ".join(tls.SslMode)
         raise UpstreamUriInvalid(f"ssl-mode {mode!r} is not known", hint=f"one of {names}")
-    password = unquote(parts.password or "")
-    return Endpoint(parts.hostname, port, unquote(parts.username), password, mode)
-
-
-def tls_context(info: UpstreamInfo, mode: str) -> ssl.SSLContext | None:
-    """The context for an upstream, ``None`` for plain text.
-
-    With a CA the default is to verify certificate and host name; ``ssl-mode`` can ask for less.
-    """
-    if not mode:
-        mode = "verify_identity" if info.ca else "required" if info.cert else "disabled"
-    if mode == "disabled":
-        return None
-    context = ssl.create_default_context(cafile=info.ca)
-    context.check_hostname = mode == "verify_identity"
-    if mode == "required":
-        context.verify_mode = ssl.CERT_NONE
-    if info.cert:
-        context.load_cert_chain(info.cert, info.key)
-    return context
+    if insecure not in ("true", "false"):
+        raise UpstreamUriInvalid(f"{login.OPTION} is true or false", hint=_URI_HINT)
+    asked = tls.SslMode(mode) if mode else None
+    user, password = unquote(parts.username), unquote(parts.password or "")
+    return Endpoint(parts.hostname, port, user, password, asked, insecure == "true")
 
 
 def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:
-    """A PyMySQL connection. Raises UpstreamGone or UpstreamNotReady (access denied)."""
+    """A PyMySQL connection. Raises UpstreamGone, UpstreamNotReady or LoginInsecure."""
     endpoint = parse_uri(info.uri)
     name = f"upstream {info.name}"
     try:
-        context = tls_context(info, endpoint.ssl_mode)
-        return pymysql.connect(
+        context = tls.context(endpoint.ssl_mode, info.ca, info.cert, info.key)
+        return login.PrivateLogin(
+            insecure_login=endpoint.insecure_login,
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,

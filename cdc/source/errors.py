@@ -35,6 +35,18 @@ class UpstreamReset(DefiniteError):
     code = "TG:ErrUpstreamReset"
 
 
+class RollbackUndecided(DefiniteError):
+    """What a transaction has rolled back cannot be told."""
+
+    code = "TG:ErrRollbackUndecided"
+
+
+class XaNotKnown(DefiniteError):
+    """XA COMMIT of a transaction whose rows are not in the log."""
+
+    code = "TG:ErrXaNotKnown"
+
+
 class UpstreamNotReady(InvalidError):
     """The server's settings or our privileges do not suffice."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.binlog.gtid_set import GtidSet, MariadbGtid, MariadbGtidPosition, Source
+from cdc.binlog.gtid_set import GtidSet, GtidSource, MariadbGtid, MariadbGtidPosition
 
 
 class GtidTracker:
@@ -39,7 +39,7 @@ class GtidTracker:
             ends = ordered[np.concatenate((cuts, [len(ordered) - 1]))] + 1
             uuid, _, tag = text.partition(":")
             pairs = tuple((int(a), int(b)) for a, b in zip(starts, ends, strict=True))
-            self._set = self._set.union(GtidSet({Source(uuid, tag): pairs}))
+            self._set = self._set.union(GtidSet({GtidSource(uuid, tag): pairs}))
         if self._position is not None:
             self._advance_domains(transactions, sources)
 

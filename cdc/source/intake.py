@@ -63,11 +63,19 @@ class Intake:
                 continue
             lo = self.walker.walk(self._buffer, lo, whole, self.cold.handle)
             if lo < whole:
-                lo = self._expand(lo)
+                lo = self._left_to_us(lo)
         filled = int(self._split[S.FILLED])
         if whole:
             self._buffer[: filled - whole] = self._buffer[whole:filled].copy()
         self._split[S.WHOLE], self._split[S.FILLED] = 0, filled - whole
+
+    def _left_to_us(self, lo: int) -> int:
+        event = self._event(lo)
+        if event[4] == EventType.FORMAT_DESCRIPTION:
+            self.cold.format_description(event)
+        else:
+            self._expand_event(event)
+        return lo + len(event)
 
     def _grow(self) -> None:
         # Only an event that fills the whole buffer gets here: room for it, and no more.
@@ -89,7 +97,7 @@ class Intake:
         if not self._format_known:
             event = self._event(lo)
             if event[4] == EventType.FORMAT_DESCRIPTION:
-                self.cold.format_description(event, trailer=CHECKSUM)
+                self.cold.format_description(event)
                 self._format_known = True
             elif event[4] == EventType.ROTATE:
                 self.cold.handle(self._with_checksum_maybe(event))
@@ -106,7 +114,7 @@ class Intake:
             end += length
         if end == lo:
             event = self._event(lo)
-            self.cold.format_description(event, trailer=CHECKSUM)
+            self.cold.format_description(event)
             return lo + len(event)
         return self._walk_copy(lo, end)
 
@@ -135,16 +143,11 @@ class Intake:
 
     # --- compressed ----------------------------------------------------------------------------
 
-    def _expand(self, lo: int) -> int:
-        event = self._event(lo)
-        self._expand_event(event)
-        return lo + len(event)
-
     def _expand_event(self, event: bytes) -> None:
         check_checksum(event, position=self.walker.here())
         if event[4] in PLAIN:
             plain = np.frombuffer(plain_event(event, trailer=CHECKSUM), np.uint8)
-            self.walker.walk(plain, 0, plain.size, self.cold.handle)
+            self.walker.walk_all(plain, self.cold.handle)
             return
         next_position = event[13:17]
         batch = bytearray()
@@ -163,7 +166,7 @@ class Intake:
     def _walk_payload(self, batch: bytearray) -> None:
         data = np.frombuffer(batch, np.uint8)
         pos = self.walker.upstream_pos
-        self.walker.walk(data, 0, data.size, self.cold.handle)
+        self.walker.walk_all(data, self.cold.handle)
         self.walker.upstream_pos = pos
 
     def _error(self, code: int) -> Exception:

@@ -12,15 +12,16 @@ from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
 class UpstreamPosition:
     """``gtid`` is a GTID set (MySQL) or position (MariaDB); ``None``: file and offset count.
 
-    ``pos`` is the offset of the next event in ``file``, 64 bits. ``created`` is the header time of
-    that file's FORMAT_DESCRIPTION (0: not known): a file of the same name with another time is
-    another file.
+    ``pos`` is the offset of the next event in ``file``, 64 bits. ``created`` and ``written_by`` are
+    the header time and the server_id of that file's FORMAT_DESCRIPTION (0: not known): they tell
+    files of one name apart.
     """
 
     file: str = ""
     pos: int = 4
     gtid: str | None = None
     created: int = 0
+    written_by: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """For the manifest."""
@@ -42,6 +43,14 @@ class UpstreamPosition:
             return GtidSet.parse(self.gtid).contains(GtidSet.parse(other.gtid))
         mine_at = (file_number(self.file), self.pos)
         return mine_at >= (file_number(other.file), other.pos)
+
+    def in_other_file(self, created: int, written_by: int) -> bool:
+        """Whether a file of this name, with such a FORMAT_DESCRIPTION, is another one.
+
+        Servers that were set up together have files of one name and second; who wrote them differs.
+        """
+        known = self.written_by and written_by
+        return created != self.created or bool(known and written_by != self.written_by)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}" + (f" gtid {self.gtid}" if self.gtid else "")

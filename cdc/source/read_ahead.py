@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 Block = NDArray[np.uint8]
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Where bytes come from; used by one thread at a time."""
 
     def readable(self, timeout_s: float = 0.0) -> bool:
@@ -41,7 +40,7 @@ class ReadAhead:
     Invariant: exactly one thread uses the source: ours while ``_lent``, else the caller's.
     """
 
-    def __init__(self, source: Source, blocks: int, block_bytes: int) -> None:
+    def __init__(self, source: ByteSource, blocks: int, block_bytes: int) -> None:
         self._source = source
         self._busy = block_bytes // 8
         self._free = [np.empty(block_bytes, np.uint8) for _ in range(blocks)]
@@ -51,17 +50,6 @@ class ReadAhead:
         self._changed = threading.Condition()
         self._lent = self._wanted = self._closed = False
         self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def readable(self, timeout_s: float = 0.0) -> bool:
         """Whether :meth:`take` has something (bytes or an error) within the time.

@@ -11,8 +11,10 @@ import pymysql
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.connection import open_connection, parse_uri, query_error, rows, variables
 from cdc.source.errors import UpstreamNotReady
+from cdc.source.prepared_xa import prepared
 from cdc.source.settings import SourceSettings
 
+_DAY_S = 86400
 _ALL = re.compile(r"GRANT (?P<what>.*?) ON \*\.\*", re.I)
 
 
@@ -33,7 +35,11 @@ def check_upstream(info: UpstreamInfo, settings: SourceSettings) -> list[Finding
         grants = [str(next(iter(r.values()))) for r in rows(connection, "SHOW GRANTS")]
         kind = server_kind(values["version"])
         user = parse_uri(info.uri).user
-        return [*settings_findings(values, kind), *grant_findings(grants, kind, user)]
+        found = [*settings_findings(values, kind), *grant_findings(grants, kind, user)]
+        if prepared(connection) is None:
+            statement = f"GRANT XA_RECOVER_ADMIN ON *.* TO {_quoted(user)}"
+            found.append(Finding("prepared XA transactions cannot be seen", statement, fatal=False))
+        return found
     except pymysql.err.MySQLError as error:
         raise query_error(error, f"upstream {info.name}") from None
     finally:
@@ -74,10 +80,30 @@ def settings_findings(values: dict[str, str], kind: str) -> list[Finding]:
     if kind == "mysql" and values.get("gtid_mode", "OFF") != "ON":
         how = "SET GLOBAL gtid_mode = ON, step by step as the manual of MySQL says"
         found.append(Finding("GTIDs are off; file and offset are used", how, fatal=False))
+    metadata = values.get("binlog_row_metadata", "FULL")
+    if metadata.upper() != "FULL":
+        what = f"binlog_row_metadata is {metadata}: column names are not checked, only types"
+        statement = "SET GLOBAL binlog_row_metadata = 'FULL'"
+        found.append(Finding(what, statement, fatal=False))
+    return [*found, *_retention_findings(values)]
+
+
+def _retention_findings(values: dict[str, str]) -> list[Finding]:
+    # MariaDB takes parts of a day, and shows one setting in both units.
     seconds = values.get("binlog_expire_logs_seconds", "0")
-    if seconds.isdigit() and 0 < int(seconds) < 86400:
+    days = values.get("expire_logs_days", "0")
+    found: list[Finding] = []
+    if 0 < float(seconds) < _DAY_S:
         statement = "SET GLOBAL binlog_expire_logs_seconds = 259200"
         found.append(Finding(f"binlogs are kept for {seconds} s only", statement, fatal=False))
+    elif 0 < float(days) < 1:
+        statement = "SET GLOBAL expire_logs_days = 3"
+        found.append(Finding(f"binlogs are kept for {days} days only", statement, fatal=False))
+    total = values.get("max_binlog_total_size", "0")
+    if int(total):
+        what = f"binlogs are kept up to {total} bytes only, whatever still reads them"
+        statement = "SET GLOBAL max_binlog_total_size = 0"
+        found.append(Finding(what, statement, fatal=False))
     return found
 
 
@@ -97,12 +123,15 @@ def grant_findings(grants: list[str], kind: str, user: str) -> list[Finding]:
         (status, client),
         ({"SELECT"}, "SELECT"),
     ]
-    quoted = "'" + user.replace("'", "''") + "'@'%'"
     return [
-        Finding(f"privilege {name} is missing", f"GRANT {name} ON *.* TO {quoted}")
+        Finding(f"privilege {name} is missing", f"GRANT {name} ON *.* TO {_quoted(user)}")
         for any_of, name in wanted
         if not any_of & have
     ]
+
+
+def _quoted(user: str) -> str:
+    return "'" + user.replace("'", "''") + "'@'%'"
 
 
 def describe(connection: Any) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pymysql
 
@@ -12,15 +14,19 @@ from cdc.base.ts import Ts, from_micros
 from cdc.changelog import snapshots
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
-from cdc.coord.messages import UpstreamInfo
+from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone
+from cdc.source.history import file_head
 from cdc.source.position import UpstreamPosition, file_number
+from cdc.source.prepared_xa import prepared, refuse_prepared, wait_for_none
 from cdc.source.readiness import check_upstream, describe, refuse_unready
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
 from cdc.source.start import StartInvalid, find_start
+
+_ATTEMPTS = 3
 
 
 def register(
@@ -33,9 +39,12 @@ def register(
     """Check the server, take the schema snapshot and begin the log; the info completed.
 
     ``start``: a GTID set, ``FILE:POSITION`` or an ISO time (which begins the binlog file that
-    holds this time); ``None`` is now. Raises UpstreamNotReady, StartInvalid, BinlogPurged.
+    holds this time); ``None`` is now. Raises UpstreamNotReady (also for XA transactions that are
+    prepared and not ended), StartInvalid, BinlogPurged.
     """
-    refuse_unready(asked, check_upstream(asked, settings))
+    findings = check_upstream(asked, settings)
+    refuse_unready(asked, findings)
+    advice = [UpstreamFinding(what=f.what, statement=f.statement) for f in findings if not f.fatal]
     connection = open_connection(asked, settings)
     try:
         info = asked.model_copy(update=describe(connection))
@@ -45,7 +54,7 @@ def register(
         raise query_error(error, f"upstream {asked.name}") from None
     finally:
         connection.close()
-    end, snapshot = take_snapshot(info, settings)
+    end, snapshot = take_snapshot(info, settings) if start else _begin_now(info, settings, clock)
     position, ts = end, from_micros(micros)
     if start:
         position, ts = find_start(info, start, end, settings)
@@ -56,9 +65,34 @@ def register(
                 position=str(position),
                 hint="start behind the last DDL",
             )
+    if position.file and not position.written_by:
+        # Known before the first dump, so a reset in between is seen by it.
+        created, written_by = file_head(info, position.file, settings)
+        position = replace(position, created=created, written_by=written_by)
     writer.save_snapshot(ts, {**snapshot, "ts": ts})
     writer.begin(ts, position.to_dict())
-    return info.model_copy(update={"start": position.to_dict()})
+    return info.model_copy(update={"start": position.to_dict(), "findings": advice})
+
+
+def _begin_now(
+    info: UpstreamInfo, settings: SourceSettings, clock: Clock
+) -> tuple[UpstreamPosition, dict[str, Any]]:
+    """A place that no prepared XA transaction straddles, and the schema there."""
+    connection = open_connection(info, settings)
+    try:
+        for _ in range(_ATTEMPTS):
+            refuse_prepared(info, wait_for_none(connection, clock, settings.prepared_xa_s))
+            end, snapshot = take_snapshot(info, settings)
+            # Asked behind the place: what is prepared now may have been there.
+            left = prepared(connection)
+            if not left:
+                break
+        refuse_prepared(info, left or [])
+        return end, snapshot
+    except pymysql.err.MySQLError as error:
+        raise query_error(error, f"upstream {info.name}") from None
+    finally:
+        connection.close()
 
 
 def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:

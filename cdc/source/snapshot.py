@@ -7,6 +7,7 @@ from typing import Any
 import pymysql
 
 from cdc.coord.messages import UpstreamInfo
+from cdc.schema.system import SYSTEM_SCHEMAS
 from cdc.schema.tokens import quoted
 from cdc.source.connection import open_connection, query_error, rows, try_rows
 from cdc.source.ddl_scan import has_ddl_between
@@ -14,7 +15,6 @@ from cdc.source.errors import UpstreamGone
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 
-SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _ATTEMPTS = 5
 _NO_SUCH_TABLE = 1146
 
@@ -85,7 +85,7 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
     others: list[list[str]] = []
     for table in tables:
         schema, name = str(table["s"]), str(table["t"])
-        if schema.lower() in SYSTEM:
+        if schema.lower() in SYSTEM_SCHEMAS:
             continue
         if table["k"] in ("VIEW", "SEQUENCE"):
             # They take a name that a table of IF NOT EXISTS cannot have.
@@ -105,7 +105,7 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
         "databases": {
             str(d["n"]): {"charset": str(d["c"]), "collation": str(d["o"])}
             for d in databases
-            if str(d["n"]).lower() not in SYSTEM
+            if str(d["n"]).lower() not in SYSTEM_SCHEMAS
         },
         "tables": texts,
         "others": others,

@@ -16,12 +16,13 @@ from cdc.binlog.gtid import Gtid
 from cdc.binlog.gtid_list import GtidList, parse_previous_gtids
 from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from cdc.binlog.query import Query
-from cdc.binlog.statement_dml import first_word
+from cdc.binlog.statement import first_word
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.dump import dump_events, read_dump
 from cdc.source.errors import BinlogPurged, UpstreamReset
 from cdc.source.position import UpstreamPosition, file_number
+from cdc.source.rolled_back import goes_back
 from cdc.source.settings import SourceSettings
 
 _HINT = "a GTID set, FILE:POSITION or a time like 2026-11-20T12:00:00Z"
@@ -232,5 +233,7 @@ class _Group:
         word = first_word(sql)
         if word == "BEGIN" or sql.upper().startswith("XA START"):
             self.open = self._begun = True
+        elif goes_back(sql):
+            return
         elif word in ("COMMIT", "ROLLBACK") or not self._begun:
             self.open = self._begun = word == "SAVEPOINT"

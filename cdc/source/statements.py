@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from cdc.base.errors import DefiniteError, ErrorKind, TidegateError
+from cdc.base.errors import DefiniteError, ErrorKind, TidegateError, from_dict
 from cdc.base.ts import Ts
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from cdc.binlog.query import Query, StatusVariables
+from cdc.changelog.errors import LogCollected
 from cdc.changelog.reader import ChangeLog
 from cdc.schema.ddl import Touched, touched
 from cdc.schema.events import session_of_event, statement_text
@@ -19,6 +22,7 @@ from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
 
 _SHOWN_SQL = 200
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -58,17 +62,38 @@ def read_statement(ts: Ts, event: bytes, base: Session) -> Statement:
 
 
 class History:
-    """The schema of an upstream by ts: its log's snapshot at ``start_ts`` and what followed.
+    """The schema of an upstream by ts: a snapshot at or below ``start_ts``, and what followed.
 
-    :meth:`refresh` takes up what the log has resolved since. One thread at a time.
+    It is known for rows above ``start_ts``, and :meth:`refresh` takes up what the log has resolved
+    since. ``snapshot``: the one to begin with, if it is read already. ``unkeyed``: since when
+    tables have no key that had one, by the name under which they are looked up. One thread at a
+    time. Raises LogCollected.
     """
 
-    def __init__(self, log: ChangeLog, start_ts: Ts) -> None:
-        snapshot = log.snapshot_at(start_ts)
+    def __init__(
+        self, log: ChangeLog, start_ts: Ts, snapshot: dict[str, Any] | None = None
+    ) -> None:
         self._log = log
+        for left in range(_ATTEMPTS - 1, -1, -1):
+            self._begin(log.snapshot_at(start_ts) if snapshot is None else snapshot)
+            try:
+                self.refresh(start_ts)
+            except LogCollected:
+                # A newer snapshot has come, and statements below it have gone.
+                if not left or snapshot is not None:
+                    raise
+            else:
+                break
+        self.versions.collect(start_ts)
+
+    def _begin(self, snapshot: dict[str, Any]) -> None:
         self.base = session_of(snapshot["server"])
         self._seen = int(snapshot["ts"])
-        self.versions = Versions(catalog(snapshot), self._seen)
+        lost = [(_name(n), ts, _definite(e)) for n, ts, e in snapshot.get("lost", ())]
+        self.versions = Versions(catalog(snapshot), self._seen, lost)
+        self.unkeyed: dict[tuple[str, str], Ts] = {
+            _name(n): ts for n, ts in snapshot.get("unkeyed", ())
+        }
 
     @property
     def seen_ts(self) -> Ts:
@@ -96,10 +121,30 @@ class History:
             self.versions.lose(s.ts, s.touched, s.error)
             return s
         error = self.versions.advance(s.ts, s.sql, s.session, s.touched)
+        for name in s.touched.tables if s.touched is not None else ():
+            self._note_key(name, s.ts)
         if error is None:
             return s
         error.position = error.position or f"ts {s.ts}"
         return replace(s, error=error)
+
+    def _note_key(self, name: tuple[str, str], ts: Ts) -> None:
+        versions, key = self.versions, self.versions.key(name)
+        with suppress(DefiniteError):
+            table, before = versions.table(*name, ts), versions.before(ts).table(*name)
+            if table is None or table.handle_key:
+                self.unkeyed.pop(key, None)
+            elif before is not None and before.handle_key:
+                self.unkeyed[key] = ts
+
+
+def _name(listed: list[str]) -> tuple[str, str]:
+    return listed[0], listed[1]
+
+
+def _definite(fields: dict[str, str]) -> DefiniteError:
+    error = from_dict(fields)
+    return error if isinstance(error, DefiniteError) else DDLNotUnderstood(error.message)
 
 
 class SchemaAt(Schema):

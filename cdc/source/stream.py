@@ -175,6 +175,7 @@ _RESET = (
     "more gtids than",
     "impossible position",
     "not found in the binlog",
+    "is missing the gtid",
     "position > file size",
     "is not present in",
     "exceeds the last",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdc.base.errors import TidegateError
-from cdc.base.ts import Ts
+from cdc.base.ts import MAX_TS, Ts
 from cdc.binlog.errors import EventChecksumBad, EventMalformed, TransactionStructureBad
 from cdc.binlog.events import EventType
 from cdc.binlog.table_map import TableMap
@@ -50,10 +50,12 @@ class Walker:
         self.state = np.zeros(K.STATE_SIZE, np.int64)
         self.state[[K.SOURCE, K.RUN_TABLE, K.XID, K.BOUNDARY]] = -1
         self.state[K.LAST] = max(writer.state.last_ts, writer.state.resolved_ts)
+        self.state[K.LATEST] = MAX_TS
         self.state[K.FILE] = file_number(position.file)
         self.state[K.POS] = position.pos
         self.file = position.file
         self.created = position.created
+        self.written_by = position.written_by
         self.gtids = GtidTracker(server_kind, position.gtid)
         self.resolved: Ts = writer.state.resolved_ts
         self.clean = True
@@ -79,7 +81,7 @@ class Walker:
     def boundary(self) -> UpstreamPosition:
         """Behind the last complete transaction that was appended."""
         b = self._boundary
-        return UpstreamPosition(b.file, b.pos, self.gtids.text, b.created)
+        return UpstreamPosition(b.file, b.pos, self.gtids.text, b.created, b.written_by)
 
     def here(self) -> str:
         """For errors: file and offset of the next event upstream."""
@@ -89,7 +91,7 @@ class Walker:
         """Everything up to the upstream offset of now is complete."""
         if not self.in_group:
             pos = int(self.state[K.POS])
-            self._boundary = UpstreamPosition(self.file, pos, None, self.created)
+            self._boundary = UpstreamPosition(self.file, pos, None, self.created, self.written_by)
 
     @property
     def upstream_pos(self) -> int:
@@ -106,15 +108,44 @@ class Walker:
             self.resolved = max(self.resolved, ts)
             self.state[K.LAST] = max(int(self.state[K.LAST]), self.resolved)
 
+    def bound(self, ts: Ts) -> None:
+        """Believe no later time of an event than ``ts`` from now on; it then gets the next ts."""
+        self.state[K.LATEST] = ts
+
+    @property
+    def ahead(self) -> Ts:
+        """The largest ts of an event that was later than its bound; 0 if none was."""
+        return int(self.state[K.AHEAD])
+
     def rollback(self) -> None:
         """Give up the open transaction: it will not be gone on with."""
         self.writer.rollback()
         s = self.state
-        s[[K.IN, K.BEGUN, K.MAPS, K.ROWS, K.RUNS, K.FLAGGED]] = 0
+        s[[K.IN, K.BEGUN, K.MAPS, K.ROWS, K.RUNS, K.FLAGGED, K.CUT]] = 0
         s[[K.RUN_TABLE, K.XID, K.SOURCE]] = -1
         s[K.KIND] = K.DML
         self._map_events.clear()
         self.clean = True
+
+    def abandon(self, event: bytes) -> None:
+        """End the open group by its ROLLBACK: nothing of it stays but its GTID and its place."""
+        s = self.state
+        kept = s[[K.SOURCE, K.SEQUENCE, K.TS]]
+        self.rollback()
+        s[[K.SOURCE, K.SEQUENCE, K.TS]] = kept
+        self.pass_event(event)
+        self.finish()
+
+    def begin_again(self, kept: Iterable[NDArray[np.uint8]], cold: Callable[[bytes], bool]) -> None:
+        """Put ``kept``, whole events, in the place of all that the open group has had so far."""
+        pos = int(self.state[K.POS])
+        self.rollback()
+        self.state[K.POS] = self._boundary.pos
+        for events in kept:
+            self.walk_all(events, cold)
+        if self.state[K.CUT]:
+            raise self._error(K.BAD_GROUP)
+        self.state[K.POS] = pos
 
     def commit(self, *, behind: bool = False) -> None:
         """Make what was appended durable; only at a boundary with nothing behind it.
@@ -174,6 +205,11 @@ class Walker:
                 raise self._error(code)
         return lo
 
+    def walk_all(self, buf: NDArray[np.uint8], cold: Callable[[bytes], bool]) -> None:
+        """Walk events that lie inside of a group: ``cold`` must take all that it gets."""
+        if self.walk(buf, 0, buf.size, cold) < buf.size:
+            raise self._error(K.BAD_GROUP)
+
     def _event(self, buf: NDArray[np.uint8], at: int, hi: int) -> bytes:
         length = int.from_bytes(buf[at + 9 : at + 13].tobytes(), "little")
         return buf[at : min(at + length, hi)].tobytes()
@@ -202,7 +238,7 @@ class Walker:
         self._append(buf[lo:boundary], self._runs[:cut], lo, live)
         self.gtids.add(self._transactions[: int(self.state[K.TXNS])], self._source_texts)
         pos = int(self.state[K.BOUNDARY_POS])
-        self._boundary = UpstreamPosition(self.file, pos, None, self.created)
+        self._boundary = UpstreamPosition(self.file, pos, None, self.created, self.written_by)
         self.resolved = max(self.resolved, int(self.state[K.BOUNDARY_TS]))
         self.clean = True
         self.writer.mark()
@@ -265,8 +301,10 @@ class Walker:
         if self.in_group:
             raise self._error(K.BAD_GROUP)
         s = self.state
+        if ts > s[K.LATEST]:
+            s[K.AHEAD], ts = max(int(s[K.AHEAD]), ts), 0
         s[K.TS] = s[K.LAST] = max(int(s[K.LAST]) + 1, ts)
-        s[[K.ROWS, K.MAPS]] = 0
+        s[[K.ROWS, K.MAPS, K.CUT]] = 0
         s[K.IN], s[K.KIND], s[K.XID] = 1, K.DML, -1
         s[K.SOURCE], s[K.SEQUENCE], s[K.BEGUN] = source, sequence, int(begun)
 

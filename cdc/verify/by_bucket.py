@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from cdc.verify.differences import Found, by_rows, pair_up
 from cdc.verify.keys import Key
-from cdc.verify.layout import Layout
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import ServerPair
 from cdc.verify.report import RowDifference, TableResult
 from cdc.verify.side import Digest, Side
@@ -23,7 +23,7 @@ _LISTED_ROWS = 500_000
 class ByBucket:
     """The way of comparing a table by hashes of its rows; an identity is a hash."""
 
-    def __init__(self, pair: ServerPair, layout: Layout) -> None:
+    def __init__(self, pair: ServerPair, layout: ComparedColumns) -> None:
         self._pair = pair
         self._layout = layout
         self._buckets = max(1, min(_MOST_BUCKETS, layout.rows // _ROWS_PER_BUCKET))

@@ -14,7 +14,7 @@ from cdc.verify.canal import Values
 from cdc.verify.differences import Found
 from cdc.verify.fold import FoldedTable
 from cdc.verify.keys import Key, Range
-from cdc.verify.layout import Layout
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import Pair
 from cdc.verify.report import (
     RowDifference,
@@ -31,7 +31,7 @@ class ByFold:
     """The way of comparing a table that has a key; an identity is the key's text."""
 
     def __init__(
-        self, pair: Pair, layout: Layout, folded: FoldedTable, chunk_rows: int, whole: bool
+        self, pair: Pair, layout: ComparedColumns, folded: FoldedTable, chunk_rows: int, whole: bool
     ) -> None:
         self._pair = pair
         self._layout = layout
@@ -164,7 +164,7 @@ class ByFold:
 class ByFoldedRows:
     """The way of comparing a table without a key; an identity is a row's texts as JSON."""
 
-    def __init__(self, pair: Pair, layout: Layout, folded: FoldedTable) -> None:
+    def __init__(self, pair: Pair, layout: ComparedColumns, folded: FoldedTable) -> None:
         self._pair = pair
         self._layout = layout
         self._folded = folded

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from cdc.verify.differences import Found, Seen, by_rows
+from cdc.verify.differences import Found, SeenRow, by_rows
 from cdc.verify.keys import Key, Range
-from cdc.verify.layout import Layout
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import ServerPair
 from cdc.verify.report import RowDifference, TableResult
 from cdc.verify.side import Digest, Side
@@ -20,7 +20,7 @@ _MOST_HALVED = 24
 class ByKey:
     """The way of comparing a table by ranges of its key; an identity is a key."""
 
-    def __init__(self, pair: ServerPair, layout: Layout, chunk_rows: int) -> None:
+    def __init__(self, pair: ServerPair, layout: ComparedColumns, chunk_rows: int) -> None:
         self._pair = pair
         self._layout = layout
         self._chunk_rows = chunk_rows
@@ -67,7 +67,7 @@ class ByKey:
         """How many rows these are, and at most ``limit`` of them with their values."""
         chosen = sorted(found)[:limit]
         mine, theirs = self._pair.both(self._layout, lambda s: s.details_of(chosen))
-        shown = (Seen(mine.get(k), theirs.get(k)).difference(self._layout) for k in chosen)
+        shown = (SeenRow(mine.get(k), theirs.get(k)).difference(self._layout) for k in chosen)
         return len(found), [d for d in shown if d is not None]
 
     def count(self, found: Found) -> int:

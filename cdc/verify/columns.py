@@ -16,7 +16,7 @@ from cdc.schema.tokens import quoted
 _LONG_CHARS = 1000
 
 
-class Form(StrEnum):
+class ValueForm(StrEnum):
     """What a value is, for comparing and printing it."""
 
     NUMBER = "number"
@@ -33,28 +33,30 @@ class Form(StrEnum):
     MIXED = "mixed"
 
 
-_FORMS: dict[Form, tuple[str, ...]] = {
-    Form.NUMBER: ("tinyint", "smallint", "mediumint", "int", "bigint", "bit"),
-    Form.YEAR: ("year",),
-    Form.DECIMAL: ("decimal",),
-    Form.FLOAT: ("float", "double"),
-    Form.TIME: ("date", "time", "datetime", "timestamp"),
-    Form.TEXT: ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
-    Form.BYTES: (
+_FORMS: dict[ValueForm, tuple[str, ...]] = {
+    ValueForm.NUMBER: ("tinyint", "smallint", "mediumint", "int", "bigint", "bit"),
+    ValueForm.YEAR: ("year",),
+    ValueForm.DECIMAL: ("decimal",),
+    ValueForm.FLOAT: ("float", "double"),
+    ValueForm.TIME: ("date", "time", "datetime", "timestamp"),
+    ValueForm.TEXT: ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
+    ValueForm.BYTES: (
         *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
         *("multipolygon", "geometrycollection", "geomcollection"),
     ),
-    Form.VECTOR: ("vector",),
-    Form.JSON: ("json",),
-    Form.MEMBERS: ("enum", "set"),
+    ValueForm.VECTOR: ("vector",),
+    ValueForm.JSON: ("json",),
+    ValueForm.MEMBERS: ("enum", "set"),
 }
 _FORM_OF = {name: form for form, names in _FORMS.items() for name in names}
 _LONG_TYPES = frozenset(
     {"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "tinytext", "tinyblob"}
 )
 # A key of these forms has an order that bounds can be written in.
-_ORDERED = frozenset({Form.NUMBER, Form.DECIMAL, Form.TIME, Form.TEXT, Form.BYTES})
+_ORDERED = frozenset(
+    {ValueForm.NUMBER, ValueForm.DECIMAL, ValueForm.TIME, ValueForm.TEXT, ValueForm.BYTES}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ class ColumnInfo:
     virtual: bool = False
 
     @property
-    def form(self) -> Form:
+    def form(self) -> ValueForm:
         """What its values are."""
-        return _FORM_OF.get(self.data_type, Form.PLAIN)
+        return _FORM_OF.get(self.data_type, ValueForm.PLAIN)
 
     @property
     def single(self) -> bool:
@@ -94,7 +96,7 @@ class Compared:
     """
 
     name: str
-    form: Form
+    form: ValueForm
     text: str
     shown: str
     loose: bool = False
@@ -115,9 +117,9 @@ class Compared:
 def compared(ours: ColumnInfo, theirs: ColumnInfo) -> Compared:
     """How a column of the upstream is compared with that of the target."""
     q = quoted(ours.name)
-    form = ours.form if ours.form == theirs.form else Form.MIXED
-    if {ours.form, theirs.form} == {Form.JSON, Form.TEXT}:
-        return Compared(ours.name, Form.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
+    form = ours.form if ours.form == theirs.form else ValueForm.MIXED
+    if {ours.form, theirs.form} == {ValueForm.JSON, ValueForm.TEXT}:
+        return Compared(ours.name, ValueForm.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
     return Compared(
         ours.name,
         form,
@@ -133,39 +135,39 @@ def alone(column: ColumnInfo) -> Compared:
     return compared(column, column)
 
 
-def _text(q: str, form: Form, ours: ColumnInfo, theirs: ColumnInfo) -> str:
-    if form in (Form.NUMBER, Form.YEAR):
+def _text(q: str, form: ValueForm, ours: ColumnInfo, theirs: ColumnInfo) -> str:
+    if form in (ValueForm.NUMBER, ValueForm.YEAR):
         return f"({q} + 0)"
-    if form is Form.FLOAT:
+    if form is ValueForm.FLOAT:
         # The text of a DOUBLE reads back as the same number; that of a FLOAT does not. A sum takes
         # the sign from zero, which some servers print and others do not.
         return f"({q} + 0e0)"
-    if form is Form.DECIMAL:
+    if form is ValueForm.DECIMAL:
         scale = max(ours.scale or 0, theirs.scale or 0)
         same = (ours.scale or 0) == (theirs.scale or 0)
         return f"CAST({q} AS CHAR)" if same else f"CAST({q} AS DECIMAL(65,{scale}))"
-    if form is Form.TIME:
+    if form is ValueForm.TIME:
         return _time(q, ours, theirs)
-    if form is Form.TEXT:
+    if form is ValueForm.TEXT:
         same = _charset(ours) == _charset(theirs)
         return _bytes(q if same else f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
-    if form in (Form.BYTES, Form.VECTOR):
+    if form in (ValueForm.BYTES, ValueForm.VECTOR):
         return _bytes(q, _long(ours, theirs))
-    if form is Form.JSON:
+    if form is ValueForm.JSON:
         return f"SHA2(CAST({q} AS CHAR), 256)"
-    if form is Form.MEMBERS and ours.column_type == theirs.column_type:
+    if form is ValueForm.MEMBERS and ours.column_type == theirs.column_type:
         return f"({q} + 0)"
     return _bytes(f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
 
 
-def _shown(q: str, form: Form) -> str:
-    if form is Form.FLOAT:
+def _shown(q: str, form: ValueForm) -> str:
+    if form is ValueForm.FLOAT:
         return f"({q} + 0e0)"
-    if form in (Form.BYTES, Form.VECTOR):
+    if form in (ValueForm.BYTES, ValueForm.VECTOR):
         return f"CONCAT('0x', HEX({q}))"
-    if form in (Form.TEXT, Form.MEMBERS, Form.MIXED):
+    if form in (ValueForm.TEXT, ValueForm.MEMBERS, ValueForm.MIXED):
         return f"CONVERT({q} USING utf8mb4)"
-    return f"({q} + 0)" if form is Form.NUMBER else f"CAST({q} AS CHAR)"
+    return f"({q} + 0)" if form is ValueForm.NUMBER else f"CAST({q} AS CHAR)"
 
 
 def _time(q: str, ours: ColumnInfo, theirs: ColumnInfo) -> str:

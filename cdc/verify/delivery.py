@@ -27,7 +27,7 @@ class DeliveryTooSlow(TransientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FeedProgress:
     """A changefeed's checkpoint, and whether it goes on by itself."""
 
     checkpoint_ts: Ts
@@ -35,7 +35,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class UpstreamMoment:
     """A moment of the upstream: its position then, and a ts that all before it may be above."""
 
     ts: Ts
@@ -45,7 +45,7 @@ class Mark:
 class Delivery(Protocol):
     """What a comparison asks of the changefeed. Called by several threads."""
 
-    def mark(self, position: UpstreamPosition) -> Mark:
+    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
         """The moment at which the upstream's binlog ends at ``position``."""
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
@@ -58,7 +58,7 @@ class Delivery(Protocol):
     def behind(self, schema: str, table: str) -> int:
         """Rows of the table that had committed by the last ``reach`` and are not delivered."""
 
-    def moved(self, schema: str, table: str, since: Mark) -> bool:
+    def moved(self, schema: str, table: str, since: UpstreamMoment) -> bool:
         """Whether rows of the table committed after ``since``."""
 
 
@@ -69,7 +69,7 @@ class LogDelivery:
         self,
         folder: Path,
         server_kind: str,
-        progress: Callable[[], Progress],
+        progress: Callable[[], FeedProgress],
         clock: Clock,
         timeout_s: float,
     ) -> None:
@@ -85,9 +85,9 @@ class LogDelivery:
         """Give the log back."""
         self._log.close()
 
-    def mark(self, position: UpstreamPosition) -> Mark:
+    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
         """The moment at which the upstream's binlog ends at ``position``."""
-        return Mark(self._log.refresh().resolved_ts, position)
+        return UpstreamMoment(self._log.refresh().resolved_ts, position)
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
         """Wait until what committed up to a position of the upstream is delivered."""
@@ -116,7 +116,7 @@ class LogDelivery:
         runs = self._runs(schema, table, self._progress().checkpoint_ts, self._wanted)
         return int(runs.rows.sum()) if runs is not None else 0
 
-    def moved(self, schema: str, table: str, since: Mark) -> bool:
+    def moved(self, schema: str, table: str, since: UpstreamMoment) -> bool:
         """Whether rows of the table committed after ``since``."""
         runs = self._runs(schema, table, since.ts, self._log.refresh().resolved_ts)
         if runs is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cdc.verify.keys import Key
-from cdc.verify.layout import Layout
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.report import RowDifference, RowKind, ValueDifference
 from cdc.verify.side import Detail
 
@@ -44,7 +44,7 @@ def settle(before: Found, now: Found) -> Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRow:
     """A row as each side has it, with how often."""
 
     mine: Detail | None
@@ -52,7 +52,7 @@ class Seen:
     upstream: int = 1
     target: int = 1
 
-    def difference(self, layout: Layout) -> RowDifference | None:
+    def difference(self, layout: ComparedColumns) -> RowDifference | None:
         """The row's difference; None if both sides are equal by now."""
         mine, theirs = self.mine, self.theirs
         one = mine or theirs
@@ -76,37 +76,37 @@ class Seen:
 
 
 def pair_up(
-    layout: Layout, mine: Iterable[Detail], theirs: Iterable[Detail], found: Found
+    layout: ComparedColumns, mine: Iterable[Detail], theirs: Iterable[Detail], found: Found
 ) -> list[RowDifference]:
     """Differences of rows that were found by their hashes.
 
     With a key, a row on each side that has the same one is one that changed.
     """
     one_of: dict[int, Detail] = {d.hash: d for d in (*mine, *theirs)}
-    pairs: dict[Key, list[Seen]] = defaultdict(list)
+    pairs: dict[Key, list[SeenRow]] = defaultdict(list)
     for (text,), (ours, others) in found.items():
         detail = one_of.get(int(text))
         if detail is None:
             continue
         ours, others = ours or 0, others or 0
-        seen = Seen(detail if ours else None, detail if others else None, ours, others)
+        seen = SeenRow(detail if ours else None, detail if others else None, ours, others)
         pairs[detail.key if layout.key else (text,)].append(seen)
     shown = []
     for group in pairs.values():
         sides = [s for s in group if s.theirs is None], [s for s in group if s.mine is None]
         if layout.key and len(sides[0]) == len(sides[1]) == 1:
-            group = [Seen(sides[0][0].mine, sides[1][0].theirs)]
+            group = [SeenRow(sides[0][0].mine, sides[1][0].theirs)]
         shown += [s.difference(layout) for s in group]
     return [d for d in shown if d is not None]
 
 
-def _key(layout: Layout, row: Detail) -> dict[str, str | None]:
+def _key(layout: ComparedColumns, row: Detail) -> dict[str, str | None]:
     columns = layout.key or layout.columns
     place = {c.name: i for i, c in enumerate(layout.columns)}
     return {c.name: row.shown[place[c.name]] for c in columns}
 
 
-def _all(layout: Layout, row: Detail, upstream: bool) -> tuple[ValueDifference, ...]:
+def _all(layout: ComparedColumns, row: Detail, upstream: bool) -> tuple[ValueDifference, ...]:
     if not layout.key:
         return ()
     own = {c.name for c in layout.key}

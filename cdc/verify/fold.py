@@ -16,7 +16,7 @@ from typing import Any
 from cdc.base.errors import DefiniteError
 from cdc.schema.session import Session
 from cdc.verify import fold_ddl
-from cdc.verify.folded_part import Cell, Full, Key, Name, Part, TextRow
+from cdc.verify.folded_part import Cell, FoldedPart, Full, Key, Name, TextRow
 
 _KINDS = frozenset({"INSERT", "UPDATE", "DELETE"})
 
@@ -39,7 +39,7 @@ class FoldedTable:
     spread: bool = False
     _name: Name = ("", "")
     _fold: Fold | None = None
-    _found: list[Part] = field(default_factory=list)
+    _found: list[FoldedPart] = field(default_factory=list)
     _found_at: int = -1
 
     def known(self, key: Key) -> bool:
@@ -95,7 +95,7 @@ class FoldedTable:
         last = [cell for cell in cells if cell.since == newest]
         return next((cell for cell in last if cell.row is not None), last[0])
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[FoldedPart]:
         fold = self._fold
         if fold is not None and self._found_at != fold.messages:
             self._found_at = fold.messages
@@ -116,7 +116,7 @@ class Fold:
         self.messages = 0
         self.earlier_names: set[Name] = set()
         self._session = session or Session()
-        self.places: dict[Hashable, dict[Name, Part]] = {}
+        self.places: dict[Hashable, dict[Name, FoldedPart]] = {}
         self._changes: Counter[Hashable] = Counter()
         for name, table in tables.items():
             table._name, table._fold, table._found_at = name, self, -1
@@ -134,7 +134,7 @@ class Fold:
                 name = said.get("database"), said.get("table")
                 part = tables.get(name)
                 if part is None:
-                    part = tables[name] = Part()
+                    part = tables[name] = FoldedPart()
                 self._rows(part, kind, said, name)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MessageUnreadable(
@@ -143,7 +143,7 @@ class Fold:
                 hint="see what else writes into the topic",
             ) from None
 
-    def _rows(self, part: Part, kind: str, said: Mapping[str, Any], name: Name) -> None:
+    def _rows(self, part: FoldedPart, kind: str, said: Mapping[str, Any], name: Name) -> None:
         olds = said.get("old") or [{}] * len(said["data"])
         for row, old in zip(said["data"], olds, strict=True):
             key = tuple(said.get("pkNames") or ())
@@ -154,7 +154,9 @@ class Fold:
             part.keyed_by(key)
             part.add(kind, row, old)
 
-    def _ddl(self, place: Hashable, tables: dict[Name, Part], said: Mapping[str, Any]) -> None:
+    def _ddl(
+        self, place: Hashable, tables: dict[Name, FoldedPart], said: Mapping[str, Any]
+    ) -> None:
         context = said.get("_tidegate") or {}
         modes = str(context.get("session", {}).get("sql_mode", "")).split(",")
         session = replace(

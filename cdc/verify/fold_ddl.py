@@ -14,9 +14,9 @@ from cdc.schema.alter import Plan, read_actions, read_alter_head
 from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, Item, read_statement
-from cdc.verify.folded_part import EVERYTHING, Name, Part
+from cdc.verify.folded_part import EVERYTHING, FoldedPart, Name
 
-Tables = dict[Name, Part]
+Tables = dict[Name, FoldedPart]
 
 
 def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
@@ -27,7 +27,7 @@ def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
         _create(tables, seen.tables[0], c, since)
     elif seen.kind == "truncate table":
         for name in seen.tables:
-            tables[name] = tables.get(name, Part()).emptied(since)
+            tables[name] = tables.get(name, FoldedPart()).emptied(since)
     elif seen.kind == "drop table":
         for name in seen.tables:
             tables.pop(name, None)
@@ -48,17 +48,17 @@ def _create(tables: Tables, name: Name, c: Cursor, since: int) -> None:
     conditional = any(a.is_word("IF") for a in c.items[:4])
     if not conditional or name not in tables:
         # It may have been there all along, with rows that no message tells.
-        tables[name] = Part(since=since, complete=not conditional)
+        tables[name] = FoldedPart(since=since, complete=not conditional)
 
 
 def _note(tables: Tables, name: Name, since: int) -> None:
     """Its rows stay, but their keys may be placed otherwise from now on."""
-    tables.setdefault(name, Part()).changed(since, frozenset(), {}, frozenset())
+    tables.setdefault(name, FoldedPart()).changed(since, frozenset(), {}, frozenset())
 
 
 def _renamed(tables: Tables, pairs: Iterable[tuple[Name, Name]], since: int) -> set[Name]:
     for old, new in pairs:
-        tables[new] = tables.pop(old, Part())
+        tables[new] = tables.pop(old, FoldedPart())
         _note(tables, new, since)
     return {old for old, _ in pairs}
 
@@ -67,7 +67,7 @@ def _alter(tables: Tables, c: Cursor, session: Session, since: int) -> set[Name]
     name = read_alter_head(c, session)
     start = c.at
     plan = read_actions(c, session)
-    part = tables.setdefault(name, Part())
+    part = tables.setdefault(name, FoldedPart())
     renamed = dict(plan.renames)
     unsaid = set()
     for draft in plan.changes:
@@ -100,6 +100,6 @@ def _partitions(
         others.append(c.table(session))
     for other in others:
         if other is not None:
-            for one in (tables[name], tables.setdefault(other, Part())):
+            for one in (tables[name], tables.setdefault(other, FoldedPart())):
                 one.changed(since, frozenset(), {}, EVERYTHING)
                 one.lost, one.complete = since, False

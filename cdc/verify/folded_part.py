@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 
 @dataclass
-class Part:
+class FoldedPart:
     """Rows by the columns ``key``; without a key they are counted as wholes.
 
     ``since`` is the last schema change. ``complete``: it began empty. ``lost``: rows of before that
@@ -104,9 +104,9 @@ class Part:
                 self.rows[key] = Cell(cell.since, moved(cell.row), names | unsaid)
         self.since = since
 
-    def emptied(self, since: int) -> Part:
+    def emptied(self, since: int) -> FoldedPart:
         """The table behind a TRUNCATE."""
-        return Part(self.key, since, complete=True)
+        return FoldedPart(self.key, since, complete=True)
 
     def _key(self, row: TextRow) -> Key:
         return tuple(str(row[name]) for name in self.key)

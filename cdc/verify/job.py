@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc.base.clock import Clock
 from cdc.base.errors import InvalidError, TidegateError
-from cdc.verify.report import Stopped, Verdict
+from cdc.verify.report import ComparisonVerdict, Stopped
 from cdc.verify.running import Run, VerifyFailed
 
 _log = logging.getLogger("verify")
@@ -84,7 +84,7 @@ class Job:
             "id": self.id,
             "changefeed_id": self.feed,
             "state": str(self.state),
-            "equal": finished and all(t["verdict"] == Verdict.EQUAL for t in tables),
+            "equal": finished and all(t["verdict"] == ComparisonVerdict.EQUAL for t in tables),
             "exact": finished and all(t["exact"] for t in tables),
             "seconds": round(ended_s - self._began_s, 3),
             "messages": run.fold.messages if run.fold is not None else 0,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdc.verify.columns import Compared, Form
+from cdc.verify.columns import Compared, ValueForm
 
 Key = tuple[str, ...]
 
@@ -27,20 +27,20 @@ class Range:
 def cell(column: Compared) -> str:
     """SQL for the cell of a key column."""
     q = column.sql
-    if column.form is Form.TEXT:
+    if column.form is ValueForm.TEXT:
         return f"HEX(CONVERT({q} USING utf8mb4))"
-    if column.form is Form.BYTES:
+    if column.form is ValueForm.BYTES:
         return f"HEX({q})"
-    return f"({q} + 0)" if column.form is Form.NUMBER else f"CAST({q} AS CHAR)"
+    return f"({q} + 0)" if column.form is ValueForm.NUMBER else f"CAST({q} AS CHAR)"
 
 
 def literal(column: Compared, value: str) -> str:
     """SQL for a cell as a constant of the column's type."""
-    if column.form is Form.TEXT:
+    if column.form is ValueForm.TEXT:
         return f"_utf8mb4 X'{value}'"
-    if column.form is Form.BYTES:
+    if column.form is ValueForm.BYTES:
         return f"X'{value}'"
-    if column.form in (Form.NUMBER, Form.DECIMAL, Form.MEMBERS):
+    if column.form in (ValueForm.NUMBER, ValueForm.DECIMAL, ValueForm.MEMBERS):
         return value
     # Times, years and what has only a text: none of them holds a quote.
     return f"'{value}'"

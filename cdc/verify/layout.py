@@ -32,7 +32,7 @@ class TableInfo:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ComparedColumns:
     """The columns of both sides of a table; ``key`` is empty if rows cannot be told apart.
 
     ``rows`` is how many there are, as the upstream guesses.
@@ -147,7 +147,7 @@ def _shown(column: Compared) -> str:
     return f"LEFT({column.shown}, {_SHOWN_CHARS})"
 
 
-def layout(ours: TableInfo, theirs: TableInfo) -> tuple[Layout, list[str]]:
+def layout(ours: TableInfo, theirs: TableInfo) -> tuple[ComparedColumns, list[str]]:
     """How two tables are compared, and which columns are on one side only."""
     other = {c.name.lower(): c for c in theirs.columns if not c.virtual}
     mine = {c.name.lower(): c for c in ours.columns if not c.virtual}
@@ -158,4 +158,4 @@ def layout(ours: TableInfo, theirs: TableInfo) -> tuple[Layout, list[str]]:
     key = tuple(by_name[k.lower()] for k in ours.key if k.lower() in by_name)
     if len(key) != len(ours.key):
         key = ()
-    return Layout(ours.schema, ours.name, columns, key, ours.rows), missing + extra
+    return ComparedColumns(ours.schema, ours.name, columns, key, ours.rows), missing + extra

@@ -14,12 +14,13 @@ from cdc.base.secrets import mask_uri
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, UpstreamInfo
 from cdc.source.settings import SourceSettings
-from cdc.verify.delivery import LogDelivery, Progress
+from cdc.verify.delivery import FeedProgress, LogDelivery
 from cdc.verify.job import Job
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
-from cdc.verify.table import Options
+from cdc.verify.table import CompareOptions
 from filter.rules import TableRules
+from sink.codec.protocols import FORMATS
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import SCHEMES as MYSQL
@@ -33,7 +34,7 @@ class VerifyNotSupported(InvalidError):
 
 
 @dataclass(frozen=True)
-class Feed:
+class OpenedFeed:
     """A changefeed with all that its verification reads. Holds passwords.
 
     ``log`` is the folder of the upstream's change log; ``progress`` asks the store.
@@ -42,12 +43,12 @@ class Feed:
     info: FeedInfo
     upstream: UpstreamInfo
     log: Path
-    progress: Callable[[], Progress]
+    progress: Callable[[], FeedProgress]
     source: SourceSettings
     clock: Clock
 
 
-def open_job(feed: Feed, patterns: Sequence[str], options: Options) -> Job:
+def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
     """A verification that has not begun. Raises an InvalidError for what cannot be verified."""
     config = FeedConfig.model_validate(feed.info.config)
     work = _work(feed.info.sink_uri, config)
@@ -72,6 +73,8 @@ def _work(sink_uri: str, config: FeedConfig) -> Callable[[Run], None]:
     scheme = urlsplit(sink_uri).scheme
     if scheme in KAFKA:
         topics = KafkaSettings.parse(sink_uri, config.sink)
+        if not FORMATS[topics.protocol].readable:
+            raise _not_supported(sink_uri, f"messages of {topics.protocol} cannot be read back")
         if topics.column_selectors:
             raise _not_supported(sink_uri, "column-selectors leave columns out of its messages")
         return lambda run: run.topics(topics)

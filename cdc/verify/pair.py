@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from cdc.source.position import UpstreamPosition
-from cdc.verify.delivery import Delivery, Mark
-from cdc.verify.layout import Layout
+from cdc.verify.delivery import Delivery, UpstreamMoment
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.report import Stopped
 from cdc.verify.sessions import Sql, View
 from cdc.verify.side import Side
@@ -42,7 +42,7 @@ class Pair:
         self.target = target
         self.delivery = delivery
         self.stop = stop
-        self.marked = Mark(0, UpstreamPosition())
+        self.marked = UpstreamMoment(0, UpstreamPosition())
         self._taken_s: float | None = None
 
     def fresh(self) -> None:
@@ -81,12 +81,12 @@ class ServerPair(Pair):
         self.servers: tuple[Sql, Sql] = (upstream, target)
         self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
 
-    def sides(self, layout: Layout) -> tuple[Side, Side]:
+    def sides(self, layout: ComparedColumns) -> tuple[Side, Side]:
         """The table on both servers."""
         ours, theirs = self.servers
         return Side(ours, layout), Side(theirs, layout)
 
-    def both(self, layout: Layout, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
+    def both(self, layout: ComparedColumns, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
         """The answers of upstream and target, asked at the same time."""
         self.check()
         ours, theirs = self.sides(layout)

@@ -11,7 +11,7 @@ from cdc.base.errors import InvalidError
 _SHOWN_CHARS = 120
 
 
-class Verdict(StrEnum):
+class ComparisonVerdict(StrEnum):
     """What is said of a table.
 
     ``unsettled``: rows differed each time but never stood still, so nothing is proven. ``behind``:
@@ -72,7 +72,7 @@ class TableResult:
     """
 
     table: str
-    verdict: Verdict = Verdict.WAITING
+    verdict: ComparisonVerdict = ComparisonVerdict.WAITING
     exact: bool = True
     rows: int = 0
     done: int = 0
@@ -94,9 +94,11 @@ class TableResult:
     def judge(self) -> None:
         """Set the verdict from what was counted."""
         if self.different or self.structure:
-            self.verdict = Verdict.DIFFERENT
+            self.verdict = ComparisonVerdict.DIFFERENT
         else:
-            self.verdict = Verdict.UNSETTLED if self.unsettled else Verdict.EQUAL
+            self.verdict = (
+                ComparisonVerdict.UNSETTLED if self.unsettled else ComparisonVerdict.EQUAL
+            )
 
 
 class Stopped(InvalidError):

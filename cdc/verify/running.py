@@ -16,21 +16,21 @@ from cdc.base.errors import InternalError, InvalidError, TidegateError
 from cdc.schema.session import Session
 from cdc.verify.by_fold import ByFold, ByFoldedRows
 from cdc.verify.catalogue import Matches, table_info, table_names
-from cdc.verify.columns import Form
+from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.layout import TableInfo, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
-from cdc.verify.report import Stopped, TableResult, Verdict
+from cdc.verify.report import ComparisonVerdict, Stopped, TableResult
 from cdc.verify.sessions import Sql, View
-from cdc.verify.table import Options, compare_table, way_of
-from cdc.verify.topic import Topics, folded, topic_of
+from cdc.verify.table import CompareOptions, compare_table, way_of
+from cdc.verify.topic import TopicReader, folded, topic_of
 from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import KafkaSettings
 
 _log = logging.getLogger("verify")
 # Their text in a message is not what the server compares.
-_NO_KEYS = frozenset({Form.FLOAT, Form.VECTOR, Form.JSON, Form.MIXED})
+_NO_KEYS = frozenset({ValueForm.FLOAT, ValueForm.VECTOR, ValueForm.JSON, ValueForm.MIXED})
 
 Target = TypeVar("Target", bound=View)
 Made = TypeVar("Made", bound=Pair)
@@ -59,7 +59,7 @@ class Task:
     delivery: Delivery
     matches: Matches
     keyless: bool
-    options: Options
+    options: CompareOptions
     case_sensitive: bool = False
     mariadb: bool = False
 
@@ -115,7 +115,7 @@ class Run:
                 settings, table, whole=task.options.whole, case_sensitive=task.case_sensitive
             )
             if made is None or _NO_KEYS & {c.form for c in table.columns if c.name in table.key}:
-                result.verdict = Verdict.SKIPPED
+                result.verdict = ComparisonVerdict.SKIPPED
                 result.notes.append(why or "the type of its key cannot be looked up by its text")
             else:
                 chosen.append((table, result, made))
@@ -127,7 +127,7 @@ class Run:
         self.fold = fold = Fold(wanted, session)
         topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
         first = {topic(t.schema, t.name) for t, _, _ in chosen}
-        open_topics = partial(Topics, settings, first, topic, fold, self.stop)
+        open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
         with self._pair(open_topics, Pair) as pair:
             for table, result, made in chosen:
                 with self._judged(result):
@@ -149,7 +149,7 @@ class Run:
         plan, _ = layout(table, table)
         pair.fresh()
         if made.unsure:
-            result.verdict = Verdict.SKIPPED
+            result.verdict = ComparisonVerdict.SKIPPED
             result.notes.append(made.unsure)
         elif plan.key:
             way = ByFold(pair, plan, made, options.chunk_rows, options.whole)
@@ -203,20 +203,20 @@ class Run:
     @contextmanager
     def _judged(self, result: TableResult) -> Iterator[None]:
         """An error of one table is that table's verdict."""
-        result.verdict = Verdict.RUNNING
+        result.verdict = ComparisonVerdict.RUNNING
         began_s = time.monotonic()
         try:
             yield
         except Stopped:
-            result.verdict = Verdict.STOPPED
+            result.verdict = ComparisonVerdict.STOPPED
         except TidegateError as error:
-            result.verdict = Verdict.FAILED
+            result.verdict = ComparisonVerdict.FAILED
             result.notes.append(str(error))
             if self.stop.is_set():
-                result.verdict, result.notes = Verdict.STOPPED, []
+                result.verdict, result.notes = ComparisonVerdict.STOPPED, []
         except Exception as error:
             _log.exception("table %s: verification failed", result.table)
-            result.verdict = Verdict.FAILED
+            result.verdict = ComparisonVerdict.FAILED
             result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
         finally:
             result.seconds = round(time.monotonic() - began_s, 3)

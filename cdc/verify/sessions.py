@@ -13,7 +13,7 @@ from cdc.source.connection import open_connection, query_error
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import current_position
-from sink.mysql.connection import Session, mapped
+from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.settings import MysqlSettings
 
 Row = tuple[Any, ...]
@@ -101,7 +101,7 @@ class TargetSession:
 
     def __init__(self, settings: MysqlSettings) -> None:
         patient = settings.model_copy(update={"read_timeout": float(_PATIENCE_S)})
-        self._session = Session(patient)
+        self._session = SinkSession(patient)
         try:
             _prepare(self)
         except BaseException:

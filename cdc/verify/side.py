@@ -11,7 +11,7 @@ from itertools import islice
 from cdc.base.errors import DefiniteError
 from cdc.verify.documents import canonical
 from cdc.verify.keys import Key, Range
-from cdc.verify.layout import UNHASHED, Layout
+from cdc.verify.layout import UNHASHED, ComparedColumns
 from cdc.verify.report import short
 from cdc.verify.sessions import Row, Sql
 
@@ -45,7 +45,7 @@ class Detail:
 class Side:
     """A table on one server, in the snapshot that its session has open."""
 
-    def __init__(self, session: Sql, layout: Layout) -> None:
+    def __init__(self, session: Sql, layout: ComparedColumns) -> None:
         self._session = session
         self._layout = layout
 

@@ -11,9 +11,9 @@ from cdc.verify.by_bucket import ByBucket
 from cdc.verify.by_key import ByKey
 from cdc.verify.differences import Found, settle
 from cdc.verify.keys import Key
-from cdc.verify.layout import Layout
+from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import Pair, ServerPair
-from cdc.verify.report import RowDifference, TableResult, Verdict
+from cdc.verify.report import ComparisonVerdict, RowDifference, TableResult
 
 # So many rows are proven different; what else differs is only said.
 _MOST_ROWS = 1000
@@ -24,7 +24,7 @@ TableName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CompareOptions:
     """``limit``: differing rows shown of a table. ``rechecks``: how often a row must differ again
     in the same way, if its table is written to. ``chunk_rows``: rows of a chunk. ``whole``: a topic
     is expected to hold every row of its tables. ``wait_s``: how long to wait for the changefeed.
@@ -58,7 +58,7 @@ class Way(Protocol[Suspect]):
 
 
 def compare_table(
-    pair: Pair, layout: Layout, way: Way[Any], options: Options, result: TableResult
+    pair: Pair, layout: ComparedColumns, way: Way[Any], options: CompareOptions, result: TableResult
 ) -> None:
     """Compare a table at cuts of ``pair`` and write into ``result`` what it is."""
     delivery, name = pair.delivery, (layout.schema, layout.name)
@@ -69,12 +69,12 @@ def compare_table(
         _compare(way, pair, name, options, result)
         result.exact = not delivery.moved(*name, began)
         result.judge()
-        if result.verdict is not Verdict.EQUAL:
+        if result.verdict is not ComparisonVerdict.EQUAL:
             # Rows may have come that a changefeed which stands still will not deliver.
             _behind(delivery.behind(*name), result)
 
 
-def way_of(pair: ServerPair, layout: Layout, options: Options) -> Way[Any]:
+def way_of(pair: ServerPair, layout: ComparedColumns, options: CompareOptions) -> Way[Any]:
     """How a table of two servers is compared."""
     if layout.by_range:
         return ByKey(pair, layout, options.chunk_rows)
@@ -83,13 +83,13 @@ def way_of(pair: ServerPair, layout: Layout, options: Options) -> Way[Any]:
 
 def _behind(rows: int, result: TableResult) -> bool:
     if rows:
-        result.verdict = Verdict.BEHIND
+        result.verdict = ComparisonVerdict.BEHIND
         result.notes.append(f"{rows} rows are not delivered, and delivery stands still")
     return rows > 0
 
 
 def _compare(
-    way: Way[Suspect], pair: Pair, name: TableName, options: Options, result: TableResult
+    way: Way[Suspect], pair: Pair, name: TableName, options: CompareOptions, result: TableResult
 ) -> None:
     suspects = way.sweep(result)
     portions = (found for suspect in suspects for found in way.narrow(suspect))
@@ -115,7 +115,7 @@ def _settle(
     pair: Pair,
     name: TableName,
     found: Found,
-    options: Options,
+    options: CompareOptions,
     result: TableResult,
 ) -> None:
     """Look again at later cuts: a row that differs is one that differs again in the same way.

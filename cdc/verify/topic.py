@@ -32,7 +32,7 @@ class TopicMissing(TransientError):
     code = "TG:ErrVerifyTopicMissing"
 
 
-class Topics:
+class TopicReader:
     """A read_committed consumer without a group, over the topics of some tables."""
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +24,16 @@ class Server(NamedTuple):
 
     The family, and whether it is MariaDB or MySQL before 8; MariaDB that compares texts and
     integers as decimals, and has a lowest quotient; whether it compares constant texts and decimals
-    so.
+    so; whether it evaluates a list also where what is looked for is NULL; whether YEAR gives an
+    unsigned number in some of its versions.
     """
 
     mariadb: bool
     careless: bool
     recent_mariadb: bool = False
     decimal_constants: bool = False
+    whole_lists: bool = False
+    unsigned_years: bool = False
 
 
 _CODES = {
@@ -52,7 +56,8 @@ def operand(value: Value) -> Value:
     if value.type.kind is Kind.STRING and value.number is not None and value.constant:
         raise refused("arithmetic with a binary literal", value.at, "write a number")
     if value.type.mixed:
-        raise refused("arithmetic with a choice of signed and unsigned", value.at, "use CAST")
+        raise refused("arithmetic with what may be signed or unsigned", value.at,
+                      "compare it, or compute with columns")  # fmt: skip
     if value.type.kind in (Kind.DATETIME, Kind.TIME):
         raise refused(
             f"arithmetic with a {value.type.kind.value}", value.at, "compare it with a literal"
@@ -76,7 +81,7 @@ def binary(op: str, left: Value, right: Value, server: Server, at: int) -> Value
         )
     if kinds == {Kind.INT}:
         return _integer(op, a, b, server, at)
-    return _decimal(op, to_decimal(a), to_decimal(b), at)
+    return _decimal(op, a, b, server, at)
 
 
 def negative(value: Value, at: int) -> Value:
@@ -86,6 +91,7 @@ def negative(value: Value, at: int) -> Value:
     if kind is Kind.REAL:
         return derive(type_, [value], lambda v: Vector(-v.data, v.state), at)
     if kind is Kind.DECIMAL:
+        type_ = replace(type_, unsigned=False)
         return derive(type_, [value], lambda v: Vector(decimals.negate(v.data), v.state), at)
     if kind is Kind.NULL:
         return value
@@ -167,9 +173,13 @@ def _real(op: str, a: Value, b: Value, at: int) -> Value:
     return derive(Type(Kind.REAL), [a, b], run, at, may_fail=True)
 
 
-def _decimal(op: str, a: Value, b: Value, at: int) -> Value:
+def _decimal(op: str, a: Value, b: Value, server: Server, at: int) -> Value:
     if op not in ("+", "-", "*"):
         raise refused(f"{op} of decimals", at, "use integers")
+    # MySQL 8 has no number below zero for a difference of unsigned ones.
+    unsigned = not server.careless and a.type.unsigned and b.type.unsigned
+    bounded = unsigned and op == "-"
+    a, b = to_decimal(a), to_decimal(b)
     ta, tb = a.type, b.type
     pa, pb = (decimals.limbs_of(t.digits, t.scale)[1] for t in (ta, tb))
     if op == "*":
@@ -191,9 +201,12 @@ def _decimal(op: str, a: Value, b: Value, at: int) -> Value:
         else:
             out = decimals.add(x.data, pa, decimals.negate(y.data) if op == "-" else y.data, pb)
             got = max(pa, pb)
+        if bounded:
+            state = np.where((state == VALUE) & (out[-1] < 0), FAILED, state).astype(np.uint8)
         return Vector(_fit(out, got, count, points), state)
 
-    return derive(Type(Kind.DECIMAL, digits=digits, scale=scale), [a, b], run, at)
+    type_ = Type(Kind.DECIMAL, unsigned=unsigned, digits=digits, scale=scale)
+    return derive(type_, [a, b], run, at, may_fail=bounded)
 
 
 def _fit(limbs: Ints, points: int, count: int, new_points: int) -> Ints:
@@ -233,7 +246,7 @@ def _bits(op: str, left: Value, right: Value, server: Server, at: int) -> Value:
     places = server.careless and op in ("<<", ">>")
 
     # Which look at the right side only where the left one has a value.
-    left_first = not server.mariadb or op in ("&", "|")
+    left_first = not server.careless or op in ("&", "|")
 
     def run(x: Vector, y: Vector) -> Vector:
         state = np.where((x.state != 0) & left_first, x.state, np.maximum(x.state, y.state))

@@ -20,7 +20,17 @@ from filter.expr.convert import (
     whole_number,
 )
 from filter.expr.strings import agreed, compare_texts, rule_of, together, under
-from filter.expr.values import BOOLEAN, NULL, VALUE, YEAR, Kind, Value, Vector, derive
+from filter.expr.values import (
+    BOOLEAN,
+    FAILED,
+    NULL,
+    VALUE,
+    YEAR,
+    Kind,
+    Value,
+    Vector,
+    derive,
+)
 
 Order = Callable[[Vector, Vector], Any]
 """Two vectors → -1, 0 or 1 for each row."""
@@ -285,18 +295,22 @@ def within(value: Value, items: Sequence[Value], server: Server, at: int) -> Val
     # A list of one is an operator.
     many = len(items) > 1
     tests = [equal(value, item, server, at, listed=many) for item in items]
+    late = [item for item in items if item.may_fail] if many and server.whole_lists else []
 
     def run(*found: Vector) -> Vector:
-        n = max(f.state.size for f in found)
+        found, seen = found[: len(tests)], found[len(tests) :]
+        n = max(f.state.size for f in (*found, *seen))
         result, state = np.zeros(n, np.bool_), np.zeros(n, np.uint8)
         for f in found:
             open_ = ~result & (state != 2)
             hit = open_ & (f.state == VALUE) & f.data
             result = result | hit
             state = np.where(open_ & (f.state != VALUE), np.maximum(state, f.state), state)
+        for v in seen:
+            state = np.where(v.state == FAILED, FAILED, state)
         return Vector(result, np.where(result, VALUE, state).astype(np.uint8))
 
-    return derive(BOOLEAN, tests, run, at)
+    return derive(BOOLEAN, [*tests, *late], run, at)
 
 
 MAX_ITEMS = 256
@@ -313,10 +327,12 @@ def _timed(value: Value, others: Sequence[Value], at: int) -> None:
 
 def _same_signs(value: Value, items: Sequence[Value], at: int) -> None:
     """Servers compare the bits of some integers in a list, whatever their signs."""
+    sought = numeric(value).type
     for item in map(numeric, items):
         known = isinstance(item.literal, int) and 0 <= item.literal < 1 << 63
-        both = {item.type.kind, numeric(value).type.kind} == {Kind.INT}
-        if both and not known and item.type.unsigned != numeric(value).type.unsigned:
+        both = {item.type.kind, sought.kind} == {Kind.INT}
+        unlike = item.type.unsigned != sought.unsigned or item.type.mixed or sought.mixed
+        if both and not known and unlike:
             raise refused(
                 "a list with signed and unsigned integers", at, "write comparisons with OR"
             )

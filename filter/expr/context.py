@@ -10,6 +10,8 @@ from filter.expr.arithmetic import Server
 
 # 10.4 has other rules; 10.11 and later were measured, those between are taken to be like them.
 _RECENT_MARIADB = (10, 5, 0)
+# Signed in 8.0.33, unsigned in 9.7; those between were not measured.
+_UNSIGNED_YEARS = (8, 0, 34)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,14 @@ class Context:
         """What arithmetic and comparison depend on."""
         session = self.session
         recent_mariadb = session.mariadb and session.version >= _RECENT_MARIADB
-        return Server(session.mariadb, self.careless, recent_mariadb, not self.before_8)
+        return Server(
+            session.mariadb,
+            self.careless,
+            recent_mariadb,
+            decimal_constants=not self.before_8,
+            whole_lists=not session.mariadb and session.version >= (5, 7, 0),
+            unsigned_years=not session.mariadb and session.version >= _UNSIGNED_YEARS,
+        )
 
     @property
     def careless(self) -> bool:

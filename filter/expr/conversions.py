@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from filter.expr.arithmetic import bits
 from filter.expr.convert import numeric, temporal_constant
-from filter.expr.dates import part
+from filter.expr.dates import day
 from filter.expr.textfunctions import as_bytes
 from filter.expr.values import Kind, Type, Value, Vector, derive
 
@@ -23,7 +23,7 @@ def cast(value: Value, target: str, at: int) -> Value | None:
         value = temporal_constant(value, Kind.DATETIME)
         kind = value.type.kind
     if target == "DATE" and kind is Kind.DATETIME:
-        return part("DATE", value, at)
+        return day(value, at)
     if target == "DATETIME" and kind is Kind.DATETIME and value.type.scale == 0:
         return derive(Type(Kind.DATETIME), [value], lambda v: v, at)
     return None

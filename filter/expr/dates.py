@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from filter.expr.arithmetic import Server
 from filter.expr.convert import refused, temporal_constant
 from filter.expr.values import NULL, VALUE, Kind, Type, Value, Vector, derive
 
@@ -22,23 +23,24 @@ _PARTS: dict[str, tuple[Kind, Callable[[Any], Any]]] = {
     "SECOND": (Kind.TIME, lambda v: v >> 24 & 63),
     "MICROSECOND": (Kind.TIME, lambda v: v & 0xFFFFFF),
 }
-DATE_PARTS = (*_PARTS, "DATE")
+DATE_PARTS = tuple(_PARTS)
 
 
-def part(name: str, value: Value, at: int) -> Value:
-    """YEAR(value) and the like; DATE(value)."""
+def day(value: Value, at: int) -> Value:
+    """DATE(value)."""
+    if value.type.kind is Kind.STRING and isinstance(value.literal, str):
+        value = temporal_constant(value, Kind.DATETIME)
+    if value.type.kind is not Kind.DATETIME:
+        raise refused(f"DATE of a {value.type.kind.value}", at, "use a date column")
+    type_ = Type(Kind.DATETIME, is_date=True)
+    return derive(type_, [value], lambda v: Vector(v.data >> 41 << 41, v.state), at)
+
+
+def part(name: str, value: Value, server: Server, at: int) -> Value:
+    """YEAR(value) and the like."""
     if value.type.kind is Kind.STRING and isinstance(value.literal, str):
         value = temporal_constant(value, Kind.DATETIME)
     kind = value.type.kind
-    if name == "DATE":
-        if kind is not Kind.DATETIME:
-            raise refused(f"DATE of a {kind.value}", at, "use a date column")
-        return derive(
-            Type(Kind.DATETIME, is_date=True),
-            [value],
-            lambda v: Vector(v.data >> 41 << 41, v.state),
-            at,
-        )
     wanted, run = _PARTS[name]
     if kind is not wanted and not (wanted is Kind.TIME and kind is Kind.DATETIME):
         raise refused(f"{name} of a {kind.value}", at, "use a date or time column")
@@ -50,7 +52,8 @@ def part(name: str, value: Value, at: int) -> Value:
             data = data & mask if kind is Kind.DATETIME else abs(data)
         return Vector(run(data), v.state)
 
-    return derive(Type(Kind.INT, digits=10), [value], parts, at)
+    mixed = name == "YEAR" and server.unsigned_years
+    return derive(Type(Kind.INT, digits=10, mixed=mixed), [value], parts, at)
 
 
 def _dated(value: Value, name: str, at: int) -> Value:

@@ -65,6 +65,15 @@ def from_ints(values: npt.NDArray[Any]) -> Ints:
     return out
 
 
+def to_ints(limbs: Ints) -> Ints:
+    """Whole numbers that fit into 64 bits, from their limbs."""
+    out: Ints = limbs[-1].copy()
+    for limb in limbs[-2::-1]:
+        out *= BASE
+        out += limb
+    return out
+
+
 def widen(limbs: Ints, points: int, count: int, new_points: int) -> Ints:
     """The same numbers with more limbs on either side; a copy."""
     low = new_points - points

@@ -8,7 +8,7 @@ from filter.expr import logic, strings
 from filter.expr import textfunctions as texts
 from filter.expr.arithmetic import Server, binary
 from filter.expr.context import Context
-from filter.expr.dates import DATE_PARTS, day_number, day_of, days_between, part
+from filter.expr.dates import DATE_PARTS, day, day_number, day_of, days_between, part
 from filter.expr.numbers import absolute, ceiling, floor, rounded, sign
 from filter.expr.patterns import regexp
 from filter.expr.textnumbers import condition
@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, tuple[int, int, Maker]] = {
 
 
 def _date_part(name: str) -> Maker:
-    return lambda a, c, at: part(name, a[0], at)
+    return lambda a, c, at: part(name, a[0], c.server, at)
 
 
 def _regexp_like(args: list[Value], context: Context, at: int) -> Value:
@@ -49,14 +49,15 @@ def _regexp_like(args: list[Value], context: Context, at: int) -> Value:
 
 FUNCTIONS |= {name: (1, 1, _date_part(name)) for name in DATE_PARTS}
 FUNCTIONS |= {
+    "DATE": (1, 1, lambda a, c, at: day(a[0], at)),
     "TO_DAYS": (1, 1, lambda a, c, at: day_number(a[0], at)),
     "DATEDIFF": (2, 2, lambda a, c, at: days_between(a[0], a[1], at)),
     "DAYOFWEEK": (1, 1, lambda a, c, at: day_of("DAYOFWEEK", a[0], at)),
     "WEEKDAY": (1, 1, lambda a, c, at: day_of("WEEKDAY", a[0], at)),
     "DAYOFYEAR": (1, 1, lambda a, c, at: day_of("DAYOFYEAR", a[0], at)),
-    "FLOOR": (1, 1, lambda a, c, at: floor(a[0], at)),
-    "CEIL": (1, 1, lambda a, c, at: ceiling(a[0], at)),
-    "CEILING": (1, 1, lambda a, c, at: ceiling(a[0], at)),
+    "FLOOR": (1, 1, lambda a, c, at: floor(a[0], c.server, at)),
+    "CEIL": (1, 1, lambda a, c, at: ceiling(a[0], c.server, at)),
+    "CEILING": (1, 1, lambda a, c, at: ceiling(a[0], c.server, at)),
     "ROUND": (1, 2, lambda a, c, at: rounded("ROUND", a, at)),
     "TRUNCATE": (2, 2, lambda a, c, at: rounded("TRUNCATE", a, at)),
     "SUBSTRING": (2, 3, lambda a, c, at: texts.substring(a, at)),

@@ -119,13 +119,17 @@ def common_type(values: Sequence[Value], at: int) -> tuple[Type, list[Value]]:
         return Type(Kind.REAL), real
     signs = {v.type.unsigned for v in known if v.type.kind is Kind.INT}
     if kinds == {Kind.INT} and len(signs) == 1:
-        return Type(Kind.INT, unsigned=signs.pop(), digits=20), known
+        mixed = any(v.type.mixed for v in known)
+        return Type(Kind.INT, unsigned=signs.pop(), digits=20, mixed=mixed), known
     wide = [to_decimal(v) for v in known]
     whole = max(v.type.digits - v.type.scale for v in wide)
     scale = max(v.type.scale for v in wide)
     if whole + scale > 65:
         raise refused("a choice among decimals of very different size", at, "choose fewer digits")
-    mixed = len(signs) > 1 or any(v.type.mixed for v in known)
+    # Of unsigned decimals MySQL 8.0 makes an unsigned one, 9.7 does not.
+    mixed = len(signs) > 1 or any(
+        v.type.mixed or (v.type.kind is Kind.DECIMAL and v.type.unsigned) for v in known
+    )
     type_ = Type(Kind.DECIMAL, digits=whole + scale, scale=scale, mixed=mixed)
     return type_, [v if v.type.kind is Kind.NULL else _rescaled(v, type_) for v in wide]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from filter.expr import decimals
-from filter.expr.arithmetic import operand
+from filter.expr.arithmetic import Server, operand
 from filter.expr.convert import refused
 from filter.expr.values import FAILED, VALUE, Ints, Kind, Type, Value, Vector, derive
+
+_LONGEST = 18
+"""With more digits the whole part stays a decimal; the next whole number may have one more."""
+_SURE = 17
 
 
 def absolute(value: Value, at: int) -> Value:
@@ -47,29 +52,34 @@ def sign(value: Value, at: int) -> Value:
     return derive(Type(Kind.INT, digits=1), [value], run, at)
 
 
-def floor(value: Value, at: int) -> Value:
+def floor(value: Value, server: Server, at: int) -> Value:
     """FLOOR."""
-
-    def run(limbs: Ints, whole: Type, points: int) -> Ints:
-        # Limbs are a floor already, so the fraction is just left out.
-        return _sized(limbs[points:], whole)
-
-    return _to_whole(value, at, np.floor, run)
+    # Limbs are a floor already, so the fraction is just left out.
+    return _to_whole(value, server, at, np.floor, lambda limbs, points: limbs[points:], grows=False)
 
 
-def ceiling(value: Value, at: int) -> Value:
+def ceiling(value: Value, server: Server, at: int) -> Value:
     """CEILING."""
 
-    def run(limbs: Ints, whole: Type, points: int) -> Ints:
-        return decimals.negate(_sized(decimals.negate(limbs)[points:], whole))
+    def whole(limbs: Ints, points: int) -> Ints:
+        return decimals.negate(decimals.negate(limbs)[points:])
 
-    return _to_whole(value, at, np.ceil, run)
+    return _to_whole(value, server, at, np.ceil, whole, grows=True)
 
 
 def _to_whole(
-    value: Value, at: int, real: Callable[..., Any], run: Callable[[Ints, Type, int], Ints]
+    value: Value,
+    server: Server,
+    at: int,
+    real: Callable[..., Any],
+    whole: Callable[[Ints, int], Ints],
+    *,
+    grows: bool,
 ) -> Value:
-    """An integer of a number: by ``real`` of a double, by ``run`` of a decimal's limbs."""
+    """A whole number: by ``real`` of a double, by ``whole`` of a decimal's limbs.
+
+    ``grows`` says that it may have more digits than a number above zero.
+    """
     value = operand(value)
     type_ = value.type
     if type_.kind is Kind.REAL:
@@ -77,17 +87,37 @@ def _to_whole(
     if type_.kind is not Kind.DECIMAL:
         return value
     points = decimals.limbs_of(type_.digits, type_.scale)[1]
-    whole = _whole(type_)
-    return derive(whole, [value], lambda v: Vector(run(v.data, whole, points), v.state), at)
+    result = _whole_type(value, server, at, grows)
+    if result.kind is Kind.INT:
+        dtype = np.uint64 if result.unsigned else np.int64
+
+        def narrow(v: Vector) -> Vector:
+            return Vector(decimals.to_ints(whole(v.data, points)).view(dtype), v.state)
+
+        return derive(result, [value], narrow, at)
+    count = decimals.limbs_of(result.digits, 0)[0]
+
+    def wide(v: Vector) -> Vector:
+        limbs = whole(v.data, points)
+        return Vector(decimals.widen(limbs, 0, max(count, len(limbs)), 0), v.state)
+
+    return derive(result, [value], wide, at)
 
 
-def _whole(type_: Type) -> Type:
-    return Type(Kind.DECIMAL, digits=type_.digits - type_.scale + 1, scale=0)
-
-
-def _sized(limbs: Ints, type_: Type) -> Ints:
-    count = decimals.limbs_of(type_.digits, type_.scale)[0]
-    return decimals.widen(limbs, 0, max(count, len(limbs)), 0)
+def _whole_type(value: Value, server: Server, at: int, grows: bool) -> Type:
+    """What the servers make of a decimal: an integer if it has few digits before the point."""
+    type_ = value.type
+    digits = type_.digits - type_.scale
+    unsigned = server.mariadb and type_.unsigned
+    if value.column is None and value.literal is None:
+        # Of computed numbers we know no more than that they have not more digits than this.
+        if digits > _SURE:
+            raise refused(f"the whole part of a computed number of {digits} digits", at,
+                          "compare with a range instead")  # fmt: skip
+        return Type(Kind.INT, digits=digits + 1, mixed=server.mariadb)
+    if digits + (type_.scale > 0 and (grows or not unsigned)) <= _LONGEST:
+        return Type(Kind.INT, unsigned=unsigned, digits=digits + 1)
+    return Type(Kind.DECIMAL, unsigned=unsigned, digits=digits + 1)
 
 
 def rounded(name: str, args: Sequence[Value], at: int) -> Value:
@@ -99,8 +129,10 @@ def rounded(name: str, args: Sequence[Value], at: int) -> Value:
         raise refused(f"{name} of a {type_.kind.value}", at, "compare with a range instead")
     if not isinstance(places, int) or not 0 <= places <= 30:
         raise refused(f"{name} to something else than 0 to 30 decimals", at, "write them")
-    if type_.kind is Kind.INT or places >= type_.scale:
+    if type_.kind is Kind.INT:
         return value
+    if places >= type_.scale:
+        return derive(replace(type_, unsigned=False), [value], lambda v: v, at)
     points = decimals.limbs_of(type_.digits, type_.scale)[1]
     digits = decimals.DIGITS * points - places
     result = Type(Kind.DECIMAL, digits=type_.digits - type_.scale + places + 1, scale=places)

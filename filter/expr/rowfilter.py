@@ -18,6 +18,7 @@ import numpy.typing as npt
 from cdc.base.errors import InternalError
 from cdc.kernels import expr_cells
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.expr.build import build_condition
@@ -25,7 +26,6 @@ from filter.expr.context import Context
 from filter.expr.errors import ExpressionColumnNotFound, ExpressionFailed, ExpressionParseFailed
 from filter.expr.parse import Modes, parse
 from filter.expr.values import FAILED, VALUE, Frame, Value
-from sink.codec.rows import Located
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ class Condition:
             ) from None
         self.columns = tuple(sorted(self._value.columns))
 
-    def true(self, located: Located, rows: Rows, image: int) -> Flags:
+    def true(self, located: RowBatch, rows: Rows, image: int) -> Flags:
         """For each row of ``rows`` (indices into ``refs``, of this table) whether it is true.
 
         ``image`` is 0 for the values before, 1 for those after the change. NULL is not true.
@@ -69,14 +69,14 @@ class Condition:
         result: Flags = np.broadcast_to(found.data, len(rows)) & (state == VALUE)
         return result
 
-    def states(self, located: Located, rows: Rows, image: int) -> npt.NDArray[np.int8]:
+    def states(self, located: RowBatch, rows: Rows, image: int) -> npt.NDArray[np.int8]:
         """1 true, 0 false, -1 NULL, 2 out of range, for each row: for tests and ``explain``."""
         found = self._value.of(self._frame(located, rows, image))
         data = np.broadcast_to(found.data, len(rows)).astype(np.int8)
         state = np.broadcast_to(found.state, len(rows))
         return np.where(state == VALUE, data, np.where(state == FAILED, 2, -1)).astype(np.int8)
 
-    def _frame(self, located: Located, rows: Rows, image: int) -> Frame | None:
+    def _frame(self, located: RowBatch, rows: Rows, image: int) -> Frame | None:
         if not self.columns:
             return None
         plans = located.plans
@@ -153,7 +153,7 @@ class RowFilter:
         """Compile everything now; raises what is wrong with it."""
         _ = self._conditions, self._allowed
 
-    def keep(self, located: Located, rows: Rows, kinds: Rows | None = None) -> Flags:
+    def keep(self, located: RowBatch, rows: Rows, kinds: Rows | None = None) -> Flags:
         """Whether each row of ``rows`` passes.
 
         ``rows`` are indices into ``located.refs``, in order, all of this table; ``kinds`` their
@@ -192,12 +192,12 @@ class RowFilter:
         keep[split + 1] = keep[split]
         return keep
 
-    def _only_columns(self, located: Located, rows: Rows, updates: Flags, keep: Flags) -> None:
+    def _only_columns(self, located: RowBatch, rows: Rows, updates: Flags, keep: Flags) -> None:
         chosen = np.flatnonzero(updates)
         if len(chosen):
             keep[chosen] &= ~self._changes(located, located.refs, rows[chosen])
 
-    def _only_columns_split(self, located: Located, rows: Rows, split: Rows, keep: Flags) -> None:
+    def _only_columns_split(self, located: RowBatch, rows: Rows, split: Rows, keep: Flags) -> None:
         if not len(split):
             return
         joined = located.refs[rows[split]].copy()
@@ -206,7 +206,7 @@ class RowFilter:
             joined[:, column] = second[:, column]
         keep[split] &= ~self._changes(located, joined, np.arange(len(split), dtype=np.int64))
 
-    def _changes(self, located: Located, refs: npt.NDArray[np.int64], rows: Rows) -> Flags:
+    def _changes(self, located: RowBatch, refs: npt.NDArray[np.int64], rows: Rows) -> Flags:
         out = np.empty(len(rows), np.bool_)
         plans = located.plans
         lost = expr_cells.only_changes(
@@ -217,10 +217,10 @@ class RowFilter:
         return out
 
 
-def _split_updates(located: Located, rows: Rows, kinds: npt.NDArray[np.int64]) -> Rows:
+def _split_updates(located: RowBatch, rows: Rows, kinds: npt.NDArray[np.int64]) -> Rows:
     """Where in ``rows`` the DELETE of a split UPDATE stands; its INSERT follows."""
     refs = located.refs
-    if len(rows) < 2 or not located.plans.hashed:
+    if len(rows) < 2 or not located.plans.splits:
         return np.empty(0, np.int64)
     a, b = refs[rows[:-1]], refs[rows[1:]]
     return np.flatnonzero(
@@ -254,7 +254,7 @@ def compile_filter(
     return found
 
 
-def keep_rows(located: Located, filters: Mapping[int, RowFilter]) -> Flags:
+def keep_rows(located: RowBatch, filters: Mapping[int, RowFilter]) -> Flags:
     """Whether each row of ``located.refs`` passes; ``filters`` are by row of the plan set."""
     keep = np.ones(len(located.refs), np.bool_)
     if not filters:

@@ -55,6 +55,8 @@ def bytes_literal(data: bytes, type_: Type, at: int, literal: Any = None) -> Val
 def agreed(values: Sequence[Value], at: int) -> Type:
     """The type under which texts are compared or joined, as the servers agree on a collation."""
     every = [v for v in values if v.type.kind is Kind.STRING]
+    if _stays_narrow(every, at):
+        return NARROW
     texts = [v for v in every if v.type != NARROW] or every
     strongest = min(v.type.strength.value for v in texts)
     deciding = [v.type for v in texts if v.type.strength.value == strongest]
@@ -79,6 +81,20 @@ def agreed(values: Sequence[Value], at: int) -> Type:
     if len(texts) < len(every) and (first.charset != "utf8mb4" or first.strength is Strength.MADE):
         raise refused(f"text of {first.charset} with what JSON_TYPE gives", at, "use a literal")
     return first
+
+
+def _stays_narrow(texts: Sequence[Value], at: int) -> bool:
+    """Whether what JSON_TYPE of MariaDB gives, standing first, meets nothing but ASCII literals.
+
+    The server goes from left to right: behind a literal, or before one that is not ASCII, the
+    literal's collation wins.
+    """
+    if texts[0].type != NARROW or any(v.type.strength is not Strength.LITERAL for v in texts):
+        return False
+    others = [v for v in texts if v.type != NARROW]
+    if any(not isinstance(v.literal, str) for v in others):
+        raise refused("what JSON_TYPE gives with what is no column", at, "use a literal")
+    return all(v.literal.isascii() for v in others)
 
 
 def standing(type_: Type, at: int) -> Type:
@@ -111,7 +127,8 @@ def together(values: Sequence[Value], at: int) -> list[Value]:
 
 
 def _retyped(value: Value, type_: Type) -> Value:
-    if value.type.charset != type_.charset or value.type.collation == type_.collation:
+    known = value.type.charset == type_.charset or value.type == NARROW
+    if not known or value.type.collation == type_.collation:
         return value
     found = derive(replace(type_, strength=value.type.strength), [value], lambda v: v, value.at)
     found.literal, found.number, found.column = value.literal, value.number, value.column

@@ -36,9 +36,9 @@ _EXACT = Context(prec=400, Emin=-1_000_000, Emax=1_000_000)
 
 def with_doubles(value: Value) -> Value:
     """The value with its double beside it: what ``order`` takes."""
-    real = to_real(value)
-    return derive(value.type, [real, value], lambda r, v: Vector((r.data, v.data), v.state),
-                  value.at)  # fmt: skip
+    value = numeric(value)
+    return derive(value.type, [to_real(value), value],
+                  lambda r, v: Vector((r.data, v.data), v.state), value.at)  # fmt: skip
 
 
 def order(a: Vector, b: Vector, listed: bool) -> Any:
@@ -125,8 +125,6 @@ def condition(value: Value, server: Server) -> Value:
 
 def taken(values: Sequence[Value], at: int) -> bool:
     """Whether these are compared as decimals: of a range, the kinds are joined one by one."""
-    if any(v.number is not None for v in values):
-        return False
     kinds = [v.type.kind for v in values]
     joined: Kind = kinds[0]
     for kind in kinds[1:]:

@@ -25,6 +25,8 @@ def worker(*where: Any) -> Any:
 
 def main() -> None:
     """Load, then serve forks until Spark closes stdin."""
+    # Its socket takes code to run, and a cluster's worker may have been started with any umask.
+    os.umask(0o077)
     import processor.spark.task
 
     processor.spark.task.preload()

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
+from processor.spark.scratch import prepare
 from processor.spark.task import run, warm
 
 if TYPE_CHECKING:
@@ -25,17 +30,21 @@ _REQUIRED = {
     "spark.excludeOnFailure.enabled": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "processor.spark.daemon",
+    # Spark's pages have no login: whoever sees them must not be able to end windows.
+    "spark.ui.killEnabled": "false",
 }
 _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     # Measured: 34 ms instead of 75 ms for an empty job; TCP waits for delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "200",
     "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "1000",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1",
+    # Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
+    "spark.driver.extraJavaOptions": "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1",
     "spark.executor.heartbeatInterval": "20s",
     "spark.cleaner.referenceTracking": "true",
 }
@@ -43,17 +52,23 @@ _DEFAULTS = {
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def configuration(settings: ProcessorSettings) -> dict[str, str]:
-    """Spark's configuration: our defaults, the user's over them, and what must be so over all."""
+def configuration(
+    settings: ProcessorSettings, folders: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Spark's configuration: our defaults, the user's over them, and what must be so over all.
+
+    ``folders`` are the defaults of :func:`processor.spark.scratch.prepare`.
+    """
     local = _LOCAL if settings.spark_master.startswith("local") else {}
-    return {**_DEFAULTS, **local, **settings.spark_conf, **_REQUIRED}
+    return {**_DEFAULTS, **local, **(folders or {}), **settings.spark_conf, **_REQUIRED}
 
 
 class SparkRunner:
-    """Owns the Spark context; starts it on first use."""
+    """Owns the Spark context; starts it on first use. Spark writes below ``scratch``."""
 
-    def __init__(self, settings: ProcessorSettings) -> None:
+    def __init__(self, settings: ProcessorSettings, scratch: Path) -> None:
         self._settings = settings
+        self._scratch = scratch
         self._context: SparkContext | None = None
         self._starting = threading.Lock()
 
@@ -64,11 +79,12 @@ class SparkRunner:
         # Workers must run the interpreter that has our packages, and their compiled kernels.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if self._settings.spark_master.startswith("local"):
-            # Spark's UI asks this variable only where to listen; on it, jobs can be killed.
+            # Spark's UI asks this variable only where to listen.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf = SparkConf(loadDefaults=True).setMaster(self._settings.spark_master)
         conf.setAppName("tidegate")
-        for key, value in configuration(self._settings).items():
+        folders = prepare(self._scratch, self._settings.spark_master)
+        for key, value in configuration(self._settings, folders).items():
             conf.set(key, value)
         for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
             if name in os.environ:
@@ -88,21 +104,29 @@ class SparkRunner:
         context.parallelize(range(n), n).mapPartitions(warm).collect()
 
     @property
+    def alive(self) -> bool:
+        """Whether its JVM runs."""
+        context = self._context
+        return context is not None and not _is_dead(context)
+
+    @property
     def parallelism(self) -> int:
         """Tasks that run at once."""
         return int(self._need().defaultParallelism)
 
-    def run(self, descriptors: Sequence[Descriptor], description: str) -> list[Ack]:
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
         """One job, a task per descriptor; their acknowledgements in order.
 
-        Raises what Spark raises when a task or worker dies; errors of ours come as part of the
-        acknowledgement.
+        Raises what Spark raises when a task or worker dies, and :class:`JobTimedOut`; errors of
+        ours come as part of the acknowledgement.
         """
         context = self._need()
-        context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed)
-        context.setJobDescription(description)
-        rdd = context.parallelize(list(descriptors), len(descriptors))
-        return list(rdd.mapPartitions(run).collect())
+        context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed.name)
+        with _deadline(context, descriptors[0].plan.feed.name, description, timeout_s):
+            rdd = context.parallelize(list(descriptors), len(descriptors))
+            return list(rdd.mapPartitions(run).collect())
 
     def stop(self) -> None:
         """Stop Spark and its workers."""
@@ -119,6 +143,36 @@ class SparkRunner:
                 self.start()
             assert self._context is not None
             return self._context
+
+
+@contextmanager
+def _deadline(
+    context: SparkContext, feed: str, description: str, timeout_s: float
+) -> Iterator[None]:
+    """Cancel the jobs of this thread behind ``timeout_s``; Spark then kills their workers."""
+    group = f"tidegate-{feed}-{uuid.uuid4()}"
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    late = threading.Event()
+
+    def cancel() -> None:
+        late.set()
+        context.cancelJobGroup(group)
+
+    timer = threading.Timer(timeout_s, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if not late.is_set():
+            raise
+        raise JobTimedOut(
+            f"it did not end in {timeout_s:.0f} s: {description}",
+            object=f"changefeed {feed}",
+            hint="look at Spark's workers and their hosts; delivery recovers by itself",
+        ) from error
+    finally:
+        timer.cancel()
 
 
 def _is_dead(context: Any) -> bool:

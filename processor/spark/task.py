@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
+from cdc.base.errors import TransientError
 from processor.task_messages import Ack, Descriptor, FeedPlan
 
 # One entry a changefeed; a worker serves its tasks one after the other.
@@ -23,7 +24,8 @@ def settle() -> None:
     """Take what lives as long as the process out of the garbage collector's sight.
 
     Spark collects garbage after each task, and looking at all that numba and Spark have loaded
-    costs some 100 ms each time; it would also copy pages that workers share.
+    costs some 100 ms each time; it would also copy pages that workers share. What is in a cycle
+    then is never freed, so this is for few moments: it must not come with each table or window.
     """
     gc.collect()
     gc.freeze()
@@ -36,21 +38,58 @@ def warm(numbers: Iterator[int]) -> Iterator[int]:
     yield from (os.getpid() for _ in numbers)
 
 
+class TaskRepeated(TransientError):
+    """Spark ran a task again whose executor it had lost: delivery recovers instead."""
+
+    code = "TG:ErrTaskRepeated"
+
+
 def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
-    """Deliver each descriptor."""
+    """Deliver each descriptor, if this is the task's first attempt."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
     for descriptor in descriptors:
-        yield _delivery_of(descriptor.plan).deliver(descriptor)
+        if attempt:
+            yield refused(descriptor, attempt)
+            continue
+        delivery = _followed(descriptor.plan)
+        if delivery is not None:
+            yield delivery.deliver(descriptor)
+            continue
+        ack = _begun(descriptor.plan).deliver(descriptor)
+        # The schema is known now.
+        settle()
+        yield ack
 
 
-def _delivery_of(plan: FeedPlan) -> Any:
+def refused(descriptor: Descriptor, attempt: int) -> Ack:
+    """The answer of a second attempt.
+
+    An executor that is lost with its host is no failure in Spark's count, so the task is run
+    again whatever ``spark.task.maxFailures`` says; but the first attempt may have committed, or
+    commit yet. Only a recovery knows: it fences, and then reads the ledger.
+    """
+    error = TaskRepeated(
+        f"Spark lost the executor of its first attempt; this would be attempt {attempt + 1}",
+        object=f"changefeed {descriptor.plan.feed}",
+        hint="delivery recovers by itself; look at Spark's workers and their hosts",
+    )
+    return Ack(destinations=descriptor.destinations, error=error.to_dict())
+
+
+def _followed(plan: FeedPlan) -> Any:
+    """What this worker has of the changefeed, under this plan; None if it can be of no use."""
+    known = _deliveries.get(plan.feed.name)
+    if known is None or known.plan == plan or known.follow(plan):
+        return known
+    known.discard()
+    return None
+
+
+def _begun(plan: FeedPlan) -> Any:
     from processor.delivery import FeedDelivery
 
-    known = _deliveries.get(plan.feed)
-    if known is not None and known.plan == plan:
-        return known
-    if known is not None:
-        known.discard()
-    fresh = FeedDelivery(plan)
-    _deliveries[plan.feed] = fresh
-    settle()
+    fresh = _deliveries[plan.feed.name] = FeedDelivery(plan)
     return fresh

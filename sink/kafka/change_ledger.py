@@ -2,77 +2,93 @@
 
 | key | value |
 | --- | --- |
-| ``[["feed", "ddl"], ts]`` | ``{"state": "done", "epoch": 7}``, in the messages' transaction |
+| ``["change", "5f1c…", "feed", 1, ts]`` | ``{"state": "done", "epoch": 7}``, in the messages' |
+|  | transaction |
 
-A first member that is no text cannot be taken for a changefeed's id, so readers of positions pass
-these records over. They lie in another partition than the changefeed's positions: what a worker
-that died left open there must not hide what the owner asks for first.
+They lie in another partition than the changefeed's positions: what a worker that died left open
+there must not hide what the owner asks for first.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable
 from typing import Any
 
 from kafka import TopicPartition
 
+from cdc.base.ids import FeedId
 from cdc.base.ts import Ts
 from sink.kafka.errors import KafkaInternal
-from sink.kafka.ledger import LEDGER_PARTITIONS, LEDGER_TOPIC, scan, write_plain
+from sink.kafka.ledger import (
+    LEDGER_PARTITIONS,
+    LEDGER_TOPIC,
+    LedgerEntry,
+    json_of,
+    key_of,
+    live,
+    scan,
+    write_plain,
+)
 from sink.kafka.records import SmallRecord
 from sink.kafka.settings import KafkaSettings
 from sink.schema_change import Recorded
 
+_CHANGE = "change"
 
-def change_partition(feed: str) -> TopicPartition:
+
+def change_partition(feed: FeedId) -> TopicPartition:
     """The partition that holds the records of a changefeed's schema changes."""
-    number = zlib.crc32(feed.encode()) + LEDGER_PARTITIONS // 2
+    number = zlib.crc32(feed.name.encode()) + LEDGER_PARTITIONS // 2
     return TopicPartition(LEDGER_TOPIC, number % LEDGER_PARTITIONS)
 
 
-def change_record(feed: str, ts: Ts, state: Recorded | None, epoch: int) -> SmallRecord:
+def change_record(feed: FeedId, ts: Ts, state: Recorded | None, epoch: int) -> SmallRecord:
     """What is recorded of one change; without a state it is forgotten."""
-    if state is None:
-        return SmallRecord(_key(feed, ts), None)
-    return SmallRecord(_key(feed, ts), json.dumps({"state": state, "epoch": epoch}).encode())
+    value = None if state is None else json_of({"state": state, "epoch": epoch})
+    return SmallRecord(key_of(_CHANGE, feed, ts), value)
 
 
-def read_changes(settings: KafkaSettings, feed: str, *, admin: Any = None) -> dict[Ts, Recorded]:
-    """All that is committed. The producer of the changefeed's changes must have been fenced.
+def read_changes(settings: KafkaSettings, feed: FeedId, *, admin: Any = None) -> dict[Ts, Recorded]:
+    """All that is committed; what older incarnations have left is removed.
 
-    Raises what :func:`sink.kafka.ledger.read` raises.
+    The producers of their changes, and of ours, must have been fenced. Raises what
+    :func:`sink.kafka.ledger.read` raises.
     """
-    return fold(feed, scan(settings, change_partition(feed), "read_committed", admin))
+    at = change_partition(feed)
+    records = scan(settings, at, "read_committed", admin)
+    older = [e for e in _changes(feed, records) if e.feed.upto(feed) and e.feed != feed]
+    _remove(settings, at, older)
+    return fold(feed, records)
 
 
-def forget_changes(settings: KafkaSettings, feed: str, *, admin: Any = None) -> None:
-    """Remove all of them; fence their producer first."""
-    found = read_changes(settings, feed, admin=admin)
-    if found:
-        tombstones = [change_record(feed, ts, None, 0) for ts in found]
-        write_plain(settings, change_partition(feed), tombstones)
+def forget_changes(settings: KafkaSettings, feed: FeedId, *, admin: Any = None) -> None:
+    """Remove all of the changefeed's incarnations up to this one; fence their producers first."""
+    at = change_partition(feed)
+    found = _changes(feed, scan(settings, at, "read_committed", admin))
+    _remove(settings, at, [e for e in found if e.feed.upto(feed)])
 
 
-def fold(feed: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[Ts, Recorded]:
+def _remove(settings: KafkaSettings, at: TopicPartition, entries: list[LedgerEntry]) -> None:
+    if entries:
+        write_plain(settings, at, [SmallRecord(json_of(e.key), None) for e in entries])
+
+
+def fold(feed: FeedId, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[Ts, Recorded]:
     """State after (key, value) pairs in log order; other records are passed over."""
-    found: dict[Ts, Recorded] = {}
-    for key_text, value_text in records:
-        try:
-            key = json.loads(key_text or b"null")
-            if key[0] != [feed, "ddl"]:
-                continue
-            if value_text is None:
-                found.pop(int(key[1]), None)
-            else:
-                found[int(key[1])] = Recorded(json.loads(value_text)["state"])
-        except (ValueError, TypeError, KeyError, IndexError) as e:
-            raise KafkaInternal(
-                f"a ledger record cannot be read: {key_text!r}", object=f"topic {LEDGER_TOPIC}"
-            ) from e
-    return found
+    try:
+        return {
+            int(e.about[0]): Recorded(e.value["state"])
+            for e in _changes(feed, records)
+            if e.feed == feed
+        }
+    except (ValueError, TypeError, KeyError, IndexError) as e:
+        raise KafkaInternal(
+            f"a record of a schema change cannot be read: {e}", object=f"topic {LEDGER_TOPIC}"
+        ) from e
 
 
-def _key(feed: str, ts: Ts) -> bytes:
-    return json.dumps([[feed, "ddl"], ts], separators=(",", ":"), ensure_ascii=False).encode()
+def _changes(
+    feed: FeedId, records: Iterable[tuple[bytes | None, bytes | None]]
+) -> list[LedgerEntry]:
+    return [e for e in live(feed.name, records) if e.word == _CHANGE]

@@ -5,22 +5,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from cdc.base.errors import TransientError
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
 from cdc.base.ts import Ts, physical_ms
-from sink.codec.canal_ddl import ddl_message, has_table
-from sink.codec.settings import CanalSettings
+from sink.codec.contract import MessageCodec
+from sink.codec.protocols import FORMATS
 from sink.contract import RECOVERY_BITS
 from sink.kafka.change_ledger import change_partition, change_record, read_changes
 from sink.kafka.clients import open_admin
-from sink.kafka.deliverer import DDL_SLOT, KafkaDeliverer
+from sink.kafka.deliverer import DDL_SLOT, KafkaDeliverer, transactional_id
 from sink.kafka.driver import router_of
-from sink.kafka.ledger import ensure_topic
-from sink.kafka.recovery import claim_epoch
+from sink.kafka.ledger import Ledger, read
+from sink.kafka.ledger_topic import ensure_topic
+from sink.kafka.recovery import claim_epoch, fence, older_feeds
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.topics import Topics
-from sink.schema_change import Recorded, SchemaChange, TableName
+from sink.schema_change import Recorded, SchemaChange, TableName, has_table, proven
 
 _log = logging.getLogger("sink.kafka")
 
@@ -41,8 +45,8 @@ class KafkaChanger:
     def __init__(
         self,
         settings: KafkaSettings,
-        codec: CanalSettings,
-        feed: str,
+        codec: MessageCodec[Any],
+        feed: FeedId,
         epoch: int,
         *,
         case_sensitive: bool = False,
@@ -51,12 +55,14 @@ class KafkaChanger:
         self._codec = codec
         self._feed = feed
         self._epoch = epoch
+        self._apart = FORMATS[settings.protocol].changes_apart
         self._router = router_of(settings, case_sensitive=case_sensitive)
         self._topics = Topics(settings)
         self._lock = threading.Lock()
         self._closed = False
         self._deliverer: KafkaDeliverer | None = None
         self._recorded: dict[Ts, Recorded] = {}
+        self._positions: tuple[Position, ...] | None = None
 
     def take_over(self) -> Mapping[Ts, Recorded]:
         """Write our epoch, fence the changer before us, read what it has recorded."""
@@ -65,7 +71,11 @@ class KafkaChanger:
                 with open_admin(self._settings) as admin:
                     ensure_topic(admin, self._settings)
                     # Workers may have recovered in this epoch already.
-                    claim_epoch(admin, self._settings, self._feed, self._epoch, bits=RECOVERY_BITS)
+                    before = claim_epoch(
+                        admin, self._settings, self._feed, self._epoch, bits=RECOVERY_BITS
+                    )
+                    old = older_feeds(self._feed, before)
+                    fence(admin, self._settings, [transactional_id(f, DDL_SLOT) for f in old])
             self._claim()
             return dict(self._recorded)
 
@@ -79,14 +89,22 @@ class KafkaChanger:
         def send(deliverer: KafkaDeliverer) -> None:
             if self._recorded.get(change.ts) in _ENDED:
                 return
-            tables = self._tables(change)
+            if proven(change, self._delivered()):
+                deliverer.begin()
+                self._commit(deliverer, {change.ts: Recorded.DONE})
+                return
+            tables, apart = self._tables(change), self._apart
+            if apart and tables:
+                names = [n for there in tables.values() for n in there]
+                tables = {self._router.default_topic: names}
             found = self._topics.ensure(tables)
             now_ms = time.time_ns() // 1_000_000
             deliverer.begin()
             for topic, names in tables.items():
-                value = ddl_message(change, names, self._codec, now_ms)
-                for partition in range(found[topic].partitions):
-                    deliverer.send_small(topic, partition, value, physical_ms(change.ts))
+                message = self._codec.schema_change(change, names, now_ms)
+                at_ms = physical_ms(change.ts)
+                for partition in range(1 if apart else found[topic].partitions):
+                    deliverer.send_small(topic, partition, message.value, at_ms, message.key)
             self._commit(deliverer, {change.ts: Recorded.DONE})
 
         self._carry_out(send)
@@ -153,6 +171,16 @@ class KafkaChanger:
         self._deliverer = KafkaDeliverer(self._settings, self._feed, self._epoch, DDL_SLOT)
         if self._settings.exactly_once:
             self._recorded = read_changes(self._settings, self._feed)
+
+    def _delivered(self) -> Iterable[Position]:
+        """Where the partitions stood when this epoch sent its first change.
+
+        Rows that it delivers later cannot be behind a change that is still to be sent.
+        """
+        if self._positions is None:
+            ledger = read(self._settings, self._feed) if self._settings.exactly_once else Ledger()
+            self._positions = tuple(ledger.positions.values())
+        return self._positions
 
     def _drop(self) -> None:
         if self._deliverer is not None:

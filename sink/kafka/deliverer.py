@@ -11,10 +11,11 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from sink.contract import RECOVERY_BITS
 from sink.kafka import batch
-from sink.kafka.clients import mapped, open_producer
+from sink.kafka.clients import TRANSACTION_TIMEOUT_MS, mapped, open_producer
 from sink.kafka.compression import Codec
 from sink.kafka.errors import (
     FencedEpoch,
@@ -23,6 +24,7 @@ from sink.kafka.errors import (
     KafkaStorage,
     KafkaTopicMissing,
     KafkaTransactionLost,
+    KafkaTransactionTimedOut,
     KafkaUnavailable,
 )
 from sink.kafka.ledger import LEDGER_TOPIC, ledger_partition, position_records, read_epochs
@@ -57,9 +59,9 @@ DDL_SLOT = "ddl"
 """The slot of the changefeed's owner, for schema changes."""
 
 
-def transactional_id(feed: str, slot: int | str) -> str:
+def transactional_id(feed: FeedId, slot: int | str) -> str:
     """The transactional id of a changefeed's slot."""
-    return f"tidegate-{feed}-{slot}"
+    return f"tidegate-{feed.text}-{slot}"
 
 
 class KafkaDeliverer:
@@ -73,7 +75,7 @@ class KafkaDeliverer:
     (:func:`sink.kafka.recovery.recover`) with a new epoch, make a new one. Not thread-safe.
     """
 
-    def __init__(self, settings: KafkaSettings, feed: str, epoch: int, slot: int | str) -> None:
+    def __init__(self, settings: KafkaSettings, feed: FeedId, epoch: int, slot: int | str) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
@@ -81,6 +83,7 @@ class KafkaDeliverer:
         self._state = DeliverState.READY
         self._limits: dict[str, int] = {}
         self._touched: set[TopicPartition] = set()
+        self._began = time.monotonic()
         self._delivered: dict[tuple[str, int], Position] = {}
         own_id = transactional_id(feed, slot) if settings.exactly_once else None
         self._producer: KafkaProducer = open_producer(settings, own_id)
@@ -103,8 +106,9 @@ class KafkaDeliverer:
         """Batches and uncompressed bytes that are not yet acknowledged."""
         return self._pipeline.in_flight
 
-    def begin(self) -> None:
-        """Start a window."""
+    def begin(self, at_once: int | None = None) -> None:
+        """Start a window, with no more than ``at_once`` bytes on their way at a time."""
+        self._pipeline.bound(at_once)
         self._step("begin", self._begin)
 
     def send(
@@ -124,17 +128,22 @@ class KafkaDeliverer:
         deltas to ``first_ms``), any 1-d buffer of bytes. It is ours until ``done`` is called (from
         another thread) or the window ends. Returns at once unless 8 batches or 32 MiB are on
         their way. A batch must not exceed the topic's limit once compressed: the caller keeps the
-        uncompressed records below it, so that only a single message can be too large.
+        uncompressed records below it, so that only a single message can be too large. No record is
+        dated into the future, which brokers refuse: such a batch is shifted to end now.
         """
         at = TopicPartition(topic, partition)
         limit = self._limit(topic)
+        ahead_ms = max(0, max_ms - time.time_ns() // 1_000_000)
+        first_ms, max_ms = first_ms - ahead_ms, max_ms - ahead_ms
         self._step(
             "send", lambda: self._submit(at, records, count, (first_ms, max_ms), limit, done)
         )
 
-    def send_small(self, topic: str, partition: int, value: bytes, at_ms: int) -> None:
-        """Queue one message without a key that no kernel framed: a watermark, a DDL."""
-        self.send(topic, partition, frame([SmallRecord(None, value)]), 1, at_ms, at_ms)
+    def send_small(
+        self, topic: str, partition: int, value: bytes, at_ms: int, key: bytes | None = None
+    ) -> None:
+        """Queue one message that no kernel framed: a watermark, a DDL."""
+        self.send(topic, partition, frame([SmallRecord(key, value)]), 1, at_ms, at_ms)
 
     def send_ledger(self, at: TopicPartition, records: Sequence[SmallRecord]) -> None:
         """Queue records for the ledger topic, as part of the transaction."""
@@ -165,7 +174,9 @@ class KafkaDeliverer:
         """Give the window up, best effort, and end the object. Never raises for Kafka's errors."""
         if self._state is DeliverState.BROKEN:
             return
-        self._pipeline.cancel(KafkaTransactionLost("the window was aborted", object=self._feed))
+        self._pipeline.cancel(
+            KafkaTransactionLost("the window was aborted", object=str(self._feed))
+        )
         if self._settings.exactly_once and self._state is DeliverState.OPEN:
             with suppress(KafkaError, TidegateError):
                 batch.begin_end(self._producer, commit=False).wait(_ABORT_S * 1000)
@@ -180,7 +191,7 @@ class KafkaDeliverer:
     def _step(self, call: str, action: Callable[[], None]) -> None:
         needed, then = _TRANSITIONS[call]
         if self._state is not needed:
-            raise KafkaInternal(f"{call} in state {self._state.value}", object=self._feed)
+            raise KafkaInternal(f"{call} in state {self._state.value}", object=str(self._feed))
         try:
             with mapped(self._settings):
                 action()
@@ -201,6 +212,7 @@ class KafkaDeliverer:
 
     def _begin(self) -> None:
         self._touched.clear()
+        self._began = time.monotonic()
         if self._settings.exactly_once:
             self._producer.begin_transaction()
 
@@ -250,7 +262,7 @@ class KafkaDeliverer:
         if not batch.begin_end(self._producer, commit=True).wait(wait_ms):
             raise KafkaTransactionLost(
                 "the commit was not confirmed in time",
-                object=self._feed,
+                object=str(self._feed),
                 hint="delivery recovers by itself from the ledger",
             )
         self._guard(holds=True)
@@ -261,7 +273,7 @@ class KafkaDeliverer:
         if not same or not (holds or batch.transaction_holds(self._producer, self._touched)):
             raise KafkaTransactionLost(
                 "the transaction is not whole any more",
-                object=self._feed,
+                object=str(self._feed),
                 hint="delivery recovers by itself from the ledger",
             )
 
@@ -278,10 +290,11 @@ class KafkaDeliverer:
             )
 
     def _check_epoch(self) -> None:
-        found = read_epochs(self._settings, self._feed).epoch
+        incarnation, found = read_epochs(self._settings, self._feed).newest
         # Recoveries of rows are no change of owner.
         bits = RECOVERY_BITS if self._slot == DDL_SLOT else 0
-        if found >> bits != self._epoch >> bits:
+        ours = (self._feed.incarnation, self._epoch >> bits)
+        if (incarnation, found >> bits) != ours:
             raise FencedEpoch(
                 f"our epoch is {self._epoch}, the ledger's is {found}",
                 object=f"changefeed {self._feed}",
@@ -296,10 +309,22 @@ class KafkaDeliverer:
                     self._check_epoch()
                 except FencedEpoch as fenced:
                     return fenced
+        if isinstance(error, KafkaProducerFenced | KafkaTransactionLost) and self._took_too_long():
+            return KafkaTransactionTimedOut(
+                f"it was open for longer than {TRANSACTION_TIMEOUT_MS // 1000} s: {error.message}",
+                object=self._feed.name,
+                hint="smaller windows are tried; see whether the brokers throttle us, or are slow",
+            )
         if isinstance(error, KafkaUnavailable):
             with suppress(KafkaError):
                 return self._explain_metadata(error)
         return error
+
+    def _took_too_long(self) -> bool:
+        """Whether the broker may have aborted the open transaction for its age."""
+        if not self._settings.exactly_once or self._state is not DeliverState.OPEN:
+            return False
+        return time.monotonic() - self._began > TRANSACTION_TIMEOUT_MS / 1000
 
     def _explain_metadata(self, error: TidegateError) -> TidegateError:
         """The broker may have said nothing of batches, but that a partition is not there."""

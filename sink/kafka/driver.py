@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from cdc.base.position import Position
+from cdc.base.ids import FeedId
+from cdc.base.position import Position, stand
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
+from sink.codec.protocols import FORMATS
 from sink.contract import Applied, Layout, Recovered
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Router
@@ -15,8 +18,9 @@ from sink.dispatch.target import TargetRouter
 from sink.kafka.change_ledger import forget_changes
 from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import DDL_SLOT, transactional_id
-from sink.kafka.ledger import ensure_topic, forget, read
-from sink.kafka.recovery import fence, recover
+from sink.kafka.ledger import Ledger, feeds, forget, read, read_epochs
+from sink.kafka.ledger_topic import ensure_topic
+from sink.kafka.recovery import fence, older_feeds, recover
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.topics import Topics, verify
 
@@ -31,8 +35,8 @@ class KafkaDriver:
 
     @property
     def wants_watermarks(self) -> bool:
-        """Watermarks are part of TiDB's extension of canal-json."""
-        return self._settings.enable_tidb_extension
+        """Whether the format has them under the sink's options."""
+        return FORMATS[self._settings.protocol].watermarks(self._settings)
 
     def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
         """Brokers, user, topics and ledger; every rule fits the tables that it matches."""
@@ -51,7 +55,7 @@ class KafkaDriver:
 
     def recover(
         self,
-        feed: str,
+        feed: FeedId,
         epoch: int,
         slots: int,
         tables: Sequence[Table],
@@ -59,10 +63,22 @@ class KafkaDriver:
         *,
         begun: bool = False,
     ) -> Recovered:
-        """Create missing topics, then see :func:`sink.kafka.recovery.recover`."""
+        """Create missing topics, then see :func:`sink.kafka.recovery.recover`.
+
+        A topic that has got partitions uses them when none of its destinations is ahead of
+        ``position`` any more.
+        """
         found = self._topics.ensure(self._router().topics(tables))
-        layout = Layout({name: topic.partitions for name, topic in found.items()})
-        return Recovered(layout, recover(self._settings, feed, epoch, slots))
+        counts = wanted = {name: topic.partitions for name, topic in found.items()}
+
+        def choose(known: Ledger) -> Mapping[str, int]:
+            nonlocal counts
+            counts = known.over(wanted, stand(position))
+            return counts
+
+        positions = recover(self._settings, feed, epoch, slots, choose, begun=begun)
+        recorded = self._settings.exactly_once
+        return Recovered(Layout(counts), positions, kept=counts != wanted, recorded=recorded)
 
     def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
         """Topics go by names; columns are looked up when rows are sent."""
@@ -74,7 +90,7 @@ class KafkaDriver:
         """Every row becomes a message."""
         return []
 
-    def delivered(self, feed: str) -> Mapping[tuple[str, int], Position]:
+    def delivered(self, feed: FeedId) -> Mapping[tuple[str, int], Position]:
         """Positions in the ledger, committed ones only."""
         if not self._settings.exactly_once:
             return {}
@@ -82,16 +98,27 @@ class KafkaDriver:
             ensure_topic(admin, self._settings)
             return read(self._settings, feed, admin=admin).positions
 
-    def forget(self, feed: str, slots: int) -> None:
-        """Fence the changefeed's producers and remove its ledger records."""
+    def admit(self, feed: FeedId) -> Collection[FeedId]:
+        """The ledger topic, and the right to transactions, which only its use shows."""
+        if not self._settings.exactly_once:
+            return ()
+        with open_admin(self._settings) as admin:
+            ensure_topic(admin, self._settings)
+            # No changefeed has this incarnation, so nobody is fenced.
+            fence(admin, self._settings, [transactional_id(replace(feed, incarnation=0), 0)])
+            return feeds(self._settings, feed, admin=admin)
+
+    def forget(self, feed: FeedId, slots: int) -> None:
+        """Fence the producers of all incarnations up to this one, remove their ledger records."""
         if not self._settings.exactly_once:
             return
         with open_admin(self._settings) as admin:
-            # At least one: a new changefeed without the right to transactions is refused here.
-            ids = [transactional_id(feed, slot) for slot in (DDL_SLOT, *range(max(1, slots)))]
-            fence(admin, self._settings, ids)
-        forget_changes(self._settings, feed)
-        forget(self._settings, feed)
+            known = read_epochs(self._settings, feed, admin=admin)
+            numbers = (DDL_SLOT, *range(max(slots, known.slots)))
+            ours = (feed, *older_feeds(feed, known))
+            fence(admin, self._settings, [transactional_id(f, n) for f in ours for n in numbers])
+            forget_changes(self._settings, feed, admin=admin)
+            forget(self._settings, feed, admin=admin)
 
     def _router(self, partitions: Mapping[str, int] | None = None) -> Router:
         return router_of(self._settings, partitions, case_sensitive=self._case_sensitive)

@@ -16,6 +16,7 @@ from sink.errors import MessageTooLarge as MessageTooLarge
 from sink.errors import SinkOptionNotSupported as SinkOptionNotSupported
 from sink.errors import SinkUnknownOption as SinkUnknownOption
 from sink.errors import SinkURIInvalid as SinkURIInvalid
+from sink.errors import WindowTooLarge
 
 
 class SinkUnknownProtocol(InvalidError):
@@ -46,6 +47,12 @@ class KafkaRejected(DefiniteError):
     """The broker refused a batch as malformed."""
 
     code = "TG:ErrKafkaRejected"
+
+
+class KafkaLedgerLost(DefiniteError):
+    """The ledger topic does not know the changefeed, though it has delivered before."""
+
+    code = "TG:ErrKafkaLedgerLost"
 
 
 class KafkaUnavailable(TransientError):
@@ -82,6 +89,12 @@ class KafkaTransactionLost(TransientError):
     """A transaction failed or its outcome is unknown; the ledger says what holds."""
 
     code = "TG:ErrKafkaTransactionLost"
+
+
+class KafkaTransactionTimedOut(WindowTooLarge):
+    """The broker aborted a transaction that was open for too long: the next one is smaller."""
+
+    code = "TG:ErrKafkaTransactionTimedOut"
 
 
 class KafkaLedgerBlocked(TransientError):

@@ -59,7 +59,7 @@ class Pipeline:
     ) -> None:
         self._enqueue = enqueue
         self._max_batches = max_batches
-        self._max_bytes = max_bytes
+        self._most_bytes = self._max_bytes = max_bytes
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kafka-compress")
         self._order = threading.Lock()
         self._lines: defaultdict[TopicPartition, deque[_Entry]] = defaultdict(deque)
@@ -79,6 +79,11 @@ class Pipeline:
         """Batches and uncompressed bytes on their way."""
         with self._changed:
             return self._batches, self._bytes
+
+    def bound(self, at_once: int | None) -> None:
+        """Let no more bytes be on their way at a time, or as many as it was made with."""
+        with self._changed:
+            self._max_bytes = min(self._most_bytes, at_once or self._most_bytes)
 
     def submit(
         self,

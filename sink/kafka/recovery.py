@@ -8,62 +8,136 @@ after, and then it reads our epoch before it sends anything, and stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafka import errors as ke
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from sink.kafka.clients import TRANSACTION_TIMEOUT_MS, open_admin
 from sink.kafka.deliverer import transactional_id
-from sink.kafka.errors import FencedEpoch, KafkaStorage, KafkaUnavailable, map_error
-from sink.kafka.ledger import ensure_topic, read, read_epochs, write_epoch
+from sink.kafka.errors import (
+    FencedEpoch,
+    KafkaLedgerLost,
+    KafkaStorage,
+    KafkaUnavailable,
+    map_error,
+)
+from sink.kafka.ledger import (
+    LEDGER_TOPIC,
+    Ledger,
+    forget,
+    ledger_partition,
+    partition_records,
+    read,
+    read_epochs,
+    write_epoch,
+    write_plain,
+)
+from sink.kafka.ledger_topic import ensure_topic
 from sink.kafka.settings import KafkaSettings
 
 _RETRY_S = 0.01
 _MOVED = (ke.NotCoordinatorError, ke.CoordinatorNotAvailableError)
 
 
+Choose = Callable[[Ledger], Mapping[str, int]]
+
+
 def recover(
-    settings: KafkaSettings, feed: str, epoch: int, slots: int
+    settings: KafkaSettings,
+    feed: FeedId,
+    epoch: int,
+    slots: int,
+    choose: Choose | None = None,
+    *,
+    begun: bool = False,
 ) -> dict[tuple[str, int], Position]:
     """Take a changefeed over in ``epoch``; returns what is delivered, by (topic, partition).
 
-    May be repeated. Every deliverer made before is fenced, also one of this epoch: so each
-    recovery of a running changefeed takes a new epoch. Raises :class:`FencedEpoch` if the ledger
-    has a newer one. Without ``exactly-once`` there is no ledger: returns ``{}``.
+    ``choose`` is given the ledger, and returns over how many partitions of each topic rows go from
+    now on; what is new of that is written before it returns.
+
+    Older incarnations are fenced too, and forgotten. May be repeated. Every deliverer made before
+    is fenced, also one of this epoch: so each recovery of a running changefeed takes a new epoch.
+    Raises :class:`FencedEpoch` if the ledger has a newer one, or a newer incarnation, and
+    :class:`KafkaLedgerLost` if delivery has ``begun`` and the ledger does not know it. Without
+    ``exactly-once`` there is no ledger: returns ``{}``.
     """
     if not settings.exactly_once:
         return {}
     with open_admin(settings) as admin:
         ensure_topic(admin, settings)
-        claim_epoch(admin, settings, feed, epoch)
-        fence(admin, settings, [transactional_id(feed, slot) for slot in range(slots)])
+        try:
+            before = claim_epoch(
+                admin, settings, feed, epoch, slots=slots, begun=begun, delivers=True
+            )
+        except KafkaLedgerLost:
+            # Whoever delivers behind this goes by another ledger: nothing of ours may commit, nor
+            # stay open, which would hide all that follows from consumers.
+            fence(admin, settings, [transactional_id(feed, slot) for slot in range(slots)])
+            raise
+        known = (feed, *older_feeds(feed, before))
+        fence(admin, settings, [transactional_id(f, slot) for f in known for slot in range(slots)])
         after = read(settings, feed, admin=admin)
-        _check(feed, epoch, after.epoch)
+        _check(feed, epoch, after.newest)
+        for old in older_feeds(feed, after)[-1:]:
+            forget(settings, old, admin=admin)
+        counts = choose(after) if choose is not None else {}
+        changed = {t: count for t, count in counts.items() if after.partitions.get(t) != count}
+        if changed:
+            records = partition_records(feed, epoch, changed, after.counts)
+            write_plain(settings, ledger_partition(feed), records)
         return dict(after.positions)
 
 
-def claim_epoch(
-    admin: Any, settings: KafkaSettings, feed: str, epoch: int, *, bits: int = 0
-) -> None:
-    """Write our epoch into the ledger, unless it is there; FencedEpoch if a newer one is.
+def older_feeds(feed: FeedId, ledger: Ledger) -> tuple[FeedId, ...]:
+    """Incarnations before ours of which the ledger has something."""
+    return tuple(replace(feed, incarnation=number) for number in sorted(ledger.older))
 
-    Epochs that differ in their last ``bits`` only are taken for the same.
+
+def claim_epoch(
+    admin: Any,
+    settings: KafkaSettings,
+    feed: FeedId,
+    epoch: int,
+    *,
+    bits: int = 0,
+    slots: int = 0,
+    begun: bool = False,
+    delivers: bool = False,
+) -> Ledger:
+    """Write our epoch into the ledger, unless it is there; what was there before.
+
+    FencedEpoch if a newer one is there, or a newer incarnation. Epochs that differ in their last
+    ``bits`` only are taken for the same. ``slots`` is how many transactional ids may be in use.
+    ``delivers``: for rows; KafkaLedgerLost if they have ``begun`` and no such epoch was ever there.
     """
     before = read_epochs(settings, feed, admin=admin)
-    if before.epoch >> bits > epoch >> bits:
-        _check(feed, epoch, before.epoch)
+    incarnation, newest = before.newest
+    if (incarnation, newest >> bits) > (feed.incarnation, epoch >> bits):
+        _check(feed, epoch, before.newest)
+    if begun and not before.delivers:
+        raise KafkaLedgerLost(
+            "the ledger knows nothing of this changefeed, which has delivered already",
+            object=f"changefeed {feed}, topic {LEDGER_TOPIC}",
+            hint="give the brokers that have it; if the topic is lost, look how far the consumers"
+            " are, and resume with --overwrite-checkpoint-ts",
+        )
     if before.epoch < epoch:
-        write_epoch(settings, feed, epoch, before.epochs)
+        slots, delivers = max(slots, before.slots), delivers or before.delivers
+        write_epoch(settings, feed, epoch, before.epochs, slots, delivers=delivers)
+    return before
 
 
-def _check(feed: str, epoch: int, found: int) -> None:
-    if found > epoch:
+def _check(feed: FeedId, epoch: int, newest: tuple[int, int]) -> None:
+    if newest > (feed.incarnation, epoch):
         raise FencedEpoch(
-            f"our epoch is {epoch}, the ledger's is {found}",
+            f"our epoch is {epoch}, the ledger's is {newest[1]}",
             object=f"changefeed {feed}",
             hint="another server has taken over this changefeed; nothing to do here",
         )

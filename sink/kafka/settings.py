@@ -9,25 +9,29 @@ from enum import StrEnum
 from typing import Any, Literal, Self
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
+from cdc.base.hosts import is_loopback
+from cdc.source.login import LoginInsecure
+from sink.codec.options import FormatOptions
+from sink.codec.protocols import FORMATS, KNOWN_PROTOCOLS, Protocol, foreign_option
 from sink.dispatch.read import read_column_selectors, read_dispatchers
-from sink.dispatch.settings import ColumnSelectorSettings, DispatcherSettings
 from sink.kafka.compression import Codec
-from sink.kafka.errors import SinkProtocolNotSupported, SinkUnknownProtocol, SinkURIInvalid
-from sink.uri import SinkUri, known, seconds, section, validated
+from sink.kafka.errors import (
+    SinkOptionNotSupported,
+    SinkProtocolNotSupported,
+    SinkUnknownProtocol,
+    SinkURIInvalid,
+)
+from sink.uri import SinkUri, known, option_names, seconds, section, validated
 
 SCHEMES = ("kafka", "kafka+ssl")
 _EXAMPLE = "kafka://127.0.0.1:9092/topic?protocol=canal-json"
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}\Z")
-_KNOWN_PROTOCOLS = (
-    *("default", "open-protocol", "avro", "canal", "maxwell", "simple", "debezium"),
-    *("debezium-avro", "csv", "craft"),
-)
 # Options of TiCDC that mean something we do not do: silence about them would be a lie.
 _LATER = frozenset(
     {
-        *("schema-registry", "csv", "open", "debezium", "pulsar-config"),
+        *("schema-registry", "csv", "open", "pulsar-config"),
         *("codec-config", "large-message-handle", "glue-schema-registry-config"),
         *("output-raw-change-event", "transaction-atomicity", "mysql-config", "safe-mode"),
         *("cloud-storage-config", "sasl-gssapi-auth-type", "sasl-gssapi-keytab-path"),
@@ -36,7 +40,7 @@ _LATER = frozenset(
         *("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url"),
         *("sasl-oauth-scopes", "sasl-oauth-grant-type", "sasl-oauth-audience"),
         *("avro-decimal-handling-mode", "avro-bigint-unsigned-handling-mode"),
-        *("avro-enable-watermark", "debezium-disable-schema", "file-index-digit"),
+        *("avro-enable-watermark", "file-index-digit"),
         *("send-bootstrap-interval-in-sec", "send-bootstrap-in-msg-count"),
         *("send-bootstrap-to-all-partition",),
     }
@@ -51,12 +55,6 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 
-class Protocol(StrEnum):
-    """Message formats that this sink writes."""
-
-    CANAL_JSON = "canal-json"
-
-
 class SaslMechanism(StrEnum):
     """SASL mechanisms."""
 
@@ -65,21 +63,13 @@ class SaslMechanism(StrEnum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
-class KafkaSettings(BaseModel):
+class KafkaSettings(FormatOptions):
     """A Kafka sink, as TiCDC's sink URI and ``sink`` section describe it (keys in kebab-case).
 
     Ours beyond TiCDC: ``exactly-once`` (default true) delivers in Kafka transactions with a ledger.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=False,
-        alias_generator=lambda name: name.replace("_", "-"),
-    )
-
     servers: tuple[str, ...] = Field(min_length=1)
-    topic: str
     protocol: Protocol
     partition_num: int | None = Field(default=None, ge=1, le=10_000)
     replication_factor: int = Field(default=1, ge=1, le=32767)
@@ -100,13 +90,7 @@ class KafkaSettings(BaseModel):
     sasl_user: str | None = None
     sasl_password: SecretStr | None = None
     sasl_mechanism: SaslMechanism | None = None
-
-    dispatchers: tuple[DispatcherSettings, ...] = ()
-    column_selectors: tuple[ColumnSelectorSettings, ...] = ()
-    enable_tidb_extension: bool = False
-    content_compatible: bool = False
-    only_output_updated_columns: bool = False
-    delete_only_output_handle_key_columns: bool = False
+    insecure_login: bool = False
 
     @classmethod
     def parse(cls, sink_uri: str, sink_config: Mapping[str, Any] | None = None) -> KafkaSettings:
@@ -116,7 +100,9 @@ class KafkaSettings(BaseModel):
         URI, an unknown key, a value of the wrong type, or a protocol that we do not write. No
         message carries a password.
         """
-        uri = SinkUri.parse(sink_uri, SCHEMES, _EXAMPLE)
+        uri = SinkUri.parse(
+            sink_uri, SCHEMES, _EXAMPLE, (*option_names(cls), *_LATER, *_WITHOUT_EFFECT)
+        )
         fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
         _check_protocol(fields, shown)
         fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
@@ -129,7 +115,21 @@ class KafkaSettings(BaseModel):
             fields["compression"] = fields["compression"].lower() or "none"
         if isinstance(fields.get("required-acks"), str):
             fields["required-acks"] = _integer("required-acks", fields["required-acks"], shown)
-        return validated(cls, fields, shown)
+        settings = validated(cls, fields, shown)
+        settings._check_login(shown)
+        return settings
+
+    def _check_login(self, shown: str) -> None:
+        """Refuse to send a password that the network can read: SASL PLAIN without TLS."""
+        plain = self.sasl_user is not None and self.sasl_mechanism in (None, SaslMechanism.PLAIN)
+        local = all(is_loopback(server.rpartition(":")[0]) for server in self.servers)
+        if plain and not (self.enable_tls or self.insecure_login or local):
+            raise LoginInsecure(
+                "SASL PLAIN sends the password as it is, without TLS",
+                object=shown,
+                hint="write kafka+ssl://, or sasl-mechanism=SCRAM-SHA-512, or insecure-login=true"
+                " where the network is trusted",
+            )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -216,12 +216,13 @@ def _server(text: str, uri: SinkUri) -> str:
     if not colon:
         host, port = text, "9092"
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise uri.error(f"broker address {text!r} is not host:port")
+        raise uri.error("a broker address is not host:port")
     return f"{host}:{port}"
 
 
 def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    fields = section(config, "kafka-config")
+    old_value = {"output-old-value": "debezium-output-old-value"}
+    fields = section(section(config, "kafka-config"), "debezium", old_value)
     if "dispatchers" in fields:
         fields["dispatchers"] = read_dispatchers(fields["dispatchers"])
     if "column-selectors" in fields:
@@ -231,16 +232,23 @@ def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_protocol(fields: dict[str, Any], shown: str) -> None:
     protocol = fields.get("protocol", "")
-    if protocol in tuple(Protocol):
+    if protocol in FORMATS:
+        other = foreign_option(Protocol(protocol), fields)
+        if other is not None:
+            raise SinkOptionNotSupported(
+                f"protocol {protocol} has no option {other}", object=shown, hint=f"remove {other}"
+            )
         return
-    if protocol in _KNOWN_PROTOCOLS:
+    if protocol in KNOWN_PROTOCOLS:
         raise SinkProtocolNotSupported(
-            f"protocol {protocol} is not supported yet",
-            object=shown,
-            hint="use protocol=canal-json",
+            f"protocol {protocol} is not supported yet", object=shown, hint=_hint()
         )
     said = f"unknown protocol {protocol!r}" if protocol else "no protocol is given"
-    raise SinkUnknownProtocol(said, object=shown, hint="use protocol=canal-json")
+    raise SinkUnknownProtocol(said, object=shown, hint=_hint())
+
+
+def _hint() -> str:
+    return "use " + " or ".join(f"protocol={p}" for p in FORMATS)
 
 
 def _integer(name: str, value: str, shown: str) -> int:

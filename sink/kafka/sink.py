@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sink.codec.settings import CanalSettings
+from cdc.base.ids import FeedId
+from sink.codec.contract import MessageCodec
+from sink.codec.protocols import FORMATS
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.kafka.changer import KafkaChanger
 from sink.kafka.deliverer import KafkaDeliverer
@@ -27,6 +29,11 @@ class KafkaSink:
         self._case_sensitive = case_sensitive
 
     @property
+    def patience_s(self) -> float:
+        """How long a request may take."""
+        return self._settings.write_timeout
+
+    @property
     def single_stream(self) -> bool:
         """Messages of tables are apart."""
         return False
@@ -41,11 +48,11 @@ class KafkaSink:
         """The capture's side."""
         return KafkaDriver(self._settings, case_sensitive=self._case_sensitive)
 
-    def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
+    def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; claims the slot."""
         return KafkaWorker(KafkaDeliverer(self._settings, feed, epoch, slot), self._codec())
 
-    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+    def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """The owner's side: schema changes as messages."""
         return KafkaChanger(
             self._settings, self._codec(), feed, epoch, case_sensitive=self._case_sensitive
@@ -55,14 +62,6 @@ class KafkaSink:
         """Topics and partition rules."""
         return router_of(self._settings, layout.counts, case_sensitive=self._case_sensitive)
 
-    def _codec(self) -> CanalSettings:
+    def _codec(self) -> MessageCodec[Any]:
         settings = self._settings
-        return CanalSettings(
-            enable_tidb_extension=settings.enable_tidb_extension,
-            only_output_updated_columns=settings.only_output_updated_columns,
-            delete_only_output_handle_key_columns=settings.delete_only_output_handle_key_columns,
-            content_compatible=settings.content_compatible,
-            dispatchers=settings.dispatchers,
-            column_selectors=settings.column_selectors,
-            case_sensitive=self._case_sensitive,
-        )
+        return FORMATS[settings.protocol].codec(settings, self._case_sensitive)

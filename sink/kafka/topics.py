@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as ke
-from kafka.admin import ConfigResource, ConfigResourceType
 
-from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.errors import InvalidError
 from sink.kafka.clients import mapped, open_admin
 from sink.kafka.errors import KafkaNotAuthorized, map_error
-from sink.kafka.ledger import LEDGER_TOPIC, ensure_topic
+from sink.kafka.ledger import LEDGER_TOPIC
+from sink.kafka.ledger_topic import NO_AUTHORIZATION, ensure_topic, topic_config
 from sink.kafka.settings import KafkaSettings
 
 DEFAULT_PARTITIONS = 3
-_NO_AUTHORIZATION = (ke.TopicAuthorizationFailedError, ke.ClusterAuthorizationFailedError)
 
 
 class TopicNotExists(InvalidError):
@@ -111,7 +110,7 @@ class Topics:
             raise TopicInvalid(
                 f"it cannot be created: {e}", object=f"topic {name}", hint="create it yourself"
             ) from None
-        except _NO_AUTHORIZATION:
+        except NO_AUTHORIZATION:
             raise KafkaNotAuthorized(
                 "the user may not create it",
                 object=f"topic {name}",
@@ -127,7 +126,7 @@ class Topics:
                 object=f"topic {name}",
                 hint=f"give partition-num={partitions} or less, or add partitions",
             )
-        config = _config(admin, name)
+        config = topic_config(admin, name)
         limit = min(
             self._settings.max_message_bytes,
             int(config.get("max.message.bytes") or self._settings.max_message_bytes),
@@ -155,7 +154,7 @@ def verify(settings: KafkaSettings, topics: Iterable[str] = ()) -> None:
         for name in dict.fromkeys(topics or (settings.topic,)):
             known.check(admin, name)
         if settings.exactly_once:
-            ensure_topic(admin, settings)
+            ensure_topic(admin, settings, new=True)
             found = _describe(admin, [LEDGER_TOPIC])[LEDGER_TOPIC]
             _allowed(LEDGER_TOPIC, found or {}, ("READ", "WRITE"))
 
@@ -182,13 +181,3 @@ def _describe(admin: Any, names: list[str]) -> dict[str, Mapping[str, Any] | Non
         elif error is not ke.UnknownTopicOrPartitionError:
             raise map_error(error(), object=f"topic {topic['name']}")
     return out
-
-
-def _config(admin: Any, name: str) -> dict[str, Any]:
-    """The topic's configuration; empty if we may not read it: the broker has the last word."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, name)
-    try:
-        found = admin.describe_configs([resource], config_filter="all")["topic"][name]
-    except (*_NO_AUTHORIZATION, KeyError, TidegateError):
-        return {}
-    return {key: entry.get("value") for key, entry in found.items()}

@@ -12,10 +12,9 @@ import numpy as np
 
 from cdc.base.position import Position
 from cdc.base.ts import Ts, physical_ms
-from sink.codec.canal import CanalCodec
-from sink.codec.plan import Matrix, PlanSet
-from sink.codec.rows import Buffer, Located, Order
-from sink.codec.settings import CanalSettings
+from cdc.rows.batch import Buffer, Order, RowBatch
+from cdc.rows.plan import Matrix, PlanSet
+from sink.codec.contract import EncodeLimits, Framing, MessageCodec
 from sink.contract import Destination, Entry, Sent
 from sink.kafka.deliverer import KafkaDeliverer
 
@@ -27,48 +26,59 @@ BATCH_BYTES = 4_000_000
 class KafkaWorker:
     """The worker side of a Kafka sink (``sink.contract.Deliverer``)."""
 
-    def __init__(self, deliverer: KafkaDeliverer, settings: CanalSettings) -> None:
+    def __init__(self, deliverer: KafkaDeliverer, codec: MessageCodec[Any]) -> None:
         self._deliverer = deliverer
-        self._codec = CanalCodec(settings)
+        self._codec = codec
+        self._plan = codec.no_tables
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._rows = self._bytes = 0
+        self._batch_bytes = BATCH_BYTES
 
-    def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
-        """Plans of canal-json; it is the same for both families."""
-        return self._codec.plan_set(entries)
+    def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
+        """Plans of the format; it is the same for both families."""
+        self._plan = self._codec.plan(entries, self._plan if more else self._codec.no_tables)
+        plans: PlanSet = self._plan.plans
+        return plans
 
-    def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
+    def begin(
+        self, destinations: Collection[Destination], at_once: int | None = None
+    ) -> Mapping[Destination, Position]:
         """Start a transaction. The ledger was read by recovery: nobody else can move it."""
         self._rows = self._bytes = 0
-        self._deliverer.begin()
+        self._batch_bytes = BATCH_BYTES if at_once is None else min(BATCH_BYTES, at_once)
+        self._deliverer.begin(at_once)
         return {}
 
     def deliver(
-        self, located: Located, runs: Matrix, order: Order, destination: Destination
+        self, located: RowBatch, runs: Matrix, order: Order, destination: Destination
     ) -> None:
         """Encode rows and queue their batches; compression and sending go on behind."""
         sink = self._deliverer
         topic, partition = destination
-        batches = located.batches(
+        batches = self._codec.encode(
+            located,
+            self._plan,
             order,
             time.time_ns() // 1_000_000,
-            limit=min(BATCH_BYTES, sink.batch_limit(topic)),
-            max_message=sink.message_limit(topic),
+            limits=EncodeLimits(
+                min(self._batch_bytes, sink.batch_limit(topic)), sink.message_limit(topic)
+            ),
+            framing=Framing.RECORDS,
             buffer=self._buffer,
         )
         for batch in batches:
             done = partial(self._free.put, batch.data.obj)
             sink.send(
-                topic, partition, batch.data, batch.count, batch.base_ms, batch.max_ms, done=done
+                topic, partition, batch.data, batch.records, batch.base_ms, batch.max_ms, done=done
             )
-            self._rows += batch.count
+            self._rows += batch.rows
             self._bytes += batch.data.nbytes
 
     def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
-        """Queue the WATERMARK message of TiDB's extension."""
-        value = self._codec.watermark(ts, now_ms)
-        assert value is not None
-        self._deliverer.send_small(*destination, value, physical_ms(ts))
+        """Queue the format's message that all up to ``ts`` was sent."""
+        message = self._codec.watermark(ts, now_ms)
+        assert message is not None
+        self._deliverer.send_small(*destination, message.value, physical_ms(ts), message.key)
 
     def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
         """Commit messages and positions in one transaction."""

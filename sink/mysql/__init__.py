@@ -5,7 +5,7 @@ A window, as a Spark worker delivers it::
     worker = MysqlWorker(settings, feed, epoch)
     plans = worker.plan(entries, mariadb=...)             # again when the log sees new tables
     worker.begin([("mysql", 0), ("mysql", 1)])            # locks the ledger rows, or is fenced
-    located = Located(segment, runs, rows, plans, name)
+    located = RowBatch(segment, runs, rows, plans, name)
     worker.deliver(located, runs, order, ("mysql", 1))    # for each chunk, in commit order
     worker.commit({("mysql", 1): position})               # rows and position together
 

@@ -8,14 +8,14 @@ import pymysql
 
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.kernels import layout as L  # noqa: N812
-from sink.codec.rows import Located, Order
+from cdc.rows.batch import Order, RowBatch
 from sink.mysql.errors import is_lost, map_error
 
 Apply = Callable[[Order], None]
 
 
 def explain(
-    error: pymysql.err.Error, apply: Apply, located: Located, order: Order
+    error: pymysql.err.Error, apply: Apply, located: RowBatch, order: Order
 ) -> TidegateError:
     """Our error for a refusal of ``located.refs[order]``, about the first row that is refused.
 

@@ -14,8 +14,10 @@ import pymysql.cursors
 from pydantic import SecretStr
 from pymysql.constants import CLIENT
 
+from cdc.source import tls
+from cdc.source.login import PrivateLogin
 from sink.mysql.errors import MysqlTlsFailed, map_error, number_of
-from sink.mysql.settings import Checks, MysqlSettings, SslMode
+from sink.mysql.settings import Checks, MysqlSettings
 
 # Identifies AUTO_INCREMENT 0 as a value; strict modes would judge values that the upstream took.
 EVENTS_SQL_MODE = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -44,7 +46,7 @@ class Target:
         return "mariadb" if self.mariadb else "mysql"
 
 
-class Session:
+class SinkSession:
     """One connection with our session variables set. Not thread-safe.
 
     ``run`` and ``rows`` let PyMySQL's errors pass: callers map them with what they know.
@@ -166,7 +168,8 @@ def _connect(settings: MysqlSettings) -> Any:
 def _log_in(settings: MysqlSettings, password: SecretStr) -> Any:
     context = _tls_context(settings)
     connect_s = max(1, min(30, round(settings.timeout)))
-    connection = pymysql.connect(
+    connection = PrivateLogin(
+        insecure_login=settings.insecure_login,
         host=settings.host,
         port=settings.port,
         user=settings.user,
@@ -187,25 +190,13 @@ def _log_in(settings: MysqlSettings, password: SecretStr) -> Any:
 
 
 def _tls_context(settings: MysqlSettings) -> ssl.SSLContext | None:
-    """``None`` for plain text. With a CA the default is to verify certificate and host name."""
-    mode = settings.ssl_mode
-    if mode is None and settings.ssl_ca:
-        mode = SslMode.VERIFY_IDENTITY
-    elif mode is None:
-        mode = SslMode.REQUIRED if settings.ssl_cert else SslMode.DISABLED
-    if mode is SslMode.DISABLED:
-        return None
+    """``None`` for plain text. Raises MysqlTlsFailed for files that cannot be used."""
+    files = (settings.ssl_ca, settings.ssl_cert, settings.ssl_key)
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_ca)
-        context.check_hostname = mode is SslMode.VERIFY_IDENTITY
-        if mode is SslMode.REQUIRED:
-            context.verify_mode = ssl.CERT_NONE
-        if settings.ssl_cert and settings.ssl_key:
-            context.load_cert_chain(settings.ssl_cert, settings.ssl_key)
+        return tls.context(settings.ssl_mode, *files)
     except (OSError, ssl.SSLError) as e:
         raise MysqlTlsFailed(
             f"TLS files cannot be read: {e.strerror or type(e).__name__}",
             object="ssl-ca, ssl-cert, ssl-key",
             hint="give paths of readable PEM files",
         ) from None
-    return context

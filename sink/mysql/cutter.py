@@ -11,8 +11,9 @@ import numpy as np
 from cdc.base.errors import InternalError
 from cdc.kernels import apply as kernels
 from cdc.kernels import layout as L  # noqa: N812
-from sink.codec.plan import Matrix
-from sink.codec.rows import Batch, Buffer, Located, Order
+from cdc.rows.batch import Buffer, Order, RowBatch
+from cdc.rows.plan import Matrix
+from sink.encoded import Encoded
 from sink.mysql.errors import TargetRowTooLarge
 
 _FIRST_ROOM = 64 << 10
@@ -32,8 +33,8 @@ class Cutter(ABC):
 
     @abstractmethod
     def batches(
-        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
-    ) -> Iterator[Batch]:
+        self, located: RowBatch, runs: Matrix, order: Order, *, limit: int, max_message: int
+    ) -> Iterator[Encoded]:
         """Payloads of at most ``limit`` bytes for ``located.refs[order]``, or of one row.
 
         ``runs`` are those that ``located`` was made of. Raises at the first row that cannot be
@@ -41,7 +42,7 @@ class Cutter(ABC):
         ``max_message`` bytes.
         """
 
-    def _source_flags(self, located: Located, runs: Matrix) -> Order:
+    def _source_flags(self, located: RowBatch, runs: Matrix) -> Order:
         """Flags of each reference's source event."""
         flags = np.empty(len(located.refs), np.int64)
         error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
@@ -49,7 +50,7 @@ class Cutter(ABC):
             raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
         return flags
 
-    def _room(self, located: Located, order: Order, most: int, times: int) -> Buffer:
+    def _room(self, located: RowBatch, order: Order, most: int, times: int) -> Buffer:
         """An array to begin with: for ``times`` the bytes that the rows have, up to ``most``."""
         chosen = located.refs[order]
         before, after = chosen[:, L.R_BEFORE], chosen[:, L.R_AFTER]
@@ -61,7 +62,7 @@ class Cutter(ABC):
             self._out = np.empty(room, np.uint8)
         return self._out
 
-    def _too_large(self, located: Located, row: int, size: int, limit: int) -> TargetRowTooLarge:
+    def _too_large(self, located: RowBatch, row: int, size: int, limit: int) -> TargetRowTooLarge:
         table = located.plans.entries[int(located.refs[row, L.R_PLAN])].table
         return TargetRowTooLarge(
             f"the row takes {size} bytes as {self._form}, the target's limit leaves {limit}",

@@ -11,17 +11,18 @@ from typing import Any
 import pymysql
 
 from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
 from cdc.base.position import START, Position
 from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import Order, RowBatch
+from cdc.rows.plan import Matrix
+from cdc.rows.route import Route
 from cdc.schema.table import Table
-from sink.codec.plan import Matrix
-from sink.codec.route import Route
-from sink.codec.rows import Located, Order
 from sink.contract import Destination
 from sink.mysql import holders, ledger
 from sink.mysql.blame import explain
-from sink.mysql.connection import Session, Target
+from sink.mysql.connection import SinkSession, Target
 from sink.mysql.cutter import Cutter
 from sink.mysql.errors import (
     DIVERGED,
@@ -69,7 +70,7 @@ _NO_LEDGER = frozenset((1049, 1146))
 _DENIED = frozenset((1044, 1064, 1142, 1227, 1235, 1295))
 
 
-def may_binlog(session: Session) -> bool:
+def may_binlog(session: SinkSession) -> bool:
     """Whether a session takes row events. Raises PyMySQL's errors."""
     if session.settings.apply is Apply.SQL or "tidb" in session.target.version.lower():
         # TiDB passes over BINLOG without a word.
@@ -95,7 +96,7 @@ class MysqlDeliverer:
     def __init__(
         self,
         settings: MysqlSettings,
-        feed: str,
+        feed: FeedId,
         epoch: int,
         bucket: int = 0,
         *,
@@ -160,7 +161,7 @@ class MysqlDeliverer:
         """Open a transaction; ``position`` then says what is delivered."""
         self._step("begin", self._begin)
 
-    def apply(self, cutter: Cutter, located: Located, runs: Matrix, order: Order) -> int:
+    def apply(self, cutter: Cutter, located: RowBatch, runs: Matrix, order: Order) -> int:
         """Cut ``located.refs[order]`` into statements and send them; the bytes of their payloads.
 
         What the target refuses is raised here, or by a later call: an error about data that names
@@ -193,7 +194,7 @@ class MysqlDeliverer:
     ) -> None:
         """Apply the events of one payload; returns when the target has applied them."""
         if (name, number) != (TARGET, self._bucket):
-            raise MysqlInternal(f"rows of {name}/{number}", object=self._feed)
+            raise MysqlInternal(f"rows of {name}/{number}", object=str(self._feed))
 
         def send_and_wait() -> None:
             self._statements.events(payload)
@@ -205,7 +206,7 @@ class MysqlDeliverer:
 
     def send_small(self, name: str, number: int, value: bytes, at_ms: int, /) -> None:
         """There are no messages without rows."""
-        raise MysqlInternal("a message for a database", object=self._feed)
+        raise MysqlInternal("a message for a database", object=str(self._feed))
 
     def commit(self, ledger: Mapping[Destination, Position]) -> None:
         """Make the window durable together with the bucket's new position.
@@ -227,8 +228,8 @@ class MysqlDeliverer:
         self._state = DeliverState.BROKEN
         self._session.close()
 
-    def _open(self) -> tuple[Session, Statements]:
-        session = Session(self._settings)
+    def _open(self) -> tuple[SinkSession, Statements]:
+        session = SinkSession(self._settings)
         statements = Statements(session)
         try:
             if self._binlog:
@@ -244,7 +245,7 @@ class MysqlDeliverer:
     def _step(self, call: str, action: Callable[[], None]) -> None:
         needed, then = _TRANSITIONS[call]
         if self._state is not needed:
-            raise MysqlInternal(f"{call} in state {self._state.value}", object=self._feed)
+            raise MysqlInternal(f"{call} in state {self._state.value}", object=str(self._feed))
         try:
             action()
         except TidegateError:
@@ -286,7 +287,7 @@ class MysqlDeliverer:
     def _send_rows(
         self,
         cutter: Cutter,
-        located: Located,
+        located: RowBatch,
         runs: Matrix,
         order: Order,
         *,
@@ -318,15 +319,15 @@ class MysqlDeliverer:
         self._statements.settle()
         position = positions.get((TARGET, self._bucket))
         if len(positions) != (position is not None):
-            raise MysqlInternal(f"positions of {sorted(positions)}", object=self._feed)
+            raise MysqlInternal(f"positions of {sorted(positions)}", object=str(self._feed))
         if position is None:
             self._session.run("COMMIT")
             return
         before = self.position
         if position < before:
-            raise MysqlInternal(f"{position} goes back behind {before}", object=self._feed)
+            raise MysqlInternal(f"{position} goes back behind {before}", object=str(self._feed))
         if not position.whole() and self._settings.transaction_atomicity is not Atomicity.NONE:
-            raise MysqlInternal(f"{position} splits a transaction", object=self._feed)
+            raise MysqlInternal(f"{position} splits a transaction", object=str(self._feed))
         if self._settings.exactly_once:
             ledger.write(self._session, self._feed, self._bucket, self._epoch, position)
         try:
@@ -364,12 +365,12 @@ class MysqlDeliverer:
 
 
 def _refused(
-    send_again: Callable[[Order], None], located: Located, order: Order, error: pymysql.err.Error
+    send_again: Callable[[Order], None], located: RowBatch, order: Order, error: pymysql.err.Error
 ) -> TidegateError:
     return explain(error, send_again, located, order)
 
 
-def _answered(wanted: int, located: Located, order: Order, found: int) -> None:
+def _answered(wanted: int, located: RowBatch, order: Order, found: int) -> None:
     """Raise TargetRowMissing unless the target has found all of the rows."""
     if found == wanted:
         return

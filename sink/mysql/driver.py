@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import pymysql
 
 from cdc.base.errors import DefiniteError, InvalidError
+from cdc.base.ids import FeedId
 from cdc.base.position import Position, stand
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.contract import Applied, Destination, Layout, Recovered
 from sink.mysql import holders, ledger
-from sink.mysql.connection import Session, mapped
+from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.ddl import ledger as ddl_ledger
 from sink.mysql.deliverer import may_binlog
 from sink.mysql.errors import (
@@ -25,7 +26,7 @@ from sink.mysql.errors import (
     map_error,
 )
 from sink.mysql.methods import chosen
-from sink.mysql.placement import TARGET, Placement, place, spreads
+from sink.mysql.placement import TARGET, Placement, parted, place, spreads
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
 
@@ -52,7 +53,7 @@ class MysqlDriver:
         """
         tables = list(tables)
         self._settings.names.check((t.schema, t.name) for t in tables)
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
             binlog = self._check_server(session)
             if self._settings.exactly_once:
@@ -69,7 +70,7 @@ class MysqlDriver:
 
     def recover(
         self,
-        feed: str,
+        feed: FeedId,
         epoch: int,
         slots: int,
         tables: Sequence[Table],
@@ -79,31 +80,41 @@ class MysqlDriver:
     ) -> Recovered:
         """Give tables their buckets, and see :func:`sink.mysql.ledger.take_over`.
 
-        While a bucket is ahead of ``position``, if only with one table, the placement holds under
-        which it came there; ``slots`` mean nothing to a database. Raises MysqlLedgerLost if
-        delivery has ``begun`` and the ledger knows nothing of it: this is another server, without
-        the rows.
+        Tables with which a bucket is ahead of ``position``, and those that are tied to them, stay
+        where they were when it came there; ``slots`` mean nothing to a database. Raises
+        MysqlLedgerLost if delivery has ``begun`` and the ledger knows nothing of it: this is
+        another server, without the rows.
         """
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
             wanted, tied = self._wanted(session, tables)
             if not self._settings.exactly_once:
-                return Recovered(wanted.layout, {})
+                return Recovered(wanted.layout, {}, recorded=False)
             ledger.create(session)
 
+            apart: frozenset[str] = frozenset()
+
             def choose(found: Mapping[int, Position], stored: Placement | None) -> Placement:
+                nonlocal apart
                 if stored is None and begun:
                     raise ledger_lost(feed, self._settings.address)
-                here = stand(position)
-                if stored is None or all(stand(p).within(here) for p in found.values()):
+                here, stands = stand(position), [stand(p) for p in found.values()]
+                if stored is None or all(p.within(here) for p in stands):
                     return wanted
-                return stored.joined(wanted, tied)
+                fresh, ties = wanted, tied
+                if stored.buckets != wanted.buckets:
+                    fresh, ties = self._wanted(session, tables, stored.buckets)
+                held = stored.joined(
+                    fresh, ties, lambda table: any(p.of(table) > here.of(table) for p in stands)
+                )
+                apart = parted(held.tables, fresh, ties)
+                return held
 
             placement, positions = self._take_over(session, feed, epoch, choose)
         finally:
             session.close()
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
-        return Recovered(placement.layout, reached, kept=placement != wanted)
+        return Recovered(placement.layout, reached, kept=placement != wanted, parted=apart)
 
     def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
         """Rows are spread by the keys that a table has, and tied tables share a bucket.
@@ -115,18 +126,18 @@ class MysqlDriver:
         known = [table for table in tables if table.full_name in layout.placed]
         if not known:
             return False
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
-            wanted, _ = self._wanted(session, known)
+            wanted, tied = self._wanted(session, known)
         finally:
             session.close()
-        return any(at >= 0 and layout.placed[name] != at for name, at in wanted.tables.items())
+        return bool(parted(layout.placed, wanted, tied))
 
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
     ) -> list[Applied]:
         """``rows`` or ``sql``, or ``none`` with what keeps the table's rows from being applied."""
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
             with mapped(f"target {self._settings.address}"):
                 binlog = may_binlog(session)
@@ -134,11 +145,11 @@ class MysqlDriver:
         finally:
             session.close()
 
-    def delivered(self, feed: str) -> Mapping[Destination, Position]:
+    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
         """Positions in the ledger."""
         if not self._settings.exactly_once:
             return {}
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
             ledger.create(session)
             found = ledger.positions(session, feed)
@@ -146,11 +157,26 @@ class MysqlDriver:
             session.close()
         return {(TARGET, bucket): position for bucket, position in found.items()}
 
-    def forget(self, feed: str, slots: int) -> None:
-        """Remove the changefeed's ledger rows: a deliverer that still runs stops there."""
+    def admit(self, feed: FeedId) -> Collection[FeedId]:
+        """The ledger's tables, and whose rows of this name they hold."""
+        if not self._settings.exactly_once:
+            return ()
+        session = SinkSession(self._settings)
+        try:
+            ledger.create(session)
+            ddl_ledger.create(session)
+            return ledger.feeds(session, feed.name) | ddl_ledger.feeds(session, feed.name)
+        finally:
+            session.close()
+
+    def forget(self, feed: FeedId, slots: int) -> None:
+        """Remove the ledger rows of the changefeed's incarnations up to this one.
+
+        A deliverer that still runs stops there.
+        """
         if not self._settings.exactly_once:
             return
-        session = Session(self._settings)
+        session = SinkSession(self._settings)
         try:
             ledger.forget(session, feed)
             ddl_ledger.forget(session, feed)
@@ -158,7 +184,7 @@ class MysqlDriver:
             session.close()
 
     def _take_over(
-        self, session: Session, feed: str, epoch: int, choose: ledger.Choose
+        self, session: SinkSession, feed: FeedId, epoch: int, choose: ledger.Choose
     ) -> tuple[Placement, Mapping[int, Position]]:
         """Take over; a connection of ours that keeps the ledger locked is ended after a while."""
         with mapped(f"target {self._settings.address}"):
@@ -167,10 +193,10 @@ class MysqlDriver:
             return ledger.take_over(session, feed, epoch, choose)
         except MysqlLockWait:
             # The failure has closed the session.
-            again = Session(self._settings)
+            again = SinkSession(self._settings)
             try:
                 with mapped(f"target {self._settings.address}"):
-                    ended = holders.end(again, feed, ledger.epochs_below(again, feed, epoch))
+                    ended = holders.end(again, ledger.older(again, feed, epoch))
                 if not ended:
                     raise
                 _log.warning("changefeed %s: ended connections %s at the target", feed, ended)
@@ -179,11 +205,15 @@ class MysqlDriver:
                 again.close()
 
     def _wanted(
-        self, session: Session, tables: Sequence[Table]
+        self, session: SinkSession, tables: Sequence[Table], buckets: int | None = None
     ) -> tuple[Placement, list[tuple[str, str]]]:
-        """A placement, and the tables that foreign keys of the target tie together."""
+        """A placement, and the tables that foreign keys of the target tie together.
+
+        Over as many ``buckets`` as the settings want, if nothing else is said.
+        """
         atomicity = self._settings.transaction_atomicity
-        buckets = 1 if atomicity is Atomicity.GLOBAL else self._settings.worker_count
+        if buckets is None:
+            buckets = 1 if atomicity is Atomicity.GLOBAL else self._settings.worker_count
         if buckets == 1:
             return place(tables, {}, (), 1), []
         with mapped(f"target {self._settings.address}"):
@@ -200,14 +230,14 @@ class MysqlDriver:
                     targets[table.full_name] = found.table
         return place(tables, targets, tied, buckets), tied
 
-    def _tied(self, session: Session, tables: Sequence[Table]) -> list[tuple[str, str]]:
+    def _tied(self, session: SinkSession, tables: Sequence[Table]) -> list[tuple[str, str]]:
         """Foreign keys of the target, under the upstream's names of the tables that it has."""
         names = {t.full_name: self._settings.names.target(t.schema, t.name) for t in tables}
         upstream = {".".join(name).lower(): ours for ours, name in names.items()}
         pairs = references(session, {schema for schema, _ in names.values()})
         return [(upstream.get(a.lower(), a), upstream.get(b.lower(), b)) for a, b in pairs]
 
-    def _check_server(self, session: Session) -> bool:
+    def _check_server(self, session: SinkSession) -> bool:
         """Whether the target takes row events; raises if it takes no writes."""
         name = f"target {self._settings.address}"
         try:
@@ -231,7 +261,7 @@ class MysqlDriver:
 
 
 def _applied(
-    session: Session, table: Table, stored: TableMap | None, binlog: bool, mariadb: bool
+    session: SinkSession, table: Table, stored: TableMap | None, binlog: bool, mariadb: bool
 ) -> Applied:
     try:
         way = chosen(session, [(table, stored)], may_binlog=binlog, upstream_mariadb=mariadb)[0]

@@ -17,7 +17,8 @@ from cdc.base.errors import (
     TidegateError,
     TransientError,
 )
-from sink.errors import LayoutOutgrown, TargetConstraint
+from cdc.base.ids import FeedId
+from sink.errors import LayoutOutgrown, TargetConstraint, WindowTooLarge
 
 
 class MysqlUnavailable(TransientError):
@@ -42,6 +43,18 @@ class MysqlReadOnly(TransientError):
     """The target takes no writes; after a failover another server may."""
 
     code = "TG:ErrMysqlReadOnly"
+
+
+class MysqlTransactionTooLarge(WindowTooLarge):
+    """The target takes no transaction as large as the window's: the next one is smaller."""
+
+    code = "TG:ErrMysqlTransactionTooLarge"
+
+
+class MysqlCommitRefused(WindowTooLarge):
+    """A plugin of the target refuses the commit: Group Replication does if it is too large."""
+
+    code = "TG:ErrMysqlCommitRefused"
 
 
 class MysqlStorage(TransientError):
@@ -161,9 +174,21 @@ _RULES: tuple[tuple[tuple[int, ...], type[TidegateError], str], ...] = (
     ((1213, 3101, 1637), MysqlDeadlock, _RECOVERS),
     ((1205, 3572), MysqlLockWait, _RECOVERS),
     (
-        (1290, 1792, 1836, 3100, 4149),
+        (1290, 1792, 1836, 4149),
         MysqlReadOnly,
         "SET GLOBAL read_only = 0, or give the address of the primary",
+    ),
+    (
+        (3100,),
+        MysqlCommitRefused,
+        "smaller windows are tried; if it repeats, see the target's log: is it ONLINE in its group?"
+        " does group_replication_transaction_size_limit take the largest transaction?",
+    ),
+    (
+        # 8004 is TiDB's.
+        (1197, 8004),
+        MysqlTransactionTooLarge,
+        "smaller windows are tried; if it repeats, raise max_binlog_cache_size of the target",
     ),
     ((1021, 1030, 1114, 1026, 3), MysqlStorage, "free space on the target"),
     (
@@ -191,9 +216,9 @@ _RULES: tuple[tuple[tuple[int, ...], type[TidegateError], str], ...] = (
         "make the table's definition at the target the same as upstream",
     ),
     (
-        (1153, 1162, 1301, 1197),
+        (1153, 1162, 1301),
         TargetRowTooLarge,
-        "raise max_allowed_packet (and max_binlog_cache_size) of the target",
+        "raise max_allowed_packet of the target",
     ),
 )
 
@@ -228,7 +253,7 @@ def map_error(error: BaseException, object: str, *, position: str = "") -> Tideg
     )
 
 
-def ledger_lost(feed: str, address: str) -> MysqlLedgerLost:
+def ledger_lost(feed: FeedId, address: str) -> MysqlLedgerLost:
     """The error of a server that is not the one that this changefeed has delivered to."""
     return MysqlLedgerLost(
         "tidegate.ledger knows nothing of this changefeed, which has delivered already",

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from cdc.base.errors import InternalError
 from cdc.base.ts import physical_ms
@@ -15,15 +14,17 @@ from cdc.binlog.table_map import TableMap
 from cdc.binlog.writer import build_event, format_description
 from cdc.kernels import apply as kernels
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows import plan
+from cdc.rows.batch import Order, RowBatch
+from cdc.rows.matrix import NO_CONSTANTS, Bytes, Constants, Matrix, MatrixRows, no_rows
+from cdc.rows.plan import PlanBuilder, PlanSet, planned
+from cdc.rows.route import Route
 from cdc.schema.table import Table
-from sink.codec.plan import Matrix, PlanBuilder, PlanSet, planned
-from sink.codec.route import Route
-from sink.codec.rows import Batch, Located, Order
+from sink.encoded import Encoded
 from sink.mysql.connection import Target
 from sink.mysql.cutter import Cutter
 from sink.mysql.settings import Checks, MysqlSettings
 
-_PADDING = 64
 # Large enough that its head does not matter, small enough for the target's own binlog.
 _EVENT_BYTES = 256 << 10
 _KEPT_MYSQL = kernels.FLAG_NO_FOREIGN_KEY_CHECKS | kernels.FLAG_NO_UNIQUE_CHECKS | 8
@@ -41,7 +42,10 @@ class ApplyPlan:
 
     plans: PlanSet
     maps: Matrix
-    constants: npt.NDArray[np.uint8]
+    constants: Bytes
+
+
+NO_TABLES = ApplyPlan(plan.NO_TABLES, no_rows(kernels.M_SIZE), NO_CONSTANTS)
 
 
 def format_event(target: Target) -> bytes:
@@ -51,29 +55,31 @@ def format_event(target: Target) -> bytes:
 
 
 def apply_plan(
-    entries: Sequence[tuple[Table, TableMap, Route, tuple[str, str]]], server_id: int
+    entries: Sequence[tuple[Table, TableMap, Route, tuple[str, str]]],
+    server_id: int,
+    before: ApplyPlan = NO_TABLES,
 ) -> ApplyPlan:
-    """Plans of tables; each with the ``(schema, name)`` that it has at the target.
+    """Plans of tables, behind those of ``before``; each with its ``(schema, name)`` at the target.
 
-    The index in ``entries`` is the plan index of runs. Raises ``SchemaMismatch`` or
+    A table's place in that order is the plan index of runs. Raises ``SchemaMismatch`` or
     ``ColumnTypeNotSupported``. Optional metadata of TABLE_MAP is left out: the families number
     and count it differently, and all that it says was compared before.
     """
-    builder = PlanBuilder()
-    constants = bytearray()
-    maps = []
-    for i, (table, stored, route, (schema, name)) in enumerate(entries):
+    builder = PlanBuilder(before.plans)
+    constants = Constants(before.constants)
+    maps = MatrixRows(before.maps)
+    for table, stored, route, (schema, name) in entries:
+        number = len(maps) + 1
         builder.add(planned(table, stored, route))
         moved = replace(
-            stored, table_id=i + 1, flags=_TABLE_MAP_FLAGS, schema=schema, name=name, optional=b""
+            stored, table_id=number, flags=_TABLE_MAP_FLAGS, schema=schema, name=name, optional=b""
         )
         event = build_event(EventType.TABLE_MAP, moved.encode(), server_id=server_id)
-        maps.append([len(constants), len(event), stored.columns, i + 1])
-        constants += event
+        maps.add([[constants.add(event), len(event), stored.columns, number]])
     return ApplyPlan(
         plans=builder.build("UTC"),
-        maps=np.array(maps, np.int64).reshape(-1, kernels.M_SIZE),
-        constants=np.frombuffer(bytes(constants) + bytes(_PADDING), np.uint8),
+        maps=maps.build(),
+        constants=constants.build(),
     )
 
 
@@ -97,8 +103,8 @@ class EventCutter(Cutter):
         self._turn = 0
 
     def batches(
-        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
-    ) -> Iterator[Batch]:
+        self, located: RowBatch, runs: Matrix, order: Order, *, limit: int, max_message: int
+    ) -> Iterator[Encoded]:
         """See ``Cutter``."""
         flags = self._source_flags(located, runs) & self._kept | self._added
         refs, plan, i, bound = located.refs, self.plan, 0, limit
@@ -120,5 +126,5 @@ class EventCutter(Cutter):
             else:
                 base_ms = physical_ms(int(refs[order[i], L.R_TS]))
                 max_ms = physical_ms(int(refs[order[after - 1], L.R_TS]))
-                yield Batch(memoryview(out.data)[:size], i, after, base_ms, max_ms)
+                yield Encoded(memoryview(out.data)[:size], i, after, base_ms, max_ms)
                 i, bound = after, limit

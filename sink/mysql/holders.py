@@ -2,24 +2,26 @@
 
 A host that vanishes leaves its connections behind, with the ledger's rows locked, until the server
 finds out (``wait_timeout``). Every deliverer therefore holds a lock of the server that is named
-after changefeed, bucket and epoch (GET_LOCK). Who holds it tells the server itself, so that no
-connection but one of ours is ever ended.
+after changefeed (``FeedId``), bucket and epoch (GET_LOCK). Who holds it tells the server itself, so
+that no connection but one of ours is ever ended.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import pymysql
 
-from sink.mysql.connection import Session
+from cdc.base.ids import FeedId
+from sink.mysql.connection import SinkSession
 from sink.mysql.errors import is_lost
 
 # The longest name that a lock may have is 64 characters.
 _DIGEST = 10
 
 
-def hold(session: Session, feed: str, bucket: int, epoch: int) -> None:
+def hold(session: SinkSession, feed: FeedId, bucket: int, epoch: int) -> None:
     """Say that the session delivers into the bucket; a server that has no such locks is let be.
 
     Raises PyMySQL's errors of a lost connection.
@@ -31,13 +33,13 @@ def hold(session: Session, feed: str, bucket: int, epoch: int) -> None:
             raise
 
 
-def end(session: Session, feed: str, epochs: dict[int, int]) -> list[int]:
-    """End the connections that deliver into buckets in the given epochs (by bucket); their ids.
+def end(session: SinkSession, deliverers: Iterable[tuple[FeedId, int, int]]) -> list[int]:
+    """End the connections that deliver as (changefeed, bucket, epoch) say; their ids.
 
     PyMySQL's errors pass: the right to end another user's connection may be missing.
     """
     ended = []
-    for bucket, epoch in epochs.items():
+    for feed, bucket, epoch in deliverers:
         found = session.rows("SELECT IS_USED_LOCK(%s) AS id", _name(feed, bucket, epoch))
         holder = found[0]["id"]
         if holder is not None:
@@ -46,6 +48,6 @@ def end(session: Session, feed: str, epochs: dict[int, int]) -> list[int]:
     return ended
 
 
-def _name(feed: str, bucket: int, epoch: int) -> str:
-    digest = hashlib.blake2b(feed.encode(), digest_size=_DIGEST).hexdigest()
+def _name(feed: FeedId, bucket: int, epoch: int) -> str:
+    digest = hashlib.blake2b(feed.text.encode(), digest_size=_DIGEST).hexdigest()
     return f"tidegate-{digest}-{bucket}-{epoch}"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cdc.base.position import Position
 from cdc.kernels import layout as L  # noqa: N812
-from sink.codec.plan import Matrix
-from sink.codec.rows import Located, Order
+from cdc.rows.batch import Order, RowBatch
+from cdc.rows.plan import Matrix
 from sink.mysql.cutter import Cutter
 from sink.mysql.deliverer import MysqlDeliverer
 from sink.mysql.methods import MysqlPlan
@@ -53,7 +53,7 @@ class Lane:
         self.rows = self.bytes = 0
         self._submit(self._deliverer.begin)
 
-    def deliver(self, located: Located, runs: Matrix, order: Order) -> None:
+    def deliver(self, located: RowBatch, runs: Matrix, order: Order) -> None:
         """Queue rows; waits while too many are queued."""
         while len(self._pending) > _AHEAD:
             self._pending.popleft().result()
@@ -82,12 +82,12 @@ class Lane:
     def _submit(self, call: Callable[[], None]) -> None:
         self._pending.append(self._thread.submit(call))
 
-    def _apply(self, located: Located, runs: Matrix, order: Order) -> None:
+    def _apply(self, located: RowBatch, runs: Matrix, order: Order) -> None:
         for cutter, part in self._stretches(located, order):
             self.bytes += self._deliverer.apply(cutter, located, runs, part)
             self.rows += len(part)
 
-    def _stretches(self, located: Located, order: Order) -> list[tuple[Cutter, Order]]:
+    def _stretches(self, located: RowBatch, order: Order) -> list[tuple[Cutter, Order]]:
         """Consecutive rows whose tables have the same cutter."""
         if len(self._cutters) == 1:
             return [(self._cutters[0], order)]

@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdc.binlog.table_map import TableMap
+from cdc.rows import plan
+from cdc.rows.plan import PlanSet
 from cdc.schema.table import Table
-from sink.codec.plan import PlanSet
 from sink.contract import Entry
+from sink.mysql import events
 from sink.mysql.compat import reasons
-from sink.mysql.connection import Session, Target
+from sink.mysql.connection import SinkSession, Target
 from sink.mysql.errors import TargetColumnMissing, TargetIncompatible
 from sink.mysql.events import ApplyPlan, apply_plan
 from sink.mysql.settings import Apply, MysqlSettings
-from sink.mysql.sql_choice import Choice, choose
+from sink.mysql.sql_choice import MethodChoice, choose
 from sink.mysql.sql_facts import Facts, read_facts
-from sink.mysql.sql_plan import SqlEntry, SqlPlan, sql_plan
+from sink.mysql.sql_plan import SqlEntry, SqlPlan, sql_plan, without_sql
 from sink.mysql.target import TargetTable, read_table
 
 
@@ -27,7 +29,7 @@ from sink.mysql.target import TargetTable, read_table
 class Chosen:
     """The way of one table; ``target`` is what the target has in its place."""
 
-    choice: Choice
+    choice: MethodChoice
     target: TargetTable
     facts: Facts
 
@@ -50,8 +52,11 @@ class MysqlPlan:
     by_sql: NDArray[np.bool_]
 
 
+NO_TABLES = MysqlPlan(plan.NO_TABLES, events.NO_TABLES, None, np.empty(0, np.bool_))
+
+
 def chosen(
-    session: Session,
+    session: SinkSession,
     tables: Iterable[tuple[Table, TableMap | None]],
     *,
     may_binlog: bool,
@@ -85,6 +90,8 @@ def chosen(
             table=table.full_name,
         )
         one = Chosen(choice, target, facts.get(name, Facts()))
+        if settings.apply is Apply.AUTO:
+            _has_no_say_in_triggers(one)
         if one.sql:
             _has_columns(table, target)
         found.append(one)
@@ -92,19 +99,24 @@ def chosen(
 
 
 def job_plan(
-    entries: Sequence[Entry], ways: Sequence[Chosen], settings: MysqlSettings, target: Target
+    entries: Sequence[Entry],
+    ways: Sequence[Chosen],
+    settings: MysqlSettings,
+    target: Target,
+    before: MysqlPlan = NO_TABLES,
 ) -> MysqlPlan:
-    """The plan of a job's tables; the index in ``entries`` is the plan index of runs.
+    """The plan of a job's tables, those of ``before`` first; the order is the plan index of runs.
 
     Raises ``RouteConflict`` if two of them have one name at the target.
     """
     names = settings.names
-    names.check({(table.schema, table.name) for table, _, _ in entries})
+    names.check(before.plans.names | {(table.schema, table.name) for table, _, _ in entries})
     rows = apply_plan(
         [(t, stored, route, names.target(t.schema, t.name)) for t, stored, route in entries],
         target.server_id,
+        before.rows,
     )
-    by_sql = np.array([way.sql for way in ways], np.bool_)
+    by_sql = np.concatenate((before.by_sql, np.array([way.sql for way in ways], np.bool_)))
     if not by_sql.any():
         return MysqlPlan(rows.plans, rows, None, by_sql)
     sql = sql_plan(
@@ -114,8 +126,20 @@ def job_plan(
         ],
         target,
         safe_mode=settings.repeatable,
+        before=before.sql or without_sql(before.plans),
     )
     return MysqlPlan(sql.plans, rows, sql, by_sql)
+
+
+def _has_no_say_in_triggers(one: Chosen) -> None:
+    """Row images fire no trigger, SQL text fires all: which of them is not for us to choose."""
+    if one.sql and one.facts.triggers:
+        raise TargetIncompatible(
+            f"SQL text would fire its triggers ({', '.join(one.facts.triggers)}), row images would"
+            f" not, and cannot be used: {one.choice.reason}",
+            object=one.target.name,
+            hint="set apply=sql if they are to fire; else drop them, or make images fit",
+        )
 
 
 def _has_columns(table: Table, target: TargetTable) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,20 +61,31 @@ class Placement:
         value = json.loads(text)
         return cls(int(value["buckets"]), {str(k): int(v) for k, v in value["tables"].items()})
 
-    def joined(self, wanted: Placement, tied: Iterable[tuple[str, str]] = ()) -> Placement:
-        """This one, with the tables that it does not know: each whole.
+    def joined(
+        self,
+        wanted: Placement,
+        tied: Iterable[tuple[str, str]] = (),
+        ahead: Callable[[str], bool] = lambda table: True,
+    ) -> Placement:
+        """This one where a bucket is ``ahead`` with a table (lower case) or one tied to it.
 
-        A new table lies beside those that it is ``tied`` to, as (child, parent) pairs say, if they
-        lie whole in a bucket; else where its name falls.
+        There, a table that it does not know is placed whole: beside those that it is ``tied`` to,
+        as (child, parent) pairs say, if they lie whole in a bucket; else where its name falls. All
+        other tables are where they are ``wanted``, over as many buckets.
         """
         groups = _components(tied)
         known = {groups[t.lower()]: b for t, b in self.tables.items() if t.lower() in groups}
-        new = {}
-        for name in wanted.tables.keys() - self.tables.keys():
+        names = self.tables.keys() | wanted.tables.keys()
+        busy = {groups.get(t.lower(), t.lower()) for t in names if ahead(t.lower())}
+        joined = dict(self.tables)
+        for name, bucket in wanted.tables.items():
             group = groups.get(name.lower(), name.lower())
-            bucket = known.get(group, SPREAD)
-            new[name] = _bucket(group, self.buckets) if bucket < 0 else bucket
-        return Placement(self.buckets, {**self.tables, **new})
+            if group not in busy:
+                joined[name] = bucket
+            elif name not in self.tables:
+                beside = known.get(group, SPREAD)
+                joined[name] = _bucket(group, self.buckets) if beside < 0 else beside
+        return Placement(self.buckets, joined)
 
     @property
     def layout(self) -> Layout:
@@ -127,6 +138,25 @@ def place(
         else:
             placed[name] = _bucket(groups.get(name.lower(), name.lower()), buckets)
     return Placement(buckets, placed)
+
+
+def parted(
+    placed: Mapping[str, int], wanted: Placement, tied: Iterable[tuple[str, str]]
+) -> frozenset[str]:
+    """Tables, in lower case, whose rows ``placed`` sets apart and that must lie together now.
+
+    ``wanted`` says what a table's own keys allow, ``tied`` which foreign keys (child, parent) the
+    target has: what a cascade changes must not be in another bucket than the row that begins it.
+    """
+    groups = _components(tied)
+    buckets: dict[str, set[int]] = {}
+    for name, bucket in placed.items():
+        if name.lower() in groups:
+            buckets.setdefault(groups[name.lower()], set()).add(bucket)
+    apart = {group for group, found in buckets.items() if len(found) > 1 or min(found) < 0}
+    found = {name.lower() for name in placed if groups.get(name.lower()) in apart}
+    whole = {name for name, bucket in wanted.tables.items() if bucket >= 0}
+    return frozenset(found | {name.lower() for name in whole if placed.get(name, 0) < 0})
 
 
 def spreads(source: Table, target: Table) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.mysql.compat import check
-from sink.mysql.connection import Session, mapped
+from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.errors import TargetChanged
 from sink.mysql.target import definitions, read_table
 
@@ -27,7 +27,7 @@ class Recheck:
 
     def compare(
         self,
-        session: Session,
+        session: SinkSession,
         entries: Sequence[tuple[Table, TableMap, Name]],
         *,
         upstream_mariadb: bool,
@@ -45,13 +45,13 @@ class Recheck:
         """Forget all other tables: they are looked at no more."""
         self._known = {name: at for name, at in self._known.items() if name in names}
 
-    def remember(self, session: Session, names: Collection[Name]) -> None:
+    def remember(self, session: SinkSession, names: Collection[Name]) -> None:
         """Remember tables that will be compared now: a change in between is then noticed later."""
         with mapped(session.settings.address):
             now = definitions(session, {schema for schema, _ in names})
         self._known |= {name: now.get(name) for name in names}
 
-    def look(self, session: Session) -> None:
+    def look(self, session: SinkSession) -> None:
         """Raise TargetChanged if a table is not what it was; at most every RECHECK_S.
 
         PyMySQL's errors pass.

@@ -12,11 +12,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
+from cdc.source.tls import SslMode
 from sink.dispatch.read import read_dispatchers
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import TargetRouter
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption
-from sink.uri import SinkUri, known, seconds, section, validated
+from sink.uri import SinkUri, known, option_names, seconds, section, validated
 
 SCHEMES = ("mysql", "mysql+ssl", "mariadb", "mariadb+ssl")
 _EXAMPLE = "mysql://user:password@127.0.0.1:3306/"
@@ -74,15 +75,6 @@ class Checks(StrEnum):
     OFF = "off"
 
 
-class SslMode(StrEnum):
-    """What is asked of TLS."""
-
-    DISABLED = "disabled"
-    REQUIRED = "required"
-    VERIFY_CA = "verify_ca"
-    VERIFY_IDENTITY = "verify_identity"
-
-
 class MysqlSettings(BaseModel):
     """A MySQL or MariaDB sink, with TiCDC's names (keys in kebab-case).
 
@@ -96,6 +88,7 @@ class MysqlSettings(BaseModel):
         frozen=True,
         extra="forbid",
         populate_by_name=False,
+        hide_input_in_errors=True,
         alias_generator=lambda name: name.replace("_", "-"),
     )
 
@@ -118,6 +111,7 @@ class MysqlSettings(BaseModel):
     ssl_cert: str | None = None
     ssl_key: str | None = None
     ssl_mode: SslMode | None = None
+    insecure_login: bool = False
     sql_log_bin: bool = True
     foreign_key_checks: Checks = Checks.UPSTREAM
     unique_checks: Checks = Checks.UPSTREAM
@@ -139,7 +133,9 @@ class MysqlSettings(BaseModel):
         hint for a bad URI, an unknown key or a value of the wrong type. No message carries a
         password.
         """
-        uri = SinkUri.parse(sink_uri, ALL_SCHEMES, _EXAMPLE)
+        uri = SinkUri.parse(
+            sink_uri, ALL_SCHEMES, _EXAMPLE, (*option_names(cls), *_LATER, *_WITHOUT_EFFECT)
+        )
         fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
         fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
         for name in ("timeout", "read-timeout", "write-timeout"):
@@ -165,8 +161,6 @@ class MysqlSettings(BaseModel):
             raise ValueError("ssl-cert and ssl-key belong together")
         if not self.exactly_once and self.apply is Apply.ROWS:
             raise ValueError("exactly-once=false repeats rows, which row images cannot: apply=sql")
-        if self.ssl_mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and self.ssl_ca is None:
-            raise ValueError(f"ssl-mode={self.ssl_mode} needs ssl-ca")
         if self.time_zone:
             try:
                 ZoneInfo(self.time_zone)
@@ -215,7 +209,7 @@ def _from_uri(uri: SinkUri) -> dict[str, Any]:
         if name in fields:
             raise uri.error(f"parameter {name} belongs before the host")
     if parts.scheme.endswith("+ssl"):
-        fields.setdefault("ssl-mode", "verify_identity" if "ssl-ca" in fields else "required")
+        fields.setdefault("ssl-mode", "verify_identity")
     fields |= {
         "host": parts.hostname,
         "user": unquote(parts.username or "root"),

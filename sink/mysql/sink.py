@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cdc.base.ids import FeedId
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.driver import MysqlDriver
@@ -21,6 +22,11 @@ class MysqlSink:
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
     ) -> None:
         self._settings = MysqlSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
+
+    @property
+    def patience_s(self) -> float:
+        """How long a statement may take."""
+        return min(self._settings.read_timeout, self._settings.write_timeout)
 
     @property
     def single_stream(self) -> bool:
@@ -45,11 +51,11 @@ class MysqlSink:
         """The capture's side."""
         return MysqlDriver(self._settings)
 
-    def deliverer(self, feed: str, epoch: int, slot: int) -> Deliverer:
+    def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; a database knows no slots."""
         return MysqlWorker(self._settings, feed, epoch)
 
-    def changer(self, feed: str, epoch: int) -> SchemaChanger:
+    def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """Who carries out schema changes."""
         names = self._settings.names
 

@@ -9,7 +9,7 @@ from sink.mysql.errors import MysqlAccessDenied, TargetIncompatible
 from sink.mysql.settings import Apply
 
 
-class Choice(NamedTuple):
+class MethodChoice(NamedTuple):
     """``method`` is ``Apply.ROWS`` or ``Apply.SQL``; ``reason`` is one clause for people."""
 
     method: Apply
@@ -23,7 +23,7 @@ def choose(
     *,
     safe_mode: bool = False,
     table: str = "",
-) -> Choice:
+) -> MethodChoice:
     """Decide for one table.
 
     ``differences`` are what ``compat.reasons`` found, ``may_binlog`` says whether the sink's user
@@ -32,11 +32,11 @@ def choose(
     """
     against = _against(differences, may_binlog, safe_mode)
     if apply is Apply.SQL:
-        return Choice(Apply.SQL, "apply=sql")
+        return MethodChoice(Apply.SQL, "apply=sql")
     if not against:
-        return Choice(Apply.ROWS, "apply=rows" if apply is Apply.ROWS else "row images fit")
+        return MethodChoice(Apply.ROWS, "apply=rows" if apply is Apply.ROWS else "row images fit")
     if apply is Apply.AUTO:
-        return Choice(Apply.SQL, against)
+        return MethodChoice(Apply.SQL, against)
     if not may_binlog:
         raise MysqlAccessDenied(
             f"apply=rows, but {against}",

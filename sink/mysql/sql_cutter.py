@@ -14,8 +14,9 @@ from cdc.kernels import sql_layout as S  # noqa: N812
 from cdc.kernels.sql_json import STACK
 from cdc.kernels.sql_statement import write
 from cdc.kernels.values.errors import MESSAGES as VALUE_MESSAGES
-from sink.codec.plan import Matrix
-from sink.codec.rows import Batch, Buffer, EventMalformedInLog, Located, Order, ValueMalformed
+from cdc.rows.batch import Buffer, EventMalformedInLog, Order, RowBatch, ValueMalformed
+from cdc.rows.plan import Matrix
+from sink.encoded import Encoded
 from sink.mysql.cutter import Cutter
 from sink.mysql.errors import TargetValueRejected
 from sink.mysql.sql_plan import SqlPlan
@@ -26,7 +27,7 @@ _WORST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class SqlBatch(Batch):
+class SqlBatch(Encoded):
     """One statement. ``matched`` rows is what the server must report for it; -1: any number.
 
     The server counts rows that are found, not only changed ones (CLIENT_FOUND_ROWS). Fewer mean
@@ -53,7 +54,7 @@ class SqlCutter(Cutter):
         self._scratch = np.empty(_SPARE, np.uint8)
 
     def batches(
-        self, located: Located, runs: Matrix, order: Order, *, limit: int, max_message: int
+        self, located: RowBatch, runs: Matrix, order: Order, *, limit: int, max_message: int
     ) -> Iterator[SqlBatch]:
         """See ``Cutter``; also raises ``TargetValueRejected`` or ``ValueMalformed``."""
         flags = self._source_flags(located, runs)
@@ -77,7 +78,7 @@ class SqlCutter(Cutter):
 
     def _write(
         self,
-        located: Located,
+        located: RowBatch,
         order: Order,
         i: int,
         second: bool,
@@ -97,7 +98,7 @@ class SqlCutter(Cutter):
 
     def _batch(
         self,
-        located: Located,
+        located: RowBatch,
         order: Order,
         out: Buffer,
         size: int,
@@ -118,7 +119,7 @@ class SqlCutter(Cutter):
         )
 
     def _row_error(
-        self, located: Located, row: int, error: int, at: int, item: int
+        self, located: RowBatch, row: int, error: int, at: int, item: int
     ) -> TidegateError:
         entry = located.plans.entries[int(located.refs[row, L.R_PLAN])]
         name, position = entry.table.full_name, f"{located.name}:{at}"

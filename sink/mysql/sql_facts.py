@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Whether a table's foreign keys refer to itself, others' refer to it, and it has triggers."""
+    """Whether a table's foreign keys refer to itself, others' to it; names of its triggers."""
 
     refers_to_itself: bool = False
     referred_to: bool = False
-    triggers: bool = False
+    triggers: tuple[str, ...] = ()
 
 
-def read_facts(session: Session, schemas: Iterable[str]) -> dict[tuple[str, str], Facts]:
+def read_facts(session: SinkSession, schemas: Iterable[str]) -> dict[tuple[str, str], Facts]:
     """Facts of all tables of these schemas that have any. PyMySQL's errors pass."""
     itself: set[tuple[str, str]] = set()
     referred: set[tuple[str, str]] = set()
-    triggers: set[tuple[str, str]] = set()
+    triggers: dict[tuple[str, str], tuple[str, ...]] = {}
     for schema in sorted(set(schemas)):
         for row in session.rows(
             "SELECT table_schema AS s, table_name AS t, referenced_table_name AS n"
@@ -33,12 +33,13 @@ def read_facts(session: Session, schemas: Iterable[str]) -> dict[tuple[str, str]
             if (str(row["s"]), str(row["t"])) == name:
                 itself.add(name)
         for row in session.rows(
-            "SELECT event_object_table AS t FROM information_schema.triggers"
-            " WHERE event_object_schema = %s",
+            "SELECT event_object_table AS t, trigger_name AS n FROM information_schema.triggers"
+            " WHERE event_object_schema = %s ORDER BY trigger_name",
             schema,
         ):
-            triggers.add((schema, str(row["t"])))
+            name = (schema, str(row["t"]))
+            triggers[name] = (*triggers.get(name, ()), str(row["n"]))
     return {
-        name: Facts(name in itself, name in referred, name in triggers)
-        for name in itself | referred | triggers
+        name: Facts(name in itself, name in referred, triggers.get(name, ()))
+        for name in itself | referred | triggers.keys()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -12,15 +12,17 @@ import numpy.typing as npt
 from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import sql_layout as S  # noqa: N812
+from cdc.rows import plan
+from cdc.rows.matrix import NO_CONSTANTS, Bytes, Constants, Matrix, MatrixRows, no_rows
+from cdc.rows.plan import PlanBuilder, Planned, PlanSet, planned
+from cdc.rows.route import Route
+from cdc.rows.storage import Storage
 from cdc.schema.table import Column, Generated, Table
 from cdc.schema.tokens import quoted
-from sink.codec.columns import Storage
-from sink.codec.plan import Matrix, PlanBuilder, Planned, PlanSet, planned
-from sink.codec.route import Route
 from sink.mysql.connection import Target
 from sink.mysql.errors import TargetColumnMissing, TargetIncompatible
 from sink.mysql.sql_facts import Facts
-from sink.mysql.sql_forms import Form, compared, same_values, value_form
+from sink.mysql.sql_forms import LiteralForm, compared, same_values, value_form
 from sink.mysql.sql_words import Words, words
 from sink.mysql.target import TargetTable
 
@@ -32,7 +34,6 @@ SQL_MODE: Final = (
 Dates that no calendar has pass, as the upstream holds them. The session's time zone is +00:00.
 """
 
-_PADDING = 64
 # A longer list is not looked up by index everywhere: MariaDB reads the whole table.
 _KEYS = 500
 _COMPOSITE_KEYS = 200
@@ -64,8 +65,13 @@ class SqlPlan:
     plans: PlanSet
     forms: Matrix
     items: Matrix
-    constants: npt.NDArray[np.uint8]
+    constants: Bytes
     numbers: npt.NDArray[np.int64]
+
+
+NO_TABLES: Final = SqlPlan(
+    plan.NO_TABLES, no_rows(S.F_SIZE), no_rows(S.I_SIZE), NO_CONSTANTS, np.zeros(1, np.int64)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,42 +84,53 @@ class _Pair:
     target: Column
 
 
-def sql_plan(entries: Sequence[SqlEntry], target: Target, *, safe_mode: bool = False) -> SqlPlan:
-    """Plans of tables; the index in ``entries`` is the plan index of runs.
+def sql_plan(
+    entries: Sequence[SqlEntry],
+    target: Target,
+    *,
+    safe_mode: bool = False,
+    before: SqlPlan = NO_TABLES,
+) -> SqlPlan:
+    """Plans of tables, behind those of ``before``; their order is the plan index of runs.
 
     With ``safe_mode`` statements can be repeated: what is there is replaced, what is gone is no
     matter. Raises ``SchemaMismatch``, ``ColumnTypeNotSupported``, ``TargetColumnMissing`` or
     ``TargetIncompatible``.
     """
-    layout = _Layout()
+    layout = _Layout(before)
     for entry in entries:
         layout.add(entry, target, safe_mode)
     return layout.build()
 
 
+def without_sql(plans: PlanSet) -> SqlPlan:
+    """The plan of tables none of which goes as SQL text, to go on from."""
+    forms = np.zeros((len(plans.entries) * S.S_COUNT, S.F_SIZE), np.int64)
+    return replace(NO_TABLES, plans=plans, forms=forms)
+
+
 class _Layout:
-    def __init__(self) -> None:
-        self._builder = PlanBuilder()
-        self._forms: list[list[int]] = []
-        self._items: list[list[int]] = []
-        self._numbers: list[int] = []
-        self._constants = bytearray()
-        self._known: dict[bytes, int] = {}
+    def __init__(self, before: SqlPlan) -> None:
+        self._builder = PlanBuilder(before.plans)
+        self._forms = MatrixRows(before.forms)
+        self._items = MatrixRows(before.items)
+        self._numbers = MatrixRows(before.numbers.reshape(-1, 1))
+        self._constants = Constants(before.constants)
 
     def build(self) -> SqlPlan:
         return SqlPlan(
             plans=self._builder.build("UTC"),
-            forms=np.array(self._forms, np.int64).reshape(-1, S.F_SIZE),
-            items=np.array(self._items, np.int64).reshape(-1, S.I_SIZE),
-            constants=np.frombuffer(bytes(self._constants) + bytes(_PADDING), np.uint8),
-            numbers=np.array(self._numbers or [0], np.int64),
+            forms=self._forms.build(),
+            items=self._items.build(),
+            constants=self._constants.build(),
+            numbers=self._numbers.build().reshape(-1),
         )
 
     def add(self, entry: SqlEntry, target: Target, safe_mode: bool) -> None:
         laid = planned(entry.table, entry.stored, entry.route)
         row, _ = self._builder.add(laid)
         if entry.target is None:
-            self._forms += [[0] * S.F_SIZE for _ in range(S.S_COUNT)]
+            self._forms.add([0] * S.F_SIZE for _ in range(S.S_COUNT))
             return
         there = entry.target
         pairs = _pairs(laid, there)
@@ -155,16 +172,14 @@ class _Layout:
             # A list is not worked off in commit order: parents might go before their children.
             many = 1
         nothing = (0, 0)
-        for kind, count, values_of, where_of in (
-            (matched, _NO_LIMIT, values, nothing),
-            (2, _NO_LIMIT, values, nothing),
-            (matched, 1, changes, where),
-            (matched, many, nothing, listed),
-        ):
-            self._forms.append(
-                self._form(said[len(self._forms) % S.S_COUNT], kind, count, values_of, where_of)
-            )
-        self._forms[-S.S_COUNT + S.S_UPDATE][S.F_WAY] = way
+        forms = [
+            self._form(said[S.S_INSERT], matched, _NO_LIMIT, values, nothing),
+            self._form(said[S.S_UPSERT], 2, _NO_LIMIT, values, nothing),
+            self._form(said[S.S_UPDATE], matched, 1, changes, where),
+            self._form(said[S.S_DELETE], matched, many, nothing, listed),
+        ]
+        forms[S.S_UPDATE][S.F_WAY] = way
+        self._forms.add(forms)
 
     def _form(
         self, said: Words, matched: int, most: int, values: tuple[int, int], where: tuple[int, int]
@@ -176,7 +191,7 @@ class _Layout:
             (S.F_BETWEEN, said.between),
             (S.F_TAIL, said.tail),
         ):
-            form[place], form[place + 1] = self._constant(text.encode()), len(text.encode())
+            form[place], form[place + 1] = self._constants.add(text.encode()), len(text.encode())
         form[S.F_VALUES], form[S.F_VALUES_COUNT] = values
         form[S.F_WHERE], form[S.F_WHERE_COUNT] = where
         form[S.F_ROWS], form[S.F_MATCHED] = most, matched
@@ -186,7 +201,7 @@ class _Layout:
         self, pairs: list[_Pair], keys: list[_Pair], mariadb: bool, first: int, *, lead: bool
     ) -> tuple[int, int]:
         """Items of a condition: the key's columns, or all of them byte for byte."""
-        found: list[tuple[_Pair, str, Form]] = []
+        found: list[tuple[_Pair, str, LiteralForm]] = []
         for pair in keys or pairs:
             if keys:
                 left, form = quoted(pair.target.name) + "=", _key_form(pair, mariadb)
@@ -197,53 +212,49 @@ class _Layout:
             found.append((pair, joint + left, form))
         return self._list(found, first)
 
-    def _list(self, items: list[tuple[_Pair, str, Form]], first: int) -> tuple[int, int]:
+    def _list(self, items: list[tuple[_Pair, str, LiteralForm]], first: int) -> tuple[int, int]:
         at = len(self._items)
+        rows = []
         for pair, prefix, form in items:
             item = [0] * S.I_SIZE
             item[S.I_ORDINAL], item[S.I_COLUMN] = pair.ordinal, first + pair.ordinal
             item[S.I_FORM] = form.form
             text = prefix.encode()
-            item[S.I_PREFIX], item[S.I_PREFIX_LENGTH] = self._constant(text), len(text)
+            item[S.I_PREFIX], item[S.I_PREFIX_LENGTH] = self._constants.add(text), len(text)
             item[S.I_A], item[S.I_B] = self._parameters(form)
             item[S.I_C] = form.width
             if form.constant:
-                item[S.I_C] = self._constant(form.constant)
+                item[S.I_C] = self._constants.add(form.constant)
             elif form.form == S.FORM_ENUM:
                 item[S.I_C] = -1
             # Else the target would set it to the time of now.
             item[S.I_ALWAYS] = int(pair.target.on_update is not None)
             item[S.I_ROOM], item[S.I_FACTOR] = form.room, form.factor
-            self._items.append(item)
-        return at, len(self._items) - at
+            rows.append(item)
+        self._items.add(rows)
+        return at, len(rows)
 
-    def _parameters(self, form: Form) -> tuple[int, int]:
+    def _parameters(self, form: LiteralForm) -> tuple[int, int]:
         if form.introducer:
-            return self._constant(form.introducer), len(form.introducer)
+            return self._constants.add(form.introducer), len(form.introducer)
         at = len(self._numbers)
         if form.literals:
             for literal in form.literals:
-                self._numbers += [self._constant(literal), len(literal)]
+                self._numbers.add([[self._constants.add(literal)], [len(literal)]])
             return at, len(form.literals)
         if form.numbers:
-            self._numbers += form.numbers
+            self._numbers.add([number] for number in form.numbers)
             return at, len(form.numbers)
         return (-1, 0) if form.form in (S.FORM_ENUM, S.FORM_SET) else (0, 0)
-
-    def _constant(self, data: bytes) -> int:
-        if data not in self._known:
-            self._known[data] = len(self._constants)
-            self._constants += data
-        return self._known[data]
 
 
 def _sides(pair: _Pair) -> tuple[Column, Storage, Column]:
     return pair.source, pair.stored, pair.target
 
 
-def _key_form(pair: _Pair, mariadb: bool) -> Form:
+def _key_form(pair: _Pair, mariadb: bool) -> LiteralForm:
     form = value_form(*_sides(pair), mariadb=mariadb)
-    return Form(form.form, numbers=form.numbers) if form.form == S.FORM_ENUM else form
+    return LiteralForm(form.form, numbers=form.numbers) if form.form == S.FORM_ENUM else form
 
 
 def _pairs(laid: Planned, there: TargetTable) -> list[_Pair]:

@@ -23,8 +23,8 @@ import pymysql
 
 from cdc.base.errors import TidegateError
 from cdc.kernels.base64 import encode
-from sink.codec.rows import Buffer
-from sink.mysql.connection import EVENTS_SQL_MODE, Session
+from cdc.rows.batch import Buffer
+from sink.mysql.connection import EVENTS_SQL_MODE, SinkSession
 from sink.mysql.errors import is_lost, number_of
 from sink.mysql.sql_plan import SQL_MODE
 
@@ -77,7 +77,7 @@ class Statements:
     else is done with the session.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SinkSession) -> None:
         """For SQL text; nothing is sent."""
         self._session = session
         self._text = False

@@ -11,7 +11,7 @@ import pymysql
 from cdc.schema.snapshot import load
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.errors import TargetIncompatible, TargetTableMissing, map_error
 
 
@@ -29,7 +29,7 @@ class TargetTable:
         return self.table.full_name
 
 
-def read_table(session: Session, schema: str, name: str) -> TargetTable:
+def read_table(session: SinkSession, schema: str, name: str) -> TargetTable:
     """The table as it is now.
 
     Raises TargetTableMissing; TargetIncompatible for what is no base table (views, sequences,
@@ -68,7 +68,7 @@ def read_table(session: Session, schema: str, name: str) -> TargetTable:
 
 
 def printed(
-    session: Session, schema: str, name: str, text: str, database: tuple[str, str]
+    session: SinkSession, schema: str, name: str, text: str, database: tuple[str, str]
 ) -> Table:
     """The table of a SHOW CREATE TABLE text; ``database`` has its charset and collation.
 
@@ -83,7 +83,7 @@ def printed(
     return load(snapshot)[schema, name]
 
 
-def references(session: Session, schemas: Iterable[str]) -> list[tuple[str, str]]:
+def references(session: SinkSession, schemas: Iterable[str]) -> list[tuple[str, str]]:
     """Foreign keys of tables in these schemas: (child, parent), each as ``schema.table``.
 
     PyMySQL's errors pass.
@@ -99,7 +99,7 @@ def references(session: Session, schemas: Iterable[str]) -> list[tuple[str, str]
     return found
 
 
-def definitions(session: Session, schemas: Iterable[str]) -> dict[tuple[str, str], int]:
+def definitions(session: SinkSession, schemas: Iterable[str]) -> dict[tuple[str, str], int]:
     """A number for each table of these schemas that changes with its columns or engine.
 
     PyMySQL's errors pass.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from sink.codec.plan import Matrix, PlanSet
-from sink.codec.rows import Located, Order
+from cdc.rows.batch import Order, RowBatch
+from cdc.rows.plan import Matrix, PlanSet
 from sink.contract import Destination, Entry, Sent
-from sink.mysql.connection import Session, mapped
+from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.deliverer import MysqlDeliverer, may_binlog
 from sink.mysql.errors import MysqlInternal
 from sink.mysql.lane import Lane
-from sink.mysql.methods import Chosen, MysqlPlan, chosen, job_plan
+from sink.mysql.methods import NO_TABLES, Chosen, chosen, job_plan
 from sink.mysql.placement import TARGET
 from sink.mysql.recheck import Recheck
 from sink.mysql.settings import MysqlSettings
@@ -22,26 +23,35 @@ from sink.mysql.settings import MysqlSettings
 class MysqlWorker:
     """Buckets of one changefeed, each over a connection that is opened when it is first needed."""
 
-    def __init__(self, settings: MysqlSettings, feed: str, epoch: int) -> None:
+    def __init__(self, settings: MysqlSettings, feed: FeedId, epoch: int) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
         self._recheck = Recheck()
         self._binlog: bool | None = None
+        self._planned: list[Entry] = []
         self._ways: dict[int, tuple[Entry, Chosen]] = {}
-        self._plan: MysqlPlan | None = None
+        self._plan = NO_TABLES
         self._lanes: dict[int, Lane] = {}
         self._open: list[int] = []
 
-    def plan(self, entries: Sequence[Entry], *, mariadb: bool) -> PlanSet:
-        """Compare new tables with the target's, and lay all of them out; others are forgotten."""
-        session = Session(self._settings)
+    def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
+        """Compare new tables with the target's, and lay them out."""
+        every = [*self._planned, *entries] if more else list(entries)
+        session = SinkSession(self._settings)
         try:
             with mapped(self._settings.address):
                 if self._binlog is None:
                     self._binlog = may_binlog(session)
-                ways = self._choose(session, entries, self._binlog, mariadb)
-                self._plan = job_plan(entries, ways, self._settings, session.target)
+                ways = self._choose(session, every, self._binlog, mariadb)
+                self._plan = job_plan(
+                    entries,
+                    ways[len(every) - len(entries) :],
+                    self._settings,
+                    session.target,
+                    self._plan if more else NO_TABLES,
+                )
+                self._planned = every
         finally:
             session.close()
         for lane in self._lanes.values():
@@ -49,7 +59,7 @@ class MysqlWorker:
         return self._plan.plans
 
     def _choose(
-        self, session: Session, entries: Sequence[Entry], binlog: bool, mariadb: bool
+        self, session: SinkSession, entries: Sequence[Entry], binlog: bool, mariadb: bool
     ) -> list[Chosen]:
         """The way of each; a table in a version that was chosen for is not compared again."""
         known = [self._ways.get(id(entry[1])) for entry in entries]
@@ -66,8 +76,10 @@ class MysqlWorker:
         self._ways = {id(e[1]): fresh.get(id(e[1])) or self._ways[id(e[1])] for e in entries}
         return [self._ways[id(e[1])][1] for e in entries]
 
-    def begin(self, destinations: Collection[Destination]) -> Mapping[Destination, Position]:
-        """Lock the buckets' ledger rows; what each of them says."""
+    def begin(
+        self, destinations: Collection[Destination], at_once: int | None = None
+    ) -> Mapping[Destination, Position]:
+        """Lock the buckets' ledger rows; what each of them says. Statements are small anyway."""
         self._open = [bucket for _, bucket in destinations]
         lanes = [self._lane(bucket) for bucket in self._open]
         for lane in lanes:
@@ -77,14 +89,14 @@ class MysqlWorker:
         return {(TARGET, b): lane.position for b, lane in zip(self._open, lanes, strict=True)}
 
     def deliver(
-        self, located: Located, runs: Matrix, order: Order, destination: Destination
+        self, located: RowBatch, runs: Matrix, order: Order, destination: Destination
     ) -> None:
         """Hand rows to their bucket's thread."""
         self._lanes[destination[1]].deliver(located, runs, order)
 
     def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
         """The ledger says how far a database is complete."""
-        raise MysqlInternal("a watermark for a database", object=self._feed)
+        raise MysqlInternal("a watermark for a database", object=str(self._feed))
 
     def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
         """Commit each bucket with its new position; one that has none gets no rows either."""
@@ -114,6 +126,5 @@ class MysqlWorker:
                 binlog=bool(self._binlog),
             )
             lane = self._lanes[bucket] = Lane(deliverer)
-            if self._plan is not None:
-                lane.use(self._plan)
+            lane.use(self._plan)
         return self._lanes[bucket]

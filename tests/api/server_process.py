@@ -15,14 +15,15 @@ from typing import Any
 
 import httpx
 
-_LISTENING = re.compile(r"listening on (http://\S+)")
+_LISTENING = re.compile(r"listening on (https?://\S+)")
 
 
 class CdcServer:
     """One server over a data directory; started again it works on the same data."""
 
-    def __init__(self, data_dir: Path, *flags: str) -> None:
+    def __init__(self, data_dir: Path, *flags: str, module: str = "cdc.cli.main") -> None:
         self.data_dir = data_dir
+        self.module = module
         self.flags = flags
         self.log = data_dir.parent / f"{data_dir.name}.log"
         self.url = ""
@@ -30,7 +31,7 @@ class CdcServer:
 
     def start(self, *, ready: bool = True) -> CdcServer:
         """Start; waits for the API, and with ``ready`` for Spark too."""
-        command = [sys.executable, "-m", "cdc.cli.main", "server", "--data-dir"]
+        command = [sys.executable, "-m", self.module, "server", "--data-dir"]
         command += [str(self.data_dir), "--addr", "127.0.0.1:0"]
         command += ["--spark-master", "local[2]", *self.flags]
         offset = self.log.stat().st_size if self.log.exists() else 0
@@ -65,10 +66,22 @@ class CdcServer:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
+    @property
+    def token(self) -> str:
+        """What every request but those for health and metrics must have."""
+        return (self.data_dir / "token").read_text().strip()
+
     def api(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """One request to ``/api/v2``."""
-        url = f"{self.url}/api/v2{path}"
-        return httpx.request(method, url, json=body, timeout=120, trust_env=False)
+        return self.send(method, f"/api/v2{path}", json=body)
+
+    def send(self, method: str, path: str, token: str | None = None, **how: Any) -> httpx.Response:
+        """One request, with the server's token unless another one (or none: "") is given."""
+        given = self.token if token is None else token
+        headers = {"Authorization": f"Bearer {given}"} if given else {}
+        headers |= how.pop("headers", {})
+        url = f"{self.url}{path}"
+        return httpx.request(method, url, headers=headers, timeout=120, trust_env=False, **how)
 
     def metrics(self) -> dict[str, float]:
         """All samples of ``/metrics`` by their name with labels."""

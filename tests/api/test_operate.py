@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cdc.base.ids import FeedId
 from sink.open import open_sink
 from tests import servers
 from tests.api.server_process import CdcServer
@@ -56,7 +57,9 @@ def _state(server: CdcServer, feed: str) -> str:
 
 def _ahead(sink: str, feed: str, ts: int) -> bool:
     """Whether the ledger has a position above ``ts``."""
-    return any(p.ts > ts for p in open_sink(sink, {}).driver().delivered(feed).values())
+    driver = open_sink(sink, {}).driver()
+    (known,) = driver.admit(FeedId("", feed, 0))
+    return any(p.ts > ts for p in driver.delivered(known).values())
 
 
 def _config(tmp_path: Path, text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +16,7 @@ from cdc.base.clock import SystemClock
 from cdc.base.ts import compose
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
-from cdc.coord.contract import Put
-from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.contract import Compare, Op, Put
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
     Assignment,
@@ -24,12 +25,18 @@ from cdc.coord.messages import (
     DdlEntry,
     DdlState,
     FeedInfo,
+    FeedState,
+    FeedStatus,
+    Report,
     UpstreamInfo,
 )
 from cdc.server.owner_log import OwnerLogs
-from owner import admin
+from owner import admin, runner
 from owner.runner import OwnerRunner
-from sink.schema_change import Recorded, SchemaChange
+from owner.tick import Effects, FeedInput, FeedTick
+from sink.schema_change import Recorded, SchemaChange, SchemaChanger
+from tests.e2e.capture_process import until
+from tests.server.failing_store import FailingStore
 
 
 class Nothing:
@@ -60,21 +67,36 @@ class Nothing:
 class Owned:
     """An owner's thread over a store and a log; the changefeed is not there yet."""
 
-    store: EmbeddedStore
+    store: PowerStore
+    runner: OwnerRunner
     keys: Keys
     writer: LogWriter
     start: int
 
-    def create(self) -> None:
-        """Create the changefeed ``f``."""
+    def create(self, feed: str = "f") -> None:
+        """Create a changefeed."""
         sink = "kafka://h/t?protocol=canal-json"
-        info = FeedInfo(id="f", upstream="u", sink_uri=sink, start_ts=self.start)
+        info = FeedInfo(id=feed, upstream="u", sink_uri=sink, start_ts=self.start)
         admin.create(self.store, self.keys, info)
 
-    def barrier(self) -> int:
+    def put(self, key: str, value: bytes) -> None:
+        """Write any value."""
+        self.store.txn([], [Put(key, value)])
+
+    def value(self, key: str) -> bytes:
+        """Return what a key holds."""
+        entry = self.store.get(key)
+        return entry.value if entry else b""
+
+    def told(self, feed: str = "f") -> Assignment | None:
         """Return what the processor is told."""
-        entry = self.store.get(self.keys.assignment("c", "f"))
-        return Assignment.model_validate_json(entry.value).barrier_ts if entry else 0
+        value = self.value(self.keys.assignment("c", feed))
+        return Assignment.model_validate_json(value) if value else None
+
+    def barrier(self) -> int:
+        """Return how far ``f`` may go."""
+        told = self.told()
+        return told.barrier_ts if told else 0
 
     def resolve(self, ts: int) -> float:
         """Resolve a ts; return the seconds until it was the barrier."""
@@ -89,10 +111,30 @@ class Owned:
         return time.monotonic() - committed
 
 
+class PowerStore(FailingStore):
+    """``kept`` is what a loss of power would leave."""
+
+    def __init__(self, path: Path) -> None:
+        self.kept: dict[str, bytes] = {}
+        super().__init__(path)
+
+    def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
+        done = super().txn(compares, ops, durable=durable)
+        if done and durable:
+            self.kept = {e.key: e.value for e in self.range("")[1]}
+        return done
+
+
 @pytest.fixture
 def owned(tmp_path: Path) -> Iterator[Owned]:
+    with _owned(tmp_path, Nothing()) as made:
+        yield made
+
+
+@contextmanager
+def _owned(tmp_path: Path, changer: SchemaChanger) -> Iterator[Owned]:
     clock, keys = SystemClock(), Keys()
-    store = EmbeddedStore(tmp_path / "meta.db", clock)
+    store = PowerStore(tmp_path / "meta.db")
     upstream = UpstreamInfo(name="u", uri="mysql://h")
     capture = CaptureInfo(id="c", address="x")
     store.txn(
@@ -111,21 +153,23 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
     server = {"kind": "mysql", "version": "8.0.33"}
     writer.save_snapshot(start, {"ts": start, "server": server, "databases": {}, "tables": {}})
     logs = OwnerLogs(lambda _: tmp_path / "log", lambda _: upstream)
-    runner = OwnerRunner(store, keys, owner.create_revision, logs.log, lambda _: Nothing(), clock)
-    runner.start()
+    made = OwnerRunner(store, keys, owner.create_revision, logs.log, lambda _: changer, clock)
+    made.start()
     try:
-        yield Owned(store, keys, writer, start)
+        yield Owned(store, made, keys, writer, start)
     finally:
-        runner.stop()
+        store.broken = False
+        made.stop()
         writer.close()
         store.close()
 
 
-def test_a_resolved_ts_becomes_a_barrier_within_milliseconds(owned: Owned) -> None:
+def test_a_resolved_ts_wakes_the_owner(owned: Owned) -> None:
     owned.create()
     waits = [owned.resolve(owned.start + i) for i in range(1, 60)]
     # The first ones wait for the threads to start.
-    assert statistics.median(waits[10:]) < 0.02, waits
+    # It looks at the log once a second by itself.
+    assert statistics.median(waits[10:]) < 0.25, waits
 
 
 def test_a_new_owner_shows_what_had_ended_before_it(owned: Owned) -> None:
@@ -138,3 +182,103 @@ def test_a_new_owner_shows_what_had_ended_before_it(owned: Owned) -> None:
     entry = owned.store.get(key)
     assert entry is not None
     assert DdlEntries.model_validate_json(entry.value) == shown
+
+
+def test_a_change_is_forgotten_behind_a_checkpoint_that_stays(tmp_path: Path) -> None:
+    """Else a loss of power could bring the checkpoint back below it, and it would run again."""
+    kept: queue.Queue[tuple[int, int]] = queue.Queue()
+
+    class Ran(Nothing):
+        def take_over(self) -> dict[int, Recorded]:
+            return {made.start + 3: Recorded.DONE}
+
+        def forget_below(self, ts: int) -> None:
+            stored = made.store.kept.get(made.keys.feed_status("f"), b'{"checkpoint_ts": 0}')
+            kept.put((ts, FeedStatus.model_validate_json(stored).checkpoint_ts))
+
+    with _owned(tmp_path, Ran()) as made:
+        made.create()
+        made.resolve(made.start + 5)
+        entry = made.store.get(made.keys.assignment("c", "f"))
+        assert entry is not None
+        epoch = Assignment.model_validate_json(entry.value).epoch
+        said = Report(feed="f", epoch=epoch, checkpoint_ts=made.start + 5, running=True)
+        put = Put(made.keys.report("c", "f"), said.model_dump_json().encode())
+        made.store.txn([], [put], durable=False)
+        assert kept.get(timeout=10) == (made.start + 5, made.start + 5)
+
+
+def test_a_bug_in_one_changefeed_fails_it_and_no_other(
+    owned: Owned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runner.step
+
+    def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effects]:
+        if seen.info.id == "bad":
+            raise KeyError("a bug of ours")
+        return real(tick, seen, now_ms)
+
+    owned.create("bad")
+    until(lambda: owned.told("bad"), "it is assigned")
+    monkeypatch.setattr(runner, "step", step)
+    owned.create()
+    owned.resolve(owned.start + 1)
+    bad = owned.keys.feed_info("bad")
+
+    def failed() -> bool:
+        return FeedInfo.model_validate_json(owned.value(bad)).state is FeedState.FAILED
+
+    until(failed, "it fails")
+    error = FeedInfo.model_validate_json(owned.value(bad)).error
+    assert error is not None
+    assert (error.code, error.kind) == ("TG:ErrTickFailed", "internal")
+    told = owned.told("bad")
+    assert told is not None
+    assert not told.run
+    owned.resolve(owned.start + 2)
+    # Resumed once the bug is gone, it goes on as any other.
+    monkeypatch.setattr(runner, "step", real)
+    admin.resume(owned.store, owned.keys, "bad", 1)
+    until(lambda: (told := owned.told("bad")) and told.run, "it runs again")
+
+
+def test_a_value_that_cannot_be_read_is_kept_and_stops_no_other(owned: Owned) -> None:
+    keys = owned.keys
+    newer = b'{"id": "a", "upstream": "u", "sink_uri": "x", "start_ts": 1, "of_newer": true}'
+    owned.put(keys.feed_info("a"), newer)
+    owned.put(keys.feed_info("b"), b"garbage")
+    owned.create("c")
+    until(lambda: owned.told("c"), "it is assigned")
+    owned.put(keys.feed_status("c"), b"{}")
+    owned.put(keys.report("c", "f"), b"garbage")
+    owned.put(keys.upstream_status("u"), b"garbage")
+    owned.create()
+    for i in range(1, 4):
+        owned.resolve(owned.start + i)
+    assert owned.value(keys.feed_info("a")) == newer
+    assert owned.value(keys.feed_info("b")) == b"garbage"
+    assert owned.value(keys.feed_status("c")) == b"{}"
+
+    def failed() -> bool:
+        info = FeedInfo.model_validate_json(owned.value(keys.feed_info("c")))
+        return info.error is not None and info.error.code == "TG:ErrStoredValueUnreadable"
+
+    until(failed, "it says that its progress cannot be read")
+    told = owned.told("c")
+    assert told is not None
+    assert not told.run
+    # The operator may remove what cannot be read.
+    for feed in ("a", "b", "c"):
+        assert admin.remove(owned.store, keys, feed)
+    owned.resolve(owned.start + 4)
+
+
+def test_an_owner_survives_a_store_that_fails(owned: Owned) -> None:
+    owned.create()
+    owned.resolve(owned.start + 1)
+    owned.store.broken = True
+    owned.writer.commit(owned.start + 2, {})
+    until(lambda: owned.store.refused >= 2, "it tries again")
+    assert owned.runner.alive
+    owned.store.broken = False
+    until(lambda: owned.barrier() == owned.start + 2, "it goes on")

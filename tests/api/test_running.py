@@ -47,13 +47,18 @@ def db() -> Iterator[Database]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
+def small(tmp_path_factory: pytest.TempPathFactory, db: Database, sink: str) -> Iterator[CdcServer]:
+    """A server with two changefeeds; each test leaves both running, so each can run alone."""
     folder = tmp_path_factory.mktemp("small")
     config = folder / "server.toml"
     config.write_text(SETTINGS.format(budget=3_000_000))
     made = CdcServer(folder / "data", "--config", str(config))
     try:
-        yield made.start()
+        made.start()
+        made.cli_json("upstream", "create", "-u", "main", "--uri", db.uri())
+        for feed in ("one", "two"):
+            _create(made, feed, sink)
+        yield made
     finally:
         made.end()
 
@@ -101,14 +106,8 @@ def _caught_up(server: CdcServer, *feeds: str) -> None:
         until(lambda f=feed: _feed(server, f)["checkpoint_ts"] >= now, f"{feed} catches up")
 
 
-def test_old_segments_go_and_a_paused_changefeed_holds_them(
-    small: CdcServer, db: Database, sink: str
-) -> None:
-    small.cli_json("upstream", "create", "-u", "main", "--uri", db.uri())
-    _create(small, "one", sink)
-    _load(db, 0.5)
-    _create(small, "two", sink)
-    _load(db, 0.5)
+def test_old_segments_go_and_a_paused_changefeed_holds_them(small: CdcServer, db: Database) -> None:
+    _load(db, 1)
     _caught_up(small, "one", "two")
     until(lambda: _segments(small)[0] > 1, "the first segments go")
     small.cli("changefeed", "pause", "-c", "two")
@@ -130,7 +129,7 @@ def test_old_segments_go_and_a_paused_changefeed_holds_them(
     until(lambda: _upstream(small)["log_bytes"] < 300_000, "the log is small")
 
 
-def test_resume_from_elsewhere(small: CdcServer, db: Database, sink: str) -> None:
+def test_resume_from_elsewhere(small: CdcServer, db: Database) -> None:
     words = ("changefeed", "resume", "-c", "two", "--no-confirm", "--overwrite-checkpoint-ts")
     running = small.cli(*words, "now")
     assert "[TG:ErrChangefeedUpdateRefused]" in running.stderr

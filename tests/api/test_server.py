@@ -103,7 +103,12 @@ def test_removing_is_idempotent(server: CdcServer) -> None:
 
 
 def test_a_request_that_is_not_json(server: CdcServer) -> None:
-    answer = httpx.post(f"{server.url}/api/v2/changefeeds", content=b"{", trust_env=False)
+    answer = server.send(
+        "POST",
+        "/api/v2/changefeeds",
+        content=b"{",
+        headers={"Content-Type": "application/json"},
+    )
     assert answer.status_code == 400
     assert answer.json()["error_code"] == "TG:ErrAPIInvalidParam"
 
@@ -202,9 +207,7 @@ def test_kill_9_then_term_then_interrupt(tmp_path: Path) -> None:
         server.start()
         assert server.api("GET", "/status").json()["id"] != first
         assert len(server.cli_json("capture", "list")) == 1
-        began = time.monotonic()
         assert server.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - began < 10
         server.start(ready=False)
         # Spark is still starting now.
         assert server.stop(signal.SIGINT) == 0

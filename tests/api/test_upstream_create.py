@@ -84,3 +84,20 @@ def test_starts(server: CdcServer, db: Database) -> None:
         "it is pulled",
     )
     assert server.cli("upstream", "remove", "-u", "past").returncode == 0
+
+
+def test_advice_is_printed_and_kept(server: CdcServer, db: Database) -> None:
+    db.execute("SET GLOBAL binlog_expire_logs_seconds = 600")
+    try:
+        made = server.cli("upstream", "create", "-u", "short", "--uri", db.uri())
+    finally:
+        db.execute("SET GLOBAL binlog_expire_logs_seconds = 2592000")
+    assert made.returncode == 0, made.stderr
+    advice = "binlogs are kept for 600 s only"
+    assert f"Warning: {advice}; hint: SET GLOBAL binlog_expire_logs_seconds" in made.stderr
+    assert advice in server.cli("upstream", "query", "-u", "short").stdout
+    listed = server.cli("upstream", "list").stdout.splitlines()
+    (line,) = [x for x in listed if x.startswith("short")]
+    findings = server.api("GET", "/upstreams/short").json()["findings"]
+    assert line.rstrip().endswith(str(len(findings)))
+    assert server.cli("upstream", "remove", "-u", "short").returncode == 0

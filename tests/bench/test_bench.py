@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import gate, load
+from bench import gate, load, sustained
 from bench.__main__ import main
 from bench.ddl_pause import PAUSE_S, Lags
 from tests.servers import Database
@@ -45,12 +46,31 @@ def test_loads(database: Callable[..., Database]) -> None:
     db.execute(f"DROP DATABASE {load.SCHEMA}")
 
 
+@pytest.mark.slow
+def test_the_sustained_load_counts_what_it_changes(
+    database: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = database("mariadb-11.4")
+    db.execute(f"DROP DATABASE IF EXISTS {load.SCHEMA}", *load.CREATE)
+    sustained._seed(db)
+    monkeypatch.setattr(sustained, "_KEPT", 2)
+    mine, its = multiprocessing.Pipe(False)
+    written = multiprocessing.Value("q", 0, lock=False)
+    sustained._write({"unix_socket": str(db.socket), "user": "root"}, 1.0, written, its)
+    ((left, low, high),) = db.execute("SELECT COUNT(*), MIN(id), MAX(id) FROM bench.t")
+    inserted = high + 1 - sustained._FIRST
+    assert mine.recv() == written.value == inserted + (inserted - left)
+    assert left == high + 1 - low == min(inserted, 2 * sustained._ROWS)
+    db.execute(f"DROP DATABASE {load.SCHEMA}")
+
+
 def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """``python -m bench`` with its results in another folder."""
     program = (
         "import sys\nfrom pathlib import Path\nfrom bench import figures\n"
         "figures.OUT = Path(sys.argv.pop(1))\n"
-        "figures.LATEST, figures.RUNS = figures.OUT / 'latest.json', figures.OUT / 'runs.json'\n"
+        "figures.PARTIAL = figures.OUT / 'partial.json'\n"
+        "figures.PARTIAL_RUNS = figures.OUT / 'partial_runs.json'\n"
         "from bench.__main__ import main\nmain(sys.argv[1:])\n"
     )
     return subprocess.run(
@@ -77,18 +97,19 @@ def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_an_item_end_to_end(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = _run(tmp_path, *words, "--runs", "1")
     assert done.returncode == 0, done.stderr
-    (figure,) = json.loads((tmp_path / "latest.json").read_text())
+    (figure,) = json.loads((tmp_path / "partial.json").read_text())
     assert figure["name"] == words[0]
     assert figure["value"] > 0
     assert ("--no-peers" in words) == (figure["ratio"] is None)
     assert words[0] in done.stdout
+    assert figure["provenance"]["settings"]["runs"] == 1
 
 
 @pytest.mark.slow
 def test_many_tables_are_read(tmp_path: Path) -> None:
     done = _run(tmp_path, "schema_tables", "--rows", "300", "--runs", "1")
     assert done.returncode == 0, done.stderr
-    read, memory = json.loads((tmp_path / "latest.json").read_text())
+    read, memory = json.loads((tmp_path / "partial.json").read_text())
     assert (read["name"], read["peer_value"]) == ("schema_tables", 60.0 * 300 / 100_000)
     assert (memory["name"], memory["peer_value"]) == ("schema_tables_memory", 2.0)
     assert min(read["value"], memory["value"]) > 0
@@ -99,10 +120,10 @@ def test_many_tables_are_read(tmp_path: Path) -> None:
 def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
     done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--no-peers")
     assert done.returncode == 0, done.stderr
-    figures = {f["name"]: f for f in json.loads((tmp_path / "latest.json").read_text())}
+    figures = {f["name"]: f for f in json.loads((tmp_path / "partial.json").read_text())}
     assert set(figures) == {"ddl_pause_p50", "ddl_pause_p99", "ddl_pause_resume"}
     assert all(f["value"] > 0 and f["peer_value"] > 0 for f in figures.values())
-    runs = json.loads((tmp_path / "runs.json").read_text())["ddl_pause"]
+    runs = json.loads((tmp_path / "partial_runs.json").read_text())["ddl_pause"]
     # The change's end is seen up to a look too early.
     assert runs["took_s"] >= PAUSE_S - 0.1
     assert runs["during"]["rows"] > 0

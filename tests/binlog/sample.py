@@ -8,7 +8,7 @@ from cdc.binlog.column_types import ColumnType
 from cdc.binlog.events import Dialect, EventType
 from cdc.binlog.gtid import Gtid, MariadbGtidEvent, MariadbGtidFlags
 from cdc.binlog.gtid_list import GtidList
-from cdc.binlog.gtid_set import GtidSet, MariadbGtid, Source
+from cdc.binlog.gtid_set import GtidSet, GtidSource, MariadbGtid
 from cdc.binlog.table_map import TableMap
 from cdc.binlog.writer import BinlogWriter
 from cdc.binlog.xa import XaPrepare, Xid
@@ -30,7 +30,7 @@ def small(version: str, *, crc32: bool = True) -> bytes:
             out.gtid(MariadbGtidEvent(MariadbGtid(0, 1, number), flags))
         else:
             times = (1_700_000_000_000_000 + number,) * 2
-            out.gtid(Gtid(Source(UUID), number, 0, number - 1, number, *times, 300, 80033))
+            out.gtid(Gtid(GtidSource(UUID), number, 0, number - 1, number, *times, 300, 80033))
             if not standalone:
                 out.query("BEGIN")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+import hypothesis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from cdc.binlog.table_map import TableMap
 from cdc.binlog.writer import build_event
 from cdc.binlog.xa import XaPrepare, parse_statement
 from tests.binlog.sample import TABLE
+from tests.seeds import seed
 
 PARSERS: list[Callable[[bytes], object]] = [
     FormatDescription.parse,
@@ -54,7 +56,8 @@ PARSERS: list[Callable[[bytes], object]] = [
 
 
 @pytest.mark.parametrize("number", range(len(PARSERS)))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis.seed(seed())
+@settings(max_examples=150, deadline=None, database=None)
 @given(data=st.binary(max_size=120))
 def test_parsers_raise_only_our_errors(number: int, data: bytes) -> None:
     """No IndexError, ValueError, struct.error or endless loop on any bytes."""

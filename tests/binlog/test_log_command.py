@@ -25,9 +25,9 @@ from tests.source.pulling import Pulled
 
 ALL = (
     "mariadb-10.4", "mariadb-10.11", "mariadb-11.4", "mariadb-11.8",
-    "mysql-5.6", "mysql-8.0", "mysql-9.7",
+    "mysql-5.6", "mysql-5.7", "mysql-8.0", "mysql-9.7",
 )  # fmt: skip
-WITHOUT_METADATA = ("mariadb-10.4", "mysql-5.6")
+WITHOUT_METADATA = ("mariadb-10.4", "mysql-5.6", "mysql-5.7")
 DDL = (
     "create table t (id int unsigned primary key, name varchar(20) character set latin1,"
     " `odd \"name` text character set utf8mb4, kind enum('a','b') character set latin1,"

@@ -16,7 +16,7 @@ from tests.servers import Database
 
 SERVERS = (
     "mariadb-10.4", "mariadb-10.11", "mariadb-11.4", "mariadb-11.8",
-    "mysql-5.6", "mysql-8.0", "mysql-9.7",
+    "mysql-5.6", "mysql-5.7", "mysql-8.0", "mysql-9.7",
 )  # fmt: skip
 EVERYWHERE = {
     "FORMAT_DESCRIPTION", "QUERY", "TABLE_MAP", "XID", "ROTATE",

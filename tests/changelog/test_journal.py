@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc.changelog import journal, names
-from cdc.changelog.errors import LogCorrupt
+from cdc.changelog.errors import LogCollected, LogCorrupt
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from tests.changelog.events import query
@@ -61,19 +61,23 @@ def test_keeping_again_changes_nothing(tmp_path: Path) -> None:
 def test_statements_below_the_oldest_snapshot_go(tmp_path: Path) -> None:
     journal.keep(tmp_path, 0, [(3, b"three"), (5, b"five")])
     journal.keep(tmp_path, 3, [(3, b"three"), (7, b"seven")])
-    assert [ts for ts, _ in journal.read(tmp_path, 0, EVERY)] == [5, 7]
+    assert [ts for ts, _ in journal.read(tmp_path, 3, EVERY)] == [5, 7]
+    # Whoever still has an older snapshot must not take what is left for all.
+    with pytest.raises(LogCollected):
+        list(journal.read(tmp_path, 2, EVERY))
 
 
-@pytest.mark.parametrize("at", [3, 15, 40, -20, -1])
-def test_damage_is_named(tmp_path: Path, at: int) -> None:
+@pytest.mark.parametrize(
+    ("line", "at"), [(0, 3), (0, 25), (1, 3), (1, 15), (1, 40), (2, -20), (2, -1)]
+)
+def test_damage_is_named(tmp_path: Path, line: int, at: int) -> None:
     journal.keep(tmp_path, 0, [(3, b"three"), (5, b"five")])
     data = bytearray(_path(tmp_path).read_bytes())
-    second = data.index(b"\n") + 1
-    data[at] ^= 1
+    start = sum(map(len, bytes(data).splitlines(keepends=True)[:line]))
+    data[at if at < 0 else start + at] ^= 1
     _path(tmp_path).write_bytes(data)
     with pytest.raises(LogCorrupt) as caught:
         list(journal.read(tmp_path, 0, EVERY))
-    start = 0 if at >= 0 else second
     assert caught.value.object == "schema/statements"
     assert caught.value.position == f"schema/statements:{start}"
     with pytest.raises(LogCorrupt):
@@ -125,5 +129,7 @@ def test_the_journal_goes_with_the_snapshots_that_it_continues(tmp_path: Path) -
         assert log.statements(40, EVERY) == [s for s in _all(100) if s[0] > 40]
         _write(writer, 101, 200)
         writer.collect(160)
-        assert min(ts for ts, _ in journal.read(tmp_path, 0, EVERY)) == 45
+        assert min(ts for ts, _ in journal.read(tmp_path, 40, EVERY)) == 45
+        with pytest.raises(LogCollected):
+            log.statements(0, EVERY)
         log.close()

@@ -1,4 +1,4 @@
-"""CRC and header walking against zlib and struct."""
+"""CRC against zlib."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from cdc.kernels.crc import check_events, crc32
-from cdc.kernels.walk import list_events, walk_events
 from tests.changelog.events import query, rows, table_map
 
 
@@ -73,21 +72,6 @@ def test_check_events_finds_every_flipped_bit(bit: int) -> None:
         assert bad in (start, -1)  # a length that grew makes the event look torn
 
 
-def test_walk_counts_and_lists() -> None:
-    events = _events()
-    buf = _array(b"".join(events))
-    assert walk_events(buf, 0, buf.size) == (4, buf.size, -1)
-    assert walk_events(buf, 0, buf.size - 1)[0] == 3
-    assert walk_events(buf, 0, 10) == (0, 0, -1)
-    offsets, types = np.zeros(9, np.int64), np.zeros(9, np.uint8)
-    assert list_events(buf, 0, buf.size, offsets, types) == 4
-    assert types[:4].tolist() == [19, 30, 2, 30]
-    broken = buf.copy()
-    broken[9:13] = 0
-    assert walk_events(broken, 0, broken.size) == (0, 0, 0)
-    assert list_events(broken, 0, broken.size, offsets, types) == 0
-
-
 def test_hostile_bytes_never_read_outside() -> None:
     chance = random.Random(2)
     for _ in range(2000):
@@ -95,4 +79,3 @@ def test_hostile_bytes_never_read_outside() -> None:
         lo, hi = chance.randrange(-10, 150), chance.randrange(-10, 150)
         ok, _ = check_events(buf, lo, hi)
         assert ok <= max(buf.size, lo)
-        walk_events(buf, lo, hi)

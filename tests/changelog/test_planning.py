@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import hypothesis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.base.position import Position
 from cdc.changelog.reader import ChangeLog
 from tests.changelog.logs import ddl, dml, open_log
+from tests.seeds import seed
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def _check(
     assert got == wanted
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@hypothesis.seed(seed())
+@settings(max_examples=60, deadline=None, database=None)
 @given(
     TRANSACTIONS,
     PLACES,

@@ -152,6 +152,59 @@ def test_disk_budget(tmp_path: Path) -> None:
     writer.close()
 
 
+def _part(writer: LogWriter, ts: int, row: int, size: int, *, last: bool = False) -> None:
+    """A run of a transaction; its end is still to come unless it is the ``last``."""
+    data = rows_event(0, b"x" * size)
+    flags = LAST_OF_TRANSACTION if last else 0
+    runs = Runs.build(
+        1, commit_ts=ts, length=len(data), rows=1, first_row=row, table=0, flags=flags
+    )
+    writer.append(data, runs)
+    if last:
+        writer.mark()
+
+
+def test_an_open_transaction_counts_and_can_end(tmp_path: Path) -> None:
+    writer = open_log(tmp_path, disk_budget_bytes=40_000, segment_bytes=4096, keep_s=0)
+    for ts in range(1, 5):
+        dml(writer, ts, [(0, 1)], tag=b"x" * 5000)
+        writer.commit(ts, {})
+    assert writer.over_budget() is None
+    # More than the log has left, yet it would fit alone: it waits for others to go.
+    for row in range(4):
+        _part(writer, 5, row, 5000)
+    error = writer.over_budget()
+    assert error is not None
+    assert error.code == "TG:ErrDiskBudget"
+    assert f"{writer.open_bytes} bytes are of a transaction" in error.message
+    assert writer.collect(4)
+    assert writer.over_budget() is None
+    assert writer.over_budget(30_000) is not None
+    _part(writer, 5, 4, 10, last=True)
+    writer.commit(5, {})
+    assert writer.open_bytes == 0
+    # One that would not fit into an empty log never ends: refused by name.
+    row = 0
+    while (error := writer.over_budget()) is None or error.kind == "transient":
+        _part(writer, 6, row, 5000)
+        row += 1
+        assert row < 20
+    assert (error.code, error.kind) == ("TG:ErrTransactionTooLarge", "definite")
+    writer.discard()
+    assert writer.open_bytes == 0
+    writer.close()
+
+
+def test_a_small_transaction_may_end_over_the_budget(tmp_path: Path) -> None:
+    writer = open_log(tmp_path, disk_budget_bytes=3000)
+    _part(writer, 1, 0, 5000)
+    assert writer.over_budget() is None
+    _part(writer, 1, 1, 10, last=True)
+    writer.commit(1, {})
+    assert writer.over_budget() is not None
+    writer.close()
+
+
 def test_readers_beside_a_writer_see_whole_prefixes(tmp_path: Path) -> None:
     writer = open_log(tmp_path, segment_bytes=8192, manifest_bytes=2048)
     failures: list[BaseException] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import crc32c
 import numpy as np
@@ -13,13 +13,15 @@ from kafka.record import MemoryRecords
 
 from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
+from cdc.rows.route import Route
 from cdc.schema.parse import parse_create_table
 from cdc.schema.table import Table
 from cdc.schema.tokens import Session
-from sink.codec.canal import CanalCodec
-from sink.codec.route import Route
-from sink.codec.rows import Batch, Located
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.codec import CanalCodec
+from sink.codec.canal.plan import NO_TABLES, CanalPlan
+from sink.codec.canal.settings import CanalSettings
+from sink.codec.contract import EncodedMessages, EncodeLimits
 
 TS = (1_790_000_000_000 << 18) + 7
 BUILD_MS = 1_790_000_000_123
@@ -69,39 +71,62 @@ def runs_of(
     return runs, entries
 
 
-def locate_file(
+class CanalRows(NamedTuple):
+    """Rows of a binlog file, and what writes them as canal-json."""
+
+    rows: RowBatch
+    codec: CanalCodec
+    plan: CanalPlan
+
+
+def canal_file(
     path: Path | bytes,
     tables: dict[str, Table],
     settings: CanalSettings | None = None,
     route: Route | None = None,
-) -> Located:
-    """Rows of a binlog file."""
+) -> CanalRows:
+    """Rows of a binlog file with their canal-json plan."""
     data = path if isinstance(path, bytes) else path.read_bytes()
     runs, entries = runs_of(data, tables, route)
-    plans = CanalCodec(settings or CanalSettings()).plan_set(entries)
+    codec = CanalCodec(settings or CanalSettings())
+    # Each table behind the others, as a worker meets them.
+    plan = NO_TABLES
+    for entry in entries:
+        plan = codec.plan([entry], plan)
     matrix = np.array(runs, np.int64).reshape(-1, L.RUN_SIZE)
-    return Located(np.frombuffer(data, np.uint8), matrix, 100_000, plans, "test.binlog")
+    rows = RowBatch(np.frombuffer(data, np.uint8), matrix, 100_000, plan.plans, "test.binlog")
+    return CanalRows(rows, codec, plan)
 
 
-def record_batch(batch: Batch) -> bytes:
+def locate_file(
+    path: Path | bytes, tables: dict[str, Table], route: Route | None = None
+) -> RowBatch:
+    """Rows of a binlog file."""
+    return canal_file(path, tables, route=route).rows
+
+
+def record_batch(batch: EncodedMessages) -> bytes:
     """A whole batch of format v2 around the records, without compression."""
     tail = struct.pack(
-        ">hiqqqhii", 0, batch.count - 1, batch.base_ms, batch.max_ms, -1, -1, -1, batch.count
+        ">hiqqqhii", 0, batch.records - 1, batch.base_ms, batch.max_ms, -1, -1, -1, batch.records
     ) + bytes(batch.data)
     head = struct.pack(">ibI", -1, 2, crc32c.crc32c(tail))
     return struct.pack(">qi", 0, len(head) + len(tail)) + head + tail
 
 
-def messages_of(located: Located, **options: Any) -> list[dict[str, Any]]:
+def messages_of(file: CanalRows, **limits: int) -> list[dict[str, Any]]:
     """All rows encoded as records, read back by kafka-python's decoder and json."""
-    order = np.arange(len(located.refs), dtype=np.int64)
+    order = np.arange(len(file.rows.refs), dtype=np.int64)
     found = []
-    for batch in located.batches(order, BUILD_MS, **options):
+    batches = file.codec.encode(
+        file.rows, file.plan, order, BUILD_MS, limits=EncodeLimits(**limits)
+    )
+    for batch in batches:
         records = MemoryRecords(record_batch(batch))
         decoded = records.next_batch()
         assert decoded.validate_crc()
         rows = list(decoded)
-        assert [r.offset for r in rows] == list(range(batch.count))
+        assert [r.offset for r in rows] == list(range(batch.records))
         assert not records.has_next()
         for row in rows:
             assert row.key is None

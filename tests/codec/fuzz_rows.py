@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from cdc.base.errors import DefiniteError
+from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
+from cdc.rows.storage import ColumnTypeNotSupported
 from cdc.schema.parse import parse_create_table
-from sink.codec.arrow import record_batch
-from sink.codec.canal import CanalCodec
-from sink.codec.rows import Located
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.codec import CanalCodec
+from sink.codec.canal.settings import CanalSettings
+from sink.codec.debezium.codec import DebeziumCodec
+from sink.codec.debezium.plan import NO_TABLES
+from sink.codec.debezium.settings import DebeziumSettings
 from tests.codec.binlog_rows import BUILD_MS, runs_of
 
 
@@ -24,7 +29,14 @@ def main(folder: Path, rounds: int) -> None:
         schema = path.stem.split(".")[0]
         tables[path.stem] = parse_create_table(path.read_text(), schema=schema)
     runs, entries = runs_of(data, tables)
-    plans = CanalCodec(CanalSettings()).plan_set(entries)
+    codec = CanalCodec(CanalSettings())
+    plan = codec.plan(entries)
+    other = DebeziumCodec(DebeziumSettings(name="fuzz"))
+    others = {}
+    for number, entry in enumerate(entries):
+        with suppress(ColumnTypeNotSupported):
+            others[number] = other.plan([entry], NO_TABLES)
+    assert len(others) > len(entries) // 2
     matrix = np.array(runs, np.int64)
     random = np.random.default_rng(11)
     errors = 0
@@ -34,12 +46,21 @@ def main(folder: Path, rounds: int) -> None:
         for _ in range(random.integers(1, 6)):
             changed[run[0] + 19 + random.integers(run[1] - 19)] = random.integers(256)
         try:
-            located = Located(changed, run.reshape(1, -1), 1000, plans, "fuzz")
+            located = RowBatch(changed, run.reshape(1, -1), 1000, plan.plans, "fuzz")
             order = np.arange(len(located.refs), dtype=np.int64)
-            for batch in located.batches(order, BUILD_MS):
-                assert batch.count > 0
-            columns = record_batch(located, order, int(run[2]), no_day_as_null=True)
-            assert columns.num_rows == len(order)
+            for batch in codec.encode(located, plan, order, BUILD_MS):
+                assert batch.rows > 0
+        except DefiniteError:
+            errors += 1
+        if run[L.RUN_PLAN] not in others:
+            continue
+        one, plan_ = run.reshape(1, -1).copy(), others[run[L.RUN_PLAN]]
+        one[0, L.RUN_PLAN] = 0
+        try:
+            located = RowBatch(changed, one, 1000, plan_.plans, "fuzz")
+            order = np.arange(len(located.refs), dtype=np.int64)
+            for batch in other.encode(located, plan_, order, BUILD_MS):
+                assert batch.records >= batch.rows > 0
         except DefiniteError:
             errors += 1
     print(f"{rounds} rounds, {errors} errors")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from cdc.rows.agreement import SchemaMismatch, SystemVersionedTable
+from cdc.rows.batch import RowImageNotFull
+from cdc.rows.storage import ColumnTypeNotSupported
 from cdc.schema.table import Table
-from sink.codec.agreement import SchemaMismatch, SystemVersionedTable
-from sink.codec.columns import ColumnTypeNotSupported
-from sink.codec.rows import RowImageNotFull
-from sink.codec.settings import CanalSettings
-from tests.codec.binlog_rows import locate_file, messages_of, table_of
+from sink.codec.canal.settings import CanalSettings
+from tests.codec.binlog_rows import canal_file, messages_of, table_of
 
 BOTH = ("mariadb-11.4", "mysql-8.0")
 Execute = Callable[..., Any]
@@ -38,7 +38,7 @@ def file_of(server: Any, schema: str) -> Iterator[tuple[Execute, Callable[[], Pa
 
 
 def rows(path: Path, *tables: Table, **settings: Any) -> list[tuple[str, Any, Any]]:
-    found = locate_file(path, {t.full_name: t for t in tables}, CanalSettings(**settings))
+    found = canal_file(path, {t.full_name: t for t in tables}, CanalSettings(**settings))
     return [(m["type"], m["old"] and m["old"][0], m["data"][0]) for m in messages_of(found)]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cdc.binlog.query import StatusVariables
-from sink.codec.canal_ddl import ddl_message
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.ddl import ddl_message
+from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.settings import DispatcherSettings
 from sink.schema_change import SchemaChange
 from tests.sink_kafka.changes import history

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from cdc.kernels import layout as L  # noqa: N812
-from sink.codec.route import Route, RouteMode
-from sink.codec.rows import Located, MessageTooLarge
-from sink.codec.settings import CanalSettings
+from cdc.rows.route import Route, RouteMode
+from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.columns import ColumnSelectorFailed
-from tests.codec.binlog_rows import TS, locate_file, messages_of, table_of
+from sink.errors import MessageTooLarge
+from tests.codec.binlog_rows import TS, canal_file, messages_of, table_of
 
 _DDL = (
     "create table t (id int primary key, u bigint unsigned, name varchar(20), "
@@ -38,7 +38,7 @@ def changes(database: Any, request: Any) -> Any:
 
 
 def test_kinds_and_layout(changes: Any) -> None:
-    rows = messages_of(locate_file(*changes, CanalSettings(enable_tidb_extension=True)))
+    rows = messages_of(canal_file(*changes, CanalSettings(enable_tidb_extension=True)))
     assert [r["type"] for r in rows] == ["INSERT", "INSERT", "UPDATE", "UPDATE", "DELETE"]
     assert list(rows[0]) == [
         "id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql",
@@ -61,7 +61,7 @@ def test_kinds_and_layout(changes: Any) -> None:
 
 def test_content_options(changes: Any) -> None:
     settings = CanalSettings(content_compatible=True, delete_only_output_handle_key_columns=True)
-    rows = messages_of(locate_file(*changes, settings))
+    rows = messages_of(canal_file(*changes, settings))
     assert rows[2]["old"] == [{"name": "a"}]
     assert rows[3]["old"] == [{"id": "2", "sum_": "3"}]
     assert rows[0]["mysqlType"]["name"] == "varchar(20)"
@@ -72,7 +72,7 @@ def test_content_options(changes: Any) -> None:
 def test_selected_columns_only(changes: Any) -> None:
     selector = {"matcher": ["*.t"], "columns": ["*", "!u", "!su*"]}
     settings = CanalSettings.model_validate({"column-selectors": [selector]})
-    rows = messages_of(locate_file(*changes, settings))
+    rows = messages_of(canal_file(*changes, settings))
     assert [r["type"] for r in rows] == ["INSERT", "INSERT", "UPDATE", "UPDATE", "DELETE"]
     assert rows[0]["data"] == [{"id": "1", "name": "a"}]
     assert rows[2]["old"] == [{"id": "1", "name": "a"}]
@@ -82,13 +82,13 @@ def test_selected_columns_only(changes: Any) -> None:
     other = CanalSettings.model_validate(
         {"column-selectors": [selector], "only-output-updated-columns": True}
     )
-    assert messages_of(locate_file(*changes, other))[3]["old"] == [{"id": "2"}]
+    assert messages_of(canal_file(*changes, other))[3]["old"] == [{"id": "2"}]
 
 
 def test_a_selector_that_takes_the_key_is_refused(changes: Any) -> None:
     selector = {"matcher": ["*.t"], "columns": ["name"]}
     with pytest.raises(ColumnSelectorFailed):
-        locate_file(*changes, CanalSettings.model_validate({"column-selectors": [selector]}))
+        canal_file(*changes, CanalSettings.model_validate({"column-selectors": [selector]}))
 
 
 def test_rows_carry_the_names_of_the_target(changes: Any) -> None:
@@ -96,18 +96,18 @@ def test_rows_carry_the_names_of_the_target(changes: Any) -> None:
     rule = {"matcher": ["codec_*.*"], "target-schema": "0000000000000", "target-table": "{table}_x"}
     settings = CanalSettings.model_validate({"dispatchers": [rule]})
     route = Route(mode=RouteMode.COLUMNS, partitions=7, base=20, columns=(0,))
-    plain, named = (locate_file(data, tables, s, route) for s in (CanalSettings(), settings))
+    plain, named = (canal_file(data, tables, s, route) for s in (CanalSettings(), settings))
     expected = [r | {"database": "0000000000000", "table": "t_x"} for r in messages_of(plain)]
     assert messages_of(named) == expected
     # Which partition a row goes to is decided by the upstream's names.
-    assert (named.refs == plain.refs).all()
+    assert (named.rows.refs == plain.rows.refs).all()
 
 
 def test_dispatch_by_key(changes: Any) -> None:
     data, tables = changes
     route = Route(mode=RouteMode.COLUMNS, partitions=7, base=20, columns=(0,))
-    located = locate_file(data, tables, route=route)
-    rows = messages_of(located)
+    file = canal_file(data, tables, route=route)
+    located, rows = file.rows, messages_of(file)
     # The UPDATE that changes the key is split, as its keys may lie in two partitions.
     kinds = ["INSERT", "INSERT", "UPDATE", "DELETE", "INSERT", "DELETE"]
     assert [r["type"] for r in rows] == kinds
@@ -123,20 +123,20 @@ def test_dispatch_by_key(changes: Any) -> None:
 @pytest.mark.parametrize("bits", [2, 40])
 def test_dispatch_by_blocks_of_an_integer_key(changes: Any, bits: int) -> None:
     route = Route(RouteMode.COLUMNS, partitions=7, base=20, columns=(0,), block=bits)
-    located = locate_file(*changes, route=route)
-    keys = [int(r["data"][0]["id"]) % (1 << 64) for r in messages_of(located)]
+    file = canal_file(*changes, route=route)
+    keys = [int(r["data"][0]["id"]) % (1 << 64) for r in messages_of(file)]
     hashes = [((k >> bits) * 0x9E3779B97F4A7C15) % (1 << 64) >> 33 for k in keys]
-    assert located.refs[:, L.R_DESTINATION].tolist() == [20 + h % 7 for h in hashes]
+    assert file.rows.refs[:, L.R_DESTINATION].tolist() == [20 + h % 7 for h in hashes]
     assert len(set(hashes)) < len(set(keys))
 
 
 def test_message_too_large(changes: Any) -> None:
-    located: Located = locate_file(*changes)
+    located = canal_file(*changes)
     with pytest.raises(MessageTooLarge, match=r"codec_changes\.t, row id=1") as failure:
-        messages_of(located, max_message=300)
+        messages_of(located, message=300)
     assert failure.value.code == "TG:ErrMessageTooLarge"
 
 
 def test_small_batches_hold_the_same(changes: Any) -> None:
-    located = locate_file(*changes)
-    assert messages_of(located, limit=700) == messages_of(located)
+    located = canal_file(*changes)
+    assert messages_of(located, batch=700) == messages_of(located)

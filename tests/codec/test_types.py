@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codec.binlog_rows import locate_file, messages_of, table_of
+from tests.codec.binlog_rows import canal_file, messages_of, table_of
 from tests.codec.verbose import in_tools_form, normal, tool_values
 
 _VECTORS = ("vector_to_string", "vec_totext")
@@ -160,7 +160,7 @@ def _cases(server: Any) -> list[Case]:
 
 _SERVERS = [
     "mariadb-10.4", "mariadb-10.11", "mariadb-11.4", "mariadb-11.8",
-    "mysql-5.6", "mysql-8.0", "mysql-9.7",
+    "mysql-5.6", "mysql-5.7", "mysql-8.0", "mysql-9.7",
 ]  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def written(database: Any, request: Any) -> Written:
         f"codec_types.t{n}": table_of(server, "codec_types", f"t{n}") for n in range(len(cases))
     }
     ours: dict[str, list[str | None]] = {}
-    for message in messages_of(locate_file(path, tables)):
+    for message in messages_of(canal_file(path, tables)):
         assert (message["database"], message["type"]) == ("codec_types", "INSERT")
         ours.setdefault(message["table"], []).append(message["data"][0]["v"])
     return Written(server, cases, path, selected, ours)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc.schema.session import Session
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.settings import CanalSettings
 from tests import servers
 from tests.consumer.made_topic import Placing, Step, by_key, steps, written
 

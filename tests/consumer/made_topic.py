@@ -18,19 +18,19 @@ from cdc.base.ts import compose
 from cdc.binlog.query import Query
 from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
+from cdc.rows.route import Route, RouteMode
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import touched
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.table import Table
-from sink.codec.canal import CanalCodec
-from sink.codec.canal_ddl import ddl_message, has_table
-from sink.codec.route import Route, RouteMode
-from sink.codec.rows import Located
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.codec import CanalCodec
+from sink.codec.canal.ddl import ddl_message
+from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.rules import table_hash
-from sink.schema_change import SchemaChange
+from sink.schema_change import SchemaChange, has_table
 from tests.codec.binlog_rows import BUILD_MS, events_of, record_batch
 
 _QUERY, _XID, _TABLE_MAP = 2, 16, 19
@@ -135,12 +135,12 @@ def _messages(
     entry: tuple[Table, TableMap, Route],
     partitions: int,
 ) -> Iterator[tuple[int, bytes]]:
-    plans = codec.plan_set([entry])
+    plan = codec.plan([entry])
     runs = np.array([run], np.int64).reshape(1, L.RUN_SIZE)
-    located = Located(np.frombuffer(data, np.uint8), runs, 10_000, plans, "test.binlog")
+    located = RowBatch(np.frombuffer(data, np.uint8), runs, 10_000, plan.plans, "test.binlog")
     orders = located.by_destination(np.arange(partitions, dtype=np.int64))
     for partition, order in enumerate(orders):
-        for batch in located.batches(order, BUILD_MS):
+        for batch in codec.encode(located, plan, order, BUILD_MS):
             for record in MemoryRecords(record_batch(batch)).next_batch():
                 yield partition, record.value
 
@@ -161,7 +161,7 @@ def delivered(
         told = codec.watermark(upto, BUILD_MS)
         for partition in range(partitions):
             if told is not None and (not waiting or rng.random() < 0.3):
-                out[partition].append(told)
+                out[partition].append(told.value)
     return out
 
 

@@ -30,6 +30,10 @@ def _executed(server: servers.Database, path: Path) -> bytes:
         cursor.execute("CREATE DATABASE ddl_diff")
         cursor.execute("USE ddl_diff")
         for sql in statements(path.read_text()):
+            # It is not delivered, and rewrites columns that were added instantly, without
+            # which MySQL exchanges no partition.
+            if "OPTIMIZE PARTITION" in sql.upper():
+                continue
             with suppress(pymysql.MySQLError):
                 cursor.execute(sql)
                 cursor.fetchall()

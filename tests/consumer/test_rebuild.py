@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sink.codec.settings import CanalSettings
+from sink.codec.canal.settings import CanalSettings
 from tests import servers
 from tests.consumer.canal_rebuild import Aligned, ByWatermark, Event, Wrong, rebuild
 from tests.consumer.history import HISTORY, PARTITIONS, WITH, History

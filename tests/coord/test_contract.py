@@ -98,6 +98,9 @@ def test_keys_of_a_lease_go_with_it(store: Store, clock: ManualClock) -> None:
     clock.t += 9
     assert store.get("/session") is not None
     clock.t += 2
+    # Seen to be over, it has its time once more: the holder may have been stopped with the store.
+    assert store.get("/session") is not None
+    clock.t += 11
     assert store.get("/session") is None
     assert store.get("/mine") is not None
     with pytest.raises(LeaseExpired):
@@ -105,6 +108,23 @@ def test_keys_of_a_lease_go_with_it(store: Store, clock: ManualClock) -> None:
     with pytest.raises(LeaseExpired):
         store.txn([], [Put("/session", b"me", lease)])
     store.revoke(lease)
+
+
+def test_a_stall_of_the_whole_process_does_not_end_a_lease(
+    store: Store, clock: ManualClock
+) -> None:
+    lease = store.grant(10)
+    store.txn([], [Put("/session", b"me", lease)])
+    for _ in range(3):
+        clock.t += 60
+        # Others are first to look, and the holder comes only behind them.
+        assert store.get("/session") is not None
+        assert store.revision()
+        store.keepalive(lease)
+        assert store.txn([], [Put("/again", b"", lease)])
+    # The holder is the first one.
+    clock.t += 60
+    store.keepalive(lease)
 
 
 def test_revoke_deletes_at_once(store: Store) -> None:

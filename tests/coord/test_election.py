@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc.coord.contract import Entry, Held, Put
-from cdc.coord.election import Action, Candidate, Role, resign, run, step
+from cdc.coord.contract import Held, Put, StoredKey
+from cdc.coord.election import Candidate, ElectionAction, Role, resign, run, step
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from tests.coord.test_contract import ManualClock
@@ -13,14 +13,14 @@ from tests.coord.test_contract import ManualClock
 
 def test_step() -> None:
     me = Candidate("a", 7)
-    assert step(me, None) == (me, Action.CAMPAIGN)
-    mine = Entry("/owner", b"a", 5, 5, 7)
-    assert step(me, mine) == (Candidate("a", 7, Role.OWNER, 5), Action.NONE)
+    assert step(me, None) == (me, ElectionAction.CAMPAIGN)
+    mine = StoredKey("/owner", b"a", 5, 5, 7)
+    assert step(me, mine) == (Candidate("a", 7, Role.OWNER, 5), ElectionAction.NONE)
     owner = Candidate("a", 7, Role.OWNER, 5)
-    assert step(owner, Entry("/owner", b"b", 9, 9, 8)) == (me, Action.NONE)
+    assert step(owner, StoredKey("/owner", b"b", 9, 9, 8)) == (me, ElectionAction.NONE)
     # our own earlier session is not us
-    assert step(me, Entry("/owner", b"a", 5, 5, 6)) == (me, Action.NONE)
-    assert step(owner, None) == (me, Action.CAMPAIGN)
+    assert step(me, StoredKey("/owner", b"a", 5, 5, 6)) == (me, ElectionAction.NONE)
+    assert step(owner, None) == (me, ElectionAction.CAMPAIGN)
 
 
 def test_takeover_fences_the_old_owner(tmp_path: Path) -> None:
@@ -34,6 +34,11 @@ def test_takeover_fences_the_old_owner(tmp_path: Path) -> None:
     b = run(store, keys, b)
     assert b.role is Role.FOLLOWER
     clock.t += 6
+    b = run(store, keys, b)
+    assert b.role is Role.FOLLOWER
+    store.keepalive(b.lease)
+    clock.t += 10
+    store.keepalive(b.lease)
     b = run(store, keys, b)
     assert b.role is Role.OWNER
     assert b.token > a.token

@@ -7,13 +7,19 @@ import signal
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from cdc.base.clock import SystemClock
+from cdc.coord.contract import Put, StoreFailed, WatchCompacted
 from cdc.coord.embedded import EmbeddedStore
+from tests.coord.failing_sync import failing_sync
 
 _WRITER = """
 import sys
+import tracemalloc
 from pathlib import Path
 from cdc.base.clock import SystemClock
 from cdc.coord.contract import Put
@@ -56,3 +62,67 @@ def test_its_files_are_private(tmp_path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
     store.close()
+
+
+def test_a_full_disk_changes_nothing_and_is_transient(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path / "meta.db", SystemClock())
+    store.txn([], [Put("/a", b"1")])
+    revision, lease = store.revision(), store.grant(60)
+    # SQLite itself says that database or disk is full.
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    for _ in range(2):
+        with pytest.raises(StoreFailed):
+            store.txn([], [Put("/a", b"2"), Put("/large", b"x" * 1_000_000, lease)])
+        assert (store.revision(), store.get("/large")) == (revision, None)
+    store.keepalive(lease)
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    assert store.txn([], [Put("/a", b"3"), Put("/large", b"x" * 1_000_000, lease)])
+    store.close()
+    again = EmbeddedStore(tmp_path / "meta.db", SystemClock())
+    found = again.get("/a")
+    assert found is not None
+    assert (found.value, again.get("/large")) == (b"3", None)
+    again.close()
+
+
+def test_what_watches_may_still_ask_for_does_not_grow_with_what_is_written(tmp_path: Path) -> None:
+    """What the owner says of a busy changefeed's schema changes is some 16 KB, at each of them."""
+    store = EmbeddedStore(tmp_path / "meta.db", SystemClock())
+    store.txn([], [Put("/small", b"1")])
+    tracemalloc.start()
+    try:
+        for i in range(2000):
+            store.txn([], [Put("/large", b"%05d" % i + bytes(16 << 10))], durable=False)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 8 << 20
+    with pytest.raises(WatchCompacted):
+        store.watch("/small", 1).next(0)
+    late = store.watch("/large", store.revision() - 99).next(0)
+    assert [event.value[:5] for event in late if event.value] == [
+        b"%05d" % i for i in range(1900, 2000)
+    ]
+    store.close()
+
+
+def test_a_sync_that_fails_is_no_success_and_spoils_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "meta.db"
+    with failing_sync() as disk:
+        store = EmbeddedStore(path, SystemClock())
+        store.txn([], [Put("/a", b"1")])
+        # On its way to the disk with the next durable one.
+        store.txn([], [Put("/b", b"1")], durable=False)
+        revision, disk.broken = store.revision(), True
+        with pytest.raises(StoreFailed):
+            store.txn([], [Put("/a", b"2"), Put("/c", b"2")])
+        assert disk.refused
+        assert (store.revision(), store.get("/c")) == (revision, None)
+        disk.broken = False
+        store.txn([], [Put("/b", b"3")])
+        store.close()
+        again = EmbeddedStore(path, SystemClock())
+        found = {e.key: e.value for e in again.range("/")[1]}
+        again.close()
+    assert found == {"/a": b"1", "/b": b"3"}

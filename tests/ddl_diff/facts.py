@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cdc.schema.charsets import normal_collation
 from cdc.schema.table import Table
 
 Values = dict[str, Any]
@@ -32,6 +31,11 @@ _TEXTS = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 _NAMES = re.compile(r"`((?:[^`]|``)+)`|([^\W\d][\w$]*|\d+[^\W\d][\w$]*)(?!\w|\s*\()")
 
 
+def newer_name(charset: str) -> str:
+    """A character set or collation as newer servers call it: ``utf8_bin`` is ``utf8mb3_bin``."""
+    return re.sub(r"^utf8(?=_|$)", "utf8mb3", charset.lower())
+
+
 def named_columns(expression: str, columns: Iterable[str]) -> list[str]:
     """Columns that an expression's text names, in lower case and sorted."""
     known = {name.lower() for name in columns}
@@ -51,11 +55,20 @@ def server_facts(rows: Rows, schema: str, name: str, columns: list[str]) -> Valu
     given = dict(o.lower().split("=", 1) for o in (options or "").split() if "=" in o)
     return {
         "engine": (engine or "").lower(),
-        "collation": collation and normal_collation(collation),
+        "collation": collation and newer_name(collation),
         "comment": comment or "",
         "options": _options(given),
         "versioned": kind == "SYSTEM VERSIONED",
         "partitions": _server_partitions(rows, schema, name, columns),
+        "foreign": sorted(
+            row[0].lower()
+            for row in rows(
+                "SELECT constraint_name FROM information_schema.table_constraints WHERE "
+                "constraint_type = 'FOREIGN KEY' AND table_schema = %s AND table_name = %s",
+                schema,
+                name,
+            )
+        ),
     }
 
 
@@ -77,7 +90,9 @@ def _server_partitions(rows: Rows, schema: str, name: str, columns: list[str]) -
         return {}
     parts: dict[str, Values] = {}
     for partition, sub, _, _, _, _, description, comment in found:
-        part = parts.setdefault(partition, {"subs": [], "comment": comment or ""})
+        # Where there are subpartitions the server shows the comments of these.
+        said = (comment or "") if sub is None else None
+        part = parts.setdefault(partition, {"subs": [], "comment": said})
         part["values"] = _plain(description or "")
         if sub is not None:
             part["subs"].append(sub)
@@ -129,6 +144,8 @@ def our_facts(table: Table) -> Values:
         "options": _options({k.lower(): v.lower() for k, v in table.options}),
         "versioned": table.versioned,
         "partitions": partitions,
+        "foreign": sorted(foreign.lower() for foreign in table.foreign_keys),
+        "periods": sorted((a.lower(), b.lower()) for _, (a, b) in table.periods),
     }
 
 
@@ -155,7 +172,7 @@ def _differing_partitions(mine: Values, theirs: Values) -> list[str]:
         return [*found, f"partitions: ours {names[0]}, server {names[1]}"]
     for (name, a), (_, b) in zip(mine["parts"], theirs["parts"], strict=True):
         for key in a:
-            unknown = key == "values" and (a[key] is None or b[key] is None)
+            unknown = a[key] is None or b[key] is None
             if a[key] != b[key] and not unknown:
                 found.append(f"partition {name}: {key}: ours {a[key]!r}, server {b[key]!r}")
     return found

@@ -7,22 +7,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.applied import parse
+from bench.applied import applied, parse
 from bench.fold import Verdict
 from bench.target import Watcher, judge_target, wait_same
 from bench.workload import WORKER_SHIFT, Committed, Workload
+from bench.workload_tables import tables
 from tests.e2e.capture_process import until
 from tests.servers import Database
 
 _PLACE = {b"`shop`.`tags`": ("tags", b"###   @4=")}
 
 
-@pytest.fixture(scope="module")
-def story(mariadb: Database) -> Iterator[tuple[Database, Workload, Committed]]:
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
+def story(request: pytest.FixtureRequest) -> Iterator[tuple[Database, Workload, Committed]]:
     """A server with a workload that has ended, which is its own target."""
-    server = mariadb
+    server: Database = request.getfixturevalue(request.param)
     schema = f"shop_{secrets.token_hex(4)}"
-    load = Workload(server.connect, server.kind, schema=schema, workers=2, rows_per_s=2000)
+    without = ("a_point",) if server.kind == "mysql" else ()
+    load = Workload(
+        server.connect, server.kind, schema=schema, workers=2, rows_per_s=2000, without=without
+    )
     load.prepare()
     watcher = Watcher(server.connect, load)
     load.start()
@@ -109,3 +113,24 @@ def test_only_committed_transactions_count() -> None:
         [("tags", base | 1, False), ("tags", base | 2, False)],
         [("tags", base | 2, True)],
     ]
+
+
+def test_a_row_that_the_tool_gives_up_is_an_error() -> None:
+    lines = [
+        *_row("INSERT INTO", 1)[:3],
+        b"###   @2=!! Don't know how to handle column type=255 meta=4 (00)",
+    ]
+    with pytest.raises(RuntimeError, match="gave a row"):
+        list(parse([line + b"\n" for line in lines], _PLACE))
+
+
+def test_a_point_is_what_mysqls_tool_gives_up(mysql: Database, schema_name: str) -> None:
+    mysql.execute(
+        f"CREATE DATABASE {schema_name}",
+        f"CREATE TABLE {schema_name}.tags (tag INT, a_point POINT, num INT, ver BIGINT)",
+        "FLUSH BINARY LOGS",
+        f"INSERT INTO {schema_name}.tags VALUES (1, ST_GeomFromText('POINT(1 2)'), 1, 1)",
+    )
+    tags = next(t for t in tables("mysql") if t.name == "tags")
+    with pytest.raises(RuntimeError, match="gave a row"):
+        applied(mysql, schema_name, [tags])

@@ -22,6 +22,7 @@ _PLACES = {
     "cdc.cli": "command line",
     "cdc.coord": "store",
     "cdc.kernels": "kernels",
+    "cdc.rows": "rows",
     "cdc.schema": "schema",
     "cdc.server": "server",
     "cdc.source": "upstream",

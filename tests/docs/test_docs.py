@@ -9,6 +9,7 @@ import pytest
 import typer.main
 
 from cdc.cli.main import app
+from sink.codec.protocols import FORMATS
 from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import MysqlSettings
 from tests.docs.error_table import BEGIN, END, PAGE, classes, table
@@ -40,6 +41,19 @@ def test_every_option_of_the_sink_is_described() -> None:
     text = (ROOT / "docs/messages.md").read_text()
     options = {str(f.alias) for f in KafkaSettings.model_fields.values()} - {"servers", "topic"}
     assert {o for o in options if f"`{o}`" not in text and f"{o}=" not in text} <= {"dispatchers"}
+
+
+def test_every_protocol_is_described_as_it_is() -> None:
+    text = (ROOT / "docs/messages.md").read_text()
+    for protocol, form in FORMATS.items():
+        found = re.search(rf"^\| `{protocol}` \|(.*)\|$", text, re.M)
+        assert found, protocol
+        shown = [cell.strip() for cell in found[1].split("|")]
+        assert (shown[0] != "none") == form.keys
+        assert (shown[1] != "none") == bool("enable-tidb-extension" in form.options)
+        assert (shown[2] == "yes") == form.readable
+        assert ("among" not in shown[3]) == form.changes_apart
+        assert f"## {protocol}\n" in text
 
 
 def test_every_option_of_the_database_sink_is_described() -> None:

@@ -76,11 +76,14 @@ class CaptureProcess:
         self.module = module
         self.daemon = daemon
         self._config = folder / "server.toml"
-        chosen = {"spark.ui.port": str(self.ui_port), **(spark or {})}
+        chosen = {"spark.ui.enabled": "true", "spark.ui.port": str(self.ui_port)}
+        chosen |= spark or {}
         lines = "".join(f'"{k}" = "{v}"\n' for k, v in chosen.items())
         self._config.write_text(f"{settings or SETTINGS}\n[processor.spark-conf]\n{lines}")
         self._process: subprocess.Popen[bytes] | None = None
-        self._http = httpx.Client(timeout=120, trust_env=False)
+        # A connection of its own for each request: an idle one may end just when it is used again.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(timeout=120, trust_env=False, limits=limits)
         process.register(self)
 
     @property
@@ -167,13 +170,21 @@ class CaptureProcess:
         return found
 
     def workers(self) -> list[psutil.Process]:
-        """Return Spark's Python workers (the forks of its daemon)."""
+        """Return Spark's Python workers: forks of its daemon, which may be gone."""
+        return [one for one, of_jvm in self._pythons() if not of_jvm]
+
+    def daemons(self) -> list[psutil.Process]:
+        """Return Spark's Python daemons: what the JVM itself has started."""
+        return [one for one, of_jvm in self._pythons() if of_jvm]
+
+    def _pythons(self) -> list[tuple[psutil.Process, bool]]:
+        """Spark's Python processes, and whether the JVM has started them."""
         found = []
         for one in self.family():
             try:
-                parent = one.parent()
-                if parent and self.daemon in one.cmdline() and self.daemon in parent.cmdline():
-                    found.append(one)
+                if self.daemon in one.cmdline():
+                    parent = one.parent()
+                    found.append((one, parent is not None and parent.name() == "java"))
             except psutil.NoSuchProcess:
                 continue
         return found
@@ -182,7 +193,9 @@ class CaptureProcess:
 
     def api(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """Send one request to ``/api/v2``."""
-        return self._http.request(method, f"{self.url}/api/v2{path}", json=body)
+        headers = {"Authorization": f"Bearer {(self.data_dir / 'token').read_text().strip()}"}
+        url = f"{self.url}/api/v2{path}"
+        return self._http.request(method, url, json=body, headers=headers)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer of a request that must succeed."""

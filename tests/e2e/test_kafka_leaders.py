@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
+from cdc.base.ids import FeedId
 from sink.kafka.deliverer import transactional_id
-from sink.kafka.ledger import ledger_partition
+from sink.kafka.ledger import feeds, ledger_partition
+from sink.kafka.settings import KafkaSettings
 from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
@@ -67,10 +69,12 @@ def _leader(nodes: Cluster, at: TopicPartition) -> int:
         admin.close()
 
 
-def _coordinator(nodes: Cluster, feed: str) -> int:
+def _coordinator(way: Way, nodes: Cluster, feed: str) -> int:
+    settings = KafkaSettings.parse(way.sink())
+    (known,) = feeds(settings, FeedId("", feed, 0))
     admin = _admin(nodes)
     try:
-        own = transactional_id(feed, 0)
+        own = transactional_id(known, 0)
         return int(admin.describe_transactions([own])[own].coordinator_id)
     finally:
         admin.close()
@@ -97,7 +101,7 @@ def test_the_leader_is_killed(way: Way, nodes: Cluster) -> None:
 
 def test_the_coordinator_of_the_transactions_is_killed(way: Way, nodes: Cluster) -> None:
     feed = _create(way, nodes)
-    _goes_on_without(way, nodes, _coordinator(nodes, feed), feed)
+    _goes_on_without(way, nodes, _coordinator(way, nodes, feed), feed)
 
 
 def test_too_few_replicas_are_shown_by_name(way: Way, nodes: Cluster) -> None:
@@ -127,7 +131,7 @@ def _shown(way: Way) -> dict[str, str]:
 def test_leadership_moves_between_living_nodes(way: Way, nodes: Cluster) -> None:
     feed = _create(way, nodes)
     places = [TopicPartition(way.schema, p) for p in range(PARTITIONS)]
-    places.append(ledger_partition(feed))
+    places.append(ledger_partition(FeedId("", feed, 0)))
     with Load(way) as load:
         for _ in range(3):
             load.more(100)

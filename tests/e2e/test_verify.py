@@ -13,7 +13,7 @@ from cdc.source.settings import SourceSettings
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import UpstreamSession
-from cdc.verify.table import Options
+from cdc.verify.table import CompareOptions
 from sink.kafka.settings import KafkaSettings
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
@@ -86,7 +86,7 @@ def _fold(way: Way, topic: str, **options: bool) -> dict[str, TableResult]:
         Still(),
         lambda schema, _: schema == way.schema,
         True,
-        Options(**options),  # type: ignore[arg-type]
+        CompareOptions(**options),  # type: ignore[arg-type]
     )
     run = Run(task)
     run.topics(KafkaSettings.parse(way.sink(topic)))

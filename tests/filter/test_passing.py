@@ -9,11 +9,11 @@ import pytest
 
 from cdc.base.errors import TidegateError
 from cdc.coord.feed_config import FeedConfig
+from cdc.rows.route import Route, RouteMode
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from filter.passing import Passing
-from sink.codec.route import Route, RouteMode
-from tests.codec.binlog_rows import locate_file, messages_of, table_of
+from tests.codec.binlog_rows import canal_file, messages_of, table_of
 
 SCHEMA = "filter_passing"
 SESSION = Session(mariadb=True, version=(11, 4, 0))
@@ -53,11 +53,11 @@ def passing(*rules: dict[str, Any]) -> Passing:
 
 
 def kept(found: Passing, rows: Any, route: Route | None = None) -> list[str]:
-    located = locate_file(*rows, route=route)
-    mask = found.keep(located)
+    file = canal_file(*rows, route=route)
+    mask = found.keep(file.rows)
     if mask is not None:
-        located.refs = located.refs[mask]
-    return [f"{m['table'][0]} {m['type'][0]} {m['data'][0]['id']}" for m in messages_of(located)]
+        file = file._replace(rows=file.rows.only(mask))
+    return [f"{m['table'][0]} {m['type'][0]} {m['data'][0]['id']}" for m in messages_of(file)]
 
 
 EVERYTHING = [
@@ -79,7 +79,7 @@ def without(*gone: str) -> list[str]:
 
 def test_nothing_is_looked_at_without_rules(rows: Any) -> None:
     assert kept(passing(), rows) == EVERYTHING
-    assert passing().keep(locate_file(*rows)) is None
+    assert passing().keep(canal_file(*rows).rows) is None
 
 
 def test_the_documented_example(rows: Any) -> None:
@@ -117,7 +117,7 @@ def test_the_same_rows_pass_however_they_are_spread(rows: Any) -> None:
 
 def test_a_plan_that_changes_is_seen(rows: Any) -> None:
     found = passing(DOCUMENTED)
-    first = locate_file(*rows)
+    first = canal_file(*rows).rows
     assert np.array_equal(found.keep(first), found.keep(first))  # type: ignore[arg-type]
     data, tables = rows
     other = {name: table for name, table in tables.items() if name.endswith("other")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filter.renames import Action, Name, action, judge, judge_moves
+from filter.renames import Name, RenameAction, action, judge, judge_moves
 from filter.rules import TableRules
 
 RULES = ["shop.*", "!shop.tmp_*"]
@@ -23,51 +23,51 @@ def steps(text: str) -> list[tuple[Name, Name]]:
 @pytest.mark.parametrize(
     ("old", "new", "then"),
     [
-        (True, True, Action.DELIVER),
-        (True, False, Action.DELIVER),
-        (False, True, Action.ERROR),
-        (False, False, Action.IGNORE),
+        (True, True, RenameAction.DELIVER),
+        (True, False, RenameAction.DELIVER),
+        (False, True, RenameAction.ERROR),
+        (False, False, RenameAction.IGNORE),
     ],
 )
-def test_one_rename(old: bool, new: bool, then: Action) -> None:
+def test_one_rename(old: bool, new: bool, then: RenameAction) -> None:
     assert action(old, new) is then
 
 
 @pytest.mark.parametrize(
     ("given", "then", "delivered", "left"),
     [
-        ("shop.a>shop.b", Action.DELIVER, "shop.a>shop.b", ""),
-        ("shop.a>shop.tmp_a", Action.DELIVER, "shop.a>shop.tmp_a", "shop.a>shop.tmp_a"),
-        ("shop.a>other.a", Action.DELIVER, "shop.a>other.a", "shop.a>other.a"),
-        ("other.a>shop.a", Action.ERROR, "", ""),
-        ("shop.tmp_a>shop.a", Action.ERROR, "", ""),
-        ("other.a>other.b", Action.IGNORE, "", ""),
-        ("shop.tmp_a>shop.tmp_b", Action.IGNORE, "", ""),
-        ("shop.a>shop.b other.c>other.d", Action.DELIVER, "shop.a>shop.b", ""),
-        ("shop.a>shop.b other.c>shop.d", Action.ERROR, "", ""),
+        ("shop.a>shop.b", RenameAction.DELIVER, "shop.a>shop.b", ""),
+        ("shop.a>shop.tmp_a", RenameAction.DELIVER, "shop.a>shop.tmp_a", "shop.a>shop.tmp_a"),
+        ("shop.a>other.a", RenameAction.DELIVER, "shop.a>other.a", "shop.a>other.a"),
+        ("other.a>shop.a", RenameAction.ERROR, "", ""),
+        ("shop.tmp_a>shop.a", RenameAction.ERROR, "", ""),
+        ("other.a>other.b", RenameAction.IGNORE, "", ""),
+        ("shop.tmp_a>shop.tmp_b", RenameAction.IGNORE, "", ""),
+        ("shop.a>shop.b other.c>other.d", RenameAction.DELIVER, "shop.a>shop.b", ""),
+        ("shop.a>shop.b other.c>shop.d", RenameAction.ERROR, "", ""),
         # Swapped through a third name, also one that the rules exclude.
         (
             "shop.a>shop.c shop.b>shop.a shop.c>shop.b",
-            Action.DELIVER,
+            RenameAction.DELIVER,
             "shop.a>shop.c shop.b>shop.a shop.c>shop.b",
             "",
         ),
         (
             "shop.a>shop.tmp_c shop.b>shop.a shop.tmp_c>shop.b",
-            Action.DELIVER,
+            RenameAction.DELIVER,
             "shop.a>shop.tmp_c shop.b>shop.a shop.tmp_c>shop.b",
             "",
         ),
-        ("shop.a>shop.c shop.tmp_b>shop.a shop.c>shop.tmp_b", Action.ERROR, "", ""),
-        ("other.a>shop.x shop.x>other.b", Action.IGNORE, "", ""),
+        ("shop.a>shop.c shop.tmp_b>shop.a shop.c>shop.tmp_b", RenameAction.ERROR, "", ""),
+        ("other.a>shop.x shop.x>other.b", RenameAction.IGNORE, "", ""),
     ],
 )
-def test_statements(given: str, then: Action, delivered: str, left: str) -> None:
+def test_statements(given: str, then: RenameAction, delivered: str, left: str) -> None:
     found = judge(steps(given), TableRules(RULES).matches)
     assert found.action is then
     assert found.steps == tuple(steps(delivered))
     assert found.left == tuple(steps(left))
-    assert (found.error is not None) is (then is Action.ERROR)
+    assert (found.error is not None) is (then is RenameAction.ERROR)
 
 
 def test_a_rename_into_the_rules_names_both_tables() -> None:

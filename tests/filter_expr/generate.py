@@ -100,7 +100,8 @@ class Generator:
         )  # fmt: skip
 
     def number_column(self) -> str:
-        names = (*rows.INTEGERS, *rows.INTEGERS, *rows.DECIMALS, *rows.REALS)
+        decimals = (*rows.DECIMALS, *rows.UNSIGNED_DECIMALS)
+        names = (*rows.INTEGERS, *rows.INTEGERS, *decimals, *rows.REALS)
         return self.pick(names)
 
     def number_literal(self) -> str:

@@ -58,8 +58,15 @@ INTEGERS = {
     "u64": ("bigint unsigned", 0, (1 << 64) - 1),
     "bi": ("bit(10)", 0, 1023),
 }
-DECIMALS = {"d1": (10, 2), "d2": (38, 10), "d3": (65, 30), "d4": (9, 9), "d5": (20, 0)}
+DECIMALS = {
+    "d1": (10, 2), "d2": (38, 10), "d3": (65, 30), "d4": (9, 9), "d5": (20, 0),
+    # Their whole parts are integers, or just no longer.
+    "d6": (18, 0), "d7": (19, 2), "d8": (20, 2),
+}  # fmt: skip
+UNSIGNED_DECIMALS = {"du1": (12, 2), "du2": (18, 0), "du3": (20, 2), "du4": (21, 2)}
 REALS = {"f": "float", "g": "double", "fx": "float(7,2)"}
+# Characters that every column below holds.
+SHORTEST_COLUMN = 20
 TEXTS = {
     "sg": ("varchar(40)", "utf8mb4", "utf8mb4_general_ci"),
     "sg2": ("text", "utf8mb4", "utf8mb4_general_ci"),
@@ -101,6 +108,7 @@ def create(name: str, mysql: bool, json: bool = True, uca: bool = False) -> str:
     parts = ["id int primary key"]
     parts += [f"{c} {t}" for c, (t, _, _) in INTEGERS.items()]
     parts += [f"{c} decimal({p},{s})" for c, (p, s) in DECIMALS.items()]
+    parts += [f"{c} decimal({p},{s}) unsigned" for c, (p, s) in UNSIGNED_DECIMALS.items()]
     parts += [f"{c} {t}" for c, t in REALS.items()]
     known = texts(mysql, uca)
     parts += [f"{c} {t} character set {cs} collate {co}" for c, (t, cs, co) in known.items()]
@@ -118,13 +126,14 @@ def create(name: str, mysql: bool, json: bool = True, uca: bool = False) -> str:
     return f"create table {name} ({', '.join(parts)}) engine=innodb"
 
 
-def _decimal(rng: random.Random, precision: int, scale: int) -> str:
+def _decimal(rng: random.Random, precision: int, scale: int, signed: bool) -> str:
     whole = precision - scale
     digits = rng.choice((0, 1, whole, rng.randint(0, whole)))
-    text = "".join(rng.choice("0123456789") for _ in range(min(digits, whole))) or "0"
+    pool = rng.choice(("0123456789", "0123456789", "9"))
+    text = "".join(rng.choice(pool) for _ in range(min(digits, whole))) or "0"
     if scale:
         text += "." + "".join(rng.choice("0012345678999") for _ in range(rng.randint(1, scale)))
-    return rng.choice(("", "-")) + text
+    return rng.choice(("", "-" if signed else "")) + text
 
 
 def insert(
@@ -139,8 +148,10 @@ def insert(
     for _, low, high in INTEGERS.values():
         near = [int(n) for n in NUMBERS if low <= int(n) <= high]
         put(str(rng.choice((*near, low, high, rng.randint(low, high)))))
-    for precision, scale in DECIMALS.values():
-        put(rng.choice(("0", "1" if scale < precision else "0.5", _decimal(rng, precision, scale))))
+    for columns, signed in ((DECIMALS, True), (UNSIGNED_DECIMALS, False)):
+        for precision, scale in columns.values():
+            one = "1" if scale < precision else "0.5"
+            put(rng.choice(("0", one, _decimal(rng, precision, scale, signed))))
     put(rng.choice(("0", "0.1", "-1.5", "16777216", "3.4e38", "1e-30")))
     put(rng.choice(("0", "0.1", "-1.5", "9007199254740993", "1e308", "-2.5", "0.3", "5")))
     put(rng.choice(("0", "0.1", "-1.5", "99.99", "12345.67")))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cdc.rows.batch import RowBatch
+from cdc.rows.route import Route, RouteMode
 from cdc.schema.session import Session
 from filter.expr import RowFilter, compile_filter, keep_rows
 from filter.expr.errors import ExpressionFailed
-from sink.codec.route import Route, RouteMode
-from sink.codec.rows import Located
 from tests.codec.binlog_rows import locate_file, table_of
 
 SESSION = Session(mariadb=True, version=(11, 4, 0))
@@ -45,12 +45,12 @@ def binlog(mariadb: Any) -> Any:
 
 
 @pytest.fixture
-def located(binlog: Any) -> Located:
+def located(binlog: Any) -> RowBatch:
     data, table = binlog
     return locate_file(data, {table.full_name: table})
 
 
-def kept(located: Located, **expressions: Any) -> list[bool]:
+def kept(located: RowBatch, **expressions: Any) -> list[bool]:
     table = located.plans.entries[0].table
     judge = compile_filter(table, SESSION, **expressions)
     found = pickle.loads(pickle.dumps(judge))
@@ -65,7 +65,7 @@ def but(*skipped: int) -> list[bool]:
     return [i not in skipped for i in range(9)]
 
 
-def test_each_kind_has_its_expression_and_null_keeps_the_row(located: Located) -> None:
+def test_each_kind_has_its_expression_and_null_keeps_the_row(located: RowBatch) -> None:
     assert kept(located, insert="v > 10") == but(1)
     assert kept(located, insert="NOT v > 10") == but(0)
     assert kept(located, delete="v > 6") == but(7)
@@ -75,7 +75,7 @@ def test_each_kind_has_its_expression_and_null_keeps_the_row(located: Located) -
     assert kept(located, insert="TRUE") == but(0, 1, 2)
 
 
-def test_an_update_is_skipped_by_its_old_or_its_new_values(located: Located) -> None:
+def test_an_update_is_skipped_by_its_old_or_its_new_values(located: RowBatch) -> None:
     assert kept(located, update_old="v = 5") == but(3)
     assert kept(located, update_new="v = 5") == ALL
     assert kept(located, update_new="v = 20") == but(4)
@@ -83,7 +83,7 @@ def test_an_update_is_skipped_by_its_old_or_its_new_values(located: Located) -> 
     assert kept(located, update_old="id = 3") == but(5, 6)
 
 
-def test_updates_of_some_columns_only(located: Located) -> None:
+def test_updates_of_some_columns_only(located: RowBatch) -> None:
     assert kept(located, update_only_columns=["note"]) == but(5)
     assert kept(located, update_only_columns=["NOTE", "v"]) == but(3, 5)
     assert kept(located, update_only_columns=["v", "s", "id"]) == but(3, 4, 6)
@@ -107,7 +107,7 @@ def test_an_update_that_was_split_is_judged_as_one(binlog: Any) -> None:
     assert kept(split, update_only_columns=["id"]) == cut(6, 7)
 
 
-def test_a_number_out_of_range_stops_with_the_row(located: Located) -> None:
+def test_a_number_out_of_range_stops_with_the_row(located: RowBatch) -> None:
     table = located.plans.entries[0].table
     judge = compile_filter(table, SESSION, insert="v * 9223372036854775807 > 0")
     with pytest.raises(ExpressionFailed, match=r"row_filter\.t, row id=1") as caught:

@@ -19,8 +19,8 @@ from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from filter.decision import DdlFilter, Decision
-from owner.changes import Order, Outcome
-from owner.ddl import EVERY, Ddl, Scope
+from owner.changes import ChangeOutcome, Order
+from owner.ddl import EVERY, Ddl, FeedScope
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from processor.standing import Standing
 from sink.schema_change import Recorded, SchemaChange
@@ -52,7 +52,7 @@ def _touched(sql: str) -> object:
     return touched(sql, _SESSION)
 
 
-SCOPE = Scope(_Remembered())
+SCOPE = FeedScope(_Remembered())
 
 STATEMENTS = (
     "ALTER TABLE {0} ADD COLUMN c INT",
@@ -140,7 +140,7 @@ class World:
     standing: Standing = field(default_factory=lambda: Standing(Position(START)))
     epoch: int = 0
     running: dict[int, Order] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ChangeOutcome] = field(default_factory=list)
     recorded: tuple[int, dict[int, Recorded]] | None = None
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ class World:
                 self.sink.ledger[ts] = Recorded.DONE
             elif stage == "told":
                 del self.running[ts]
-                self.outcomes.append(Outcome(ts))
+                self.outcomes.append(ChangeOutcome(ts))
             if stage == upto:
                 return
 

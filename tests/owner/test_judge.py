@@ -13,7 +13,7 @@ from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
-from owner.ddl import Action, Ddl, Judged, Scope, judge
+from owner.ddl import Ddl, DDLAction, FeedScope, Judged, destructive, judge
 from sink.schema_change import SchemaChange
 
 SESSION = Session(default_schema="shop")
@@ -37,13 +37,14 @@ def _schema() -> Catalog:
         *(f"CREATE TABLE {t} (id INT PRIMARY KEY, age INT)" for t in ("a", "b", "tmp_1", "crm.c")),
     ):
         catalog = apply(catalog, sql, SESSION)
-    return catalog
+    # The target has no views and sequences.
+    return catalog.with_other("shop", "numbers")
 
 
 BEFORE = _schema()
 
 
-def judged(sql: str, ts: int = 5) -> Judged | None:
+def _ddl(sql: str, ts: int = 5, before: Catalog = BEFORE) -> Ddl:
     seen = touched(sql, SESSION)
     change = SchemaChange(
         ts=ts,
@@ -55,31 +56,39 @@ def judged(sql: str, ts: int = 5) -> Judged | None:
         session=SESSION,
         status=StatusVariables(),
         time_s=0,
-        before=BEFORE,
-        after=apply(BEFORE, sql, SESSION),
+        before=before,
+        after=apply(before, sql, SESSION),
     )
-    scope = Scope(DdlFilter(FeedConfig.model_validate(CONFIG)))
-    return judge(Ddl(ts, sql, seen, None, change), scope, 0)
+    return Ddl(ts, sql, seen, None, change)
+
+
+def judged(sql: str, ts: int = 5) -> Judged | None:
+    scope = FeedScope(DdlFilter(FeedConfig.model_validate(CONFIG)))
+    return judge(_ddl(sql, ts), scope, 0)
 
 
 @pytest.mark.parametrize(
     ("sql", "action", "replicated"),
     [
-        ("ALTER TABLE b ADD c INT", Action.EXECUTE, [("shop", "b")]),
-        ("DROP TABLE a", Action.IGNORE, None),
-        ("DROP TABLE a, b", Action.EXECUTE, [("shop", "b")]),
-        ("DROP TABLE tmp_1, b", Action.EXECUTE, [("shop", "b")]),
-        ("ALTER TABLE b ENGINE = InnoDB", Action.IGNORE, None),
+        ("ALTER TABLE b ADD c INT", DDLAction.EXECUTE, [("shop", "b")]),
+        ("DROP TABLE a", DDLAction.IGNORE, None),
+        ("DROP TABLE a, b", DDLAction.EXECUTE, [("shop", "b")]),
+        ("DROP TABLE tmp_1, b", DDLAction.EXECUTE, [("shop", "b")]),
+        ("ALTER TABLE b ENGINE = InnoDB", DDLAction.IGNORE, None),
         ("DROP TABLE tmp_1", None, None),
-        ("CREATE TABLE d (id INT)", Action.EXECUTE, [("shop", "d")]),
+        ("DROP TABLE numbers", None, None),
+        ("DROP TABLE numbers, b", DDLAction.EXECUTE, [("shop", "b")]),
+        ("RENAME TABLE numbers TO digits", None, None),
+        ("ALTER TABLE numbers RENAME TO digits", None, None),
+        ("CREATE TABLE d (id INT)", DDLAction.EXECUTE, [("shop", "d")]),
     ],
 )
-def test_what_is_done(sql: str, action: Action | None, replicated: Any) -> None:
+def test_what_is_done(sql: str, action: DDLAction | None, replicated: Any) -> None:
     found = judged(sql)
     assert (found.action if found else None) == action
     if found is not None:
         assert found.error is None
-        assert bool(found.why) is (action is Action.IGNORE)
+        assert bool(found.why) is (action is DDLAction.IGNORE)
     if replicated is not None:
         assert found is not None
         assert list(found.replicated) == replicated
@@ -107,7 +116,7 @@ def test_what_stops_its_table(sql: str, code: str) -> None:
 def test_a_table_that_leaves_the_rules_is_said() -> None:
     found = judged("RENAME TABLE b TO tmp_b")
     assert found is not None
-    assert found.action is Action.EXECUTE
+    assert found.action is DDLAction.EXECUTE
     assert "shop.tmp_b" in found.why
 
 
@@ -115,5 +124,22 @@ def test_a_table_that_leaves_the_rules_is_said() -> None:
 def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
     found = judged(sql, ts=7)
     assert found is not None
-    assert found.action is Action.IGNORE
+    assert found.action is DDLAction.IGNORE
     assert "ignore-txn-start-ts" in found.why
+
+
+@pytest.mark.parametrize(
+    ("sql", "lost"),
+    [
+        ("/*Mine*/ TRUNCATE TABLE a", True),
+        ("ALTER TABLE p TRUNCATE PARTITION p0", True),
+        ("ALTER TABLE p /*M*/ TRUNCATE/* c */PARTITION p0", True),
+        ("ALTER TABLE p EXCHANGE -- c\n PARTITION p0 WITH TABLE q", True),
+        ("ALTER TABLE p COMMENT 'TRUNCATE PARTITION'", False),
+    ],
+)
+def test_what_loses_rows_is_told_behind_comments(sql: str, lost: bool) -> None:
+    parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5))"
+    catalog = apply(BEFORE, f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION)
+    catalog = apply(catalog, "CREATE TABLE q (id INT PRIMARY KEY)", SESSION)
+    assert destructive(_ddl(sql, before=catalog)) is lost

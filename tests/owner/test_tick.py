@@ -21,8 +21,8 @@ from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import touched
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
-from owner.changes import Outcome
-from owner.ddl import Ddl, Scope
+from owner.changes import ChangeOutcome
+from owner.ddl import Ddl, FeedScope
 from owner.retry import RetryPolicy
 from owner.state import ACTIVE
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
@@ -32,7 +32,7 @@ NOW = 1_000_000
 TRANSIENT = ErrorInfo(code="TG:ErrKafkaGone", kind="transient", message="gone")
 DEFINITE = ErrorInfo(code="TG:ErrMessageTooLarge", kind="definite", message="too large")
 
-SCOPE = Scope(DdlFilter(FeedConfig(filter=FilterConfig(rules=["shop.*"]))))
+SCOPE = FeedScope(DdlFilter(FeedConfig(filter=FilterConfig(rules=["shop.*"]))))
 
 
 def ddl(ts: int, sql: str) -> Ddl:
@@ -64,7 +64,7 @@ class World:
         self.seen = seen
         self.effects: Effects | None = None
         self.recorded: dict[int, Recorded] | None = {}
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ChangeOutcome] = []
         self.ordered: list[int] = []
 
     def turn(self, report: Report | None = None, resolved: int | None = None) -> Effects:
@@ -97,7 +97,7 @@ class World:
 
     def done(self, ts: int, error: ErrorInfo | None = None) -> Effects:
         """The executor has ended a change."""
-        self.outcomes = [Outcome(ts, error)]
+        self.outcomes = [ChangeOutcome(ts, error)]
         return self.turn(self.last)
 
     def report(self, checkpoint: int, **fields: Any) -> Report:

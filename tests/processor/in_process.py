@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc.base.clock import Clock, SystemClock
 from cdc.changelog.reader import ChangeLog
+from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.keys import Keys
 from cdc.coord.messages import Assignment, FeedInfo, Report
+from processor.acknowledged import Acknowledged
 from processor.delivery import FeedDelivery
 from processor.feed import Feed
 from processor.settings import ProcessorSettings
 from processor.task_messages import Ack, Descriptor
+from processor.window_size import WindowSize
 from tests.e2e.capture_process import until
 
 
@@ -29,9 +34,11 @@ class InProcessJobs:
     def __init__(self, after: Callable[[int, int], None] = lambda job, task: None) -> None:
         self.jobs: list[Sequence[Descriptor]] = []
         self._after = after
-        self._deliveries: dict[int, FeedDelivery] = {}
+        self._deliveries: dict[tuple[str, int], FeedDelivery] = {}
 
-    def run(self, descriptors: Sequence[Descriptor], description: str) -> list[Ack]:
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
         """One job."""
         self.jobs.append(descriptors)
         acks = []
@@ -46,11 +53,13 @@ class InProcessJobs:
             delivery.discard()
 
     def _delivery(self, task: int, descriptor: Descriptor) -> FeedDelivery:
-        known = self._deliveries.get(task)
-        if known is None or known.plan != descriptor.plan:
+        plan = descriptor.plan
+        at = (plan.feed.name, task)
+        known = self._deliveries.get(at)
+        if known is None or (known.plan != plan and not known.follow(plan)):
             if known is not None:
                 known.discard()
-            known = self._deliveries[task] = FeedDelivery(descriptor.plan)
+            known = self._deliveries[at] = FeedDelivery(plan)
         return known
 
 
@@ -72,16 +81,22 @@ class Running:
         starts: dict[str, int] | None = None,
         feed: str = "feed",
         clock: Clock | None = None,
+        store: EmbeddedStore | None = None,
+        window_size: WindowSize | None = None,
+        incarnation: int = 0,
         **settings: Any,
     ) -> None:
         self.log = ChangeLog.open(folder)
         self.jobs = jobs
+        self.store = store
+        self._own_store: EmbeddedStore | None = None
         self.reports: list[Report] = []
         self._ended = threading.Event()
         self.upto = self.log.state.resolved_ts
         info = FeedInfo(
-            id=feed, upstream="u", sink_uri=sink_uri, config=config, start_ts=start_ts, epoch=epoch
-        )
+            id=feed, upstream="u", sink_uri=sink_uri, config=config, start_ts=start_ts,
+            epoch=epoch, incarnation=incarnation,
+        )  # fmt: skip
         assignment = Assignment(
             feed=feed,
             epoch=epoch,
@@ -95,9 +110,17 @@ class Running:
         chosen = ProcessorSettings(single_task_bytes=0, retry_first_s=0.01, **settings)
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,
-            self.reports.append, clock or SystemClock(),
+            self.reports.append, clock or SystemClock(), self.acknowledged(info, folder),
+            window_size,
         )  # fmt: skip
         self.feed.start()
+
+    def acknowledged(self, info: FeedInfo, folder: Path) -> Acknowledged:
+        """A store of its own, unless the test has one that outlives the feed."""
+        if self.store is None:
+            path = folder.parent / f"acknowledged-{uuid.uuid4()}.db"
+            self.store = self._own_store = EmbeddedStore(path, SystemClock())
+        return Acknowledged(self.store, Keys(), info.ledger_id, SystemClock())
 
     def lift(self, *ties: tuple[str, str]) -> None:
         """The owner lets all tables go on; ``ties`` are those that foreign keys hold together."""
@@ -107,7 +130,8 @@ class Running:
     def hold(self, barriers: dict[str, int], barrier_ts: int) -> None:
         """The owner's new barriers."""
         update = {"table_barriers": barriers, "barrier_ts": barrier_ts}
-        self.feed.update(self._assignment.model_copy(update=update))
+        self._assignment = self._assignment.model_copy(update=update)
+        self.feed.update(self._assignment)
 
     def through(self) -> Report:
         """Wait until all of the log is delivered, but for tables that have stopped."""
@@ -137,3 +161,5 @@ class Running:
         self.feed.stop(10)
         self.jobs.close()
         self.log.close()
+        if self._own_store is not None:
+            self._own_store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from processor.feed import Feed
+from processor.phase import Phase
 from tests.changelog.logs import StillClock
 from tests.e2e import topics
 from tests.e2e.capture_process import until
@@ -152,6 +154,51 @@ def test_a_worker_that_dies_after_one_of_two_commits_repeats_nothing(
     assert not any(r.error for r in running.reports), "mended without a word to the owner"
     epochs = {d.plan.epoch for job in running.jobs.jobs for d in job}
     assert len(epochs) == 3, "each recovery has an epoch of its own"
+    _once(log.ids(topic_prefix), range(ROWS))
+
+
+def test_what_a_feed_does_is_in_the_log_in_the_order_in_which_it_happens(
+    run: Callable[..., Running], log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    def die(job: int, task: int) -> None:
+        if job == 1:
+            raise WorkerDied("gone")
+
+    caplog.set_level(logging.DEBUG, "phase")
+    running = run("t", after=die, barriers=_below_the_ddl(log), window_bytes=1 << 20)
+    running.done()
+    until(lambda: caplog.messages[-1].endswith("idle"), "it is idle")
+    said = [m.split(": ", 1)[1] for m in caplog.messages if m.startswith("changefeed ")]
+    recovery = [Phase.TAKING_OVER, Phase.FENCING, Phase.PLANNING, Phase.DELIVERING]
+    assert [s for s in said if s in set(Phase)] == [
+        *recovery, Phase.WAITING, *recovery, Phase.IDLE,
+    ]  # fmt: skip
+
+
+def test_an_epoch_whose_recoveries_are_used_up_never_runs_into_the_next(
+    run: Callable[..., Running],
+    log: Log,
+    topic_prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The owner's next epoch would not be a newer one: it must begin before that."""
+    monkeypatch.setattr("processor.feed.RECOVERY_BITS", 2)
+    dead = []
+
+    def die(job: int, task: int) -> None:
+        dead.append(job)
+        raise WorkerDied("gone")
+
+    caps = _below_the_ddl(log)
+    first = run("t", after=die, barriers=caps, window_bytes=1 << 20)
+    report = first.ended()
+    assert report.error is not None
+    assert (report.error.code, report.error.kind) == ("TG:ErrEpochUsedUp", "fenced")
+    assert len(dead) == 3
+    second = run("t", barriers=caps, window_bytes=1 << 20, epoch=2)
+    second.done()
+    of = [{d.plan.epoch for job in one.jobs.jobs for d in job} for one in (first, second)]
+    assert max(of[0]) < min(of[1])
     _once(log.ids(topic_prefix), range(ROWS))
 
 

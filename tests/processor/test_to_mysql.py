@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from cdc.base.ids import FeedId
 from cdc.coord.messages import ErrorInfo
 from processor.feed import Feed
 from sink.mysql.driver import MysqlDriver
-from sink.mysql.errors import TargetDuplicateKey, TargetRowMissing
+from sink.mysql.errors import MysqlTransactionTooLarge, TargetDuplicateKey, TargetRowMissing
 from sink.mysql.placement import BLOCKS, SPREAD
 from sink.mysql.worker import MysqlWorker
 from tests.e2e.capture_process import until
@@ -107,9 +108,9 @@ def test_without_the_ledger_rows_come_twice(
 
     recover = MysqlDriver.recover
 
-    def forgetful(self: MysqlDriver, feed: str, epoch: int, *more: Any, **how: Any) -> Any:
+    def forgetful(self: MysqlDriver, feed: FeedId, epoch: int, *more: Any, **how: Any) -> Any:
         found = recover(self, feed, epoch, *more, **how)
-        return type(found)(found.layout, {})
+        return type(found)(found.layout, {}, recorded=False)
 
     begin = MysqlWorker.begin
     monkeypatch.setattr(MysqlDriver, "recover", forgetful)
@@ -137,6 +138,23 @@ def test_transactions_stay_whole(
     assert log.large() in ends, "the large one is a window of its own"
     used = {d for job in running.jobs.jobs for task in job for d in task.destinations}
     assert (len(used) == 1) == (atomicity == "global")
+
+
+def test_windows_shrink_to_what_one_transaction_of_the_target_may_hold(
+    way: tuple[Log, Database], start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, target = way
+    ((most,),) = target.execute("select @@global.max_binlog_cache_size")
+    target.execute(f"set global max_binlog_cache_size = {2 << 20}")
+    try:
+        running = start("worker-count=2", window_bytes=192 << 20)
+        running.done()
+    finally:
+        target.execute(f"set global max_binlog_cache_size = {most}")
+    assert MysqlTransactionTooLarge.code in caplog.text
+    assert content(target, log.schema) == log.wanted
+    assert not any(report.stopped_tables or report.error for report in running.reports)
+    assert running.feed.window_size.now < 8 << 20
 
 
 def test_another_number_of_buckets_waits_for_those_that_are_ahead(

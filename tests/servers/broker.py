@@ -67,6 +67,7 @@ class Broker:
         sasl: bool,
         with_tls: bool,
         cluster_id: str | None = None,
+        advertised: int | None = None,
     ) -> None:
         self.installed = install.fetch(NAME)
         java = shutil.which("java")
@@ -77,6 +78,7 @@ class Broker:
         self.heap = heap
         self.sasl = sasl
         self.cluster_id = cluster_id or new_id()
+        self.advertised = advertised
         self.folder, self._ours = process.data_folder(folder, "kafka")
         self.log_folder = Path(log_folder).resolve() if log_folder else self.folder / "data"
         self._log_is_ours = log_folder is not None and self._ours
@@ -142,11 +144,12 @@ class Broker:
 
     def _properties(self) -> dict[str, str]:
         client, internal, controller = self._ports
+        told = self.advertised or client
         names = {"CLIENT": client, "INTERNAL": internal, "CONTROLLER": controller}
         chosen = {
             **_PROPERTIES,
             "listeners": ",".join(f"{n}://127.0.0.1:{p}" for n, p in names.items()),
-            "advertised.listeners": f"CLIENT://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal}",
+            "advertised.listeners": f"CLIENT://127.0.0.1:{told},INTERNAL://127.0.0.1:{internal}",
             "listener.security.protocol.map": f"CLIENT:{self.security_protocol},"
             "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
@@ -294,16 +297,24 @@ def broker(
     log_folder: Path | str | None = None,
     sasl: bool = False,
     tls: bool = False,
+    advertised: int | None = None,
 ) -> Iterator[Broker]:
     """Run a broker while the context lasts.
 
     ``options`` are broker properties that win over ours. ``log_folder`` puts the partitions
     elsewhere (a memory disk); ``folder`` keeps everything, so that a broker started there again
-    finds it. ``sasl`` asks clients for PLAIN with user and password ``tidegate``; ``tls`` gives a
-    certificate for 127.0.0.1 (`Broker.tls`). Topics are not created by asking for them.
+    finds it. ``advertised`` is the port that clients are sent to: a proxy's, which leads here.
+    ``sasl`` asks clients for PLAIN with user and password ``tidegate``; ``tls`` gives a certificate
+    for 127.0.0.1 (`Broker.tls`). Topics are not created by asking for them.
     """
     server = Broker(
-        options or {}, heap=heap, folder=folder, log_folder=log_folder, sasl=sasl, with_tls=tls
+        options or {},
+        heap=heap,
+        folder=folder,
+        log_folder=log_folder,
+        sasl=sasl,
+        with_tls=tls,
+        advertised=advertised,
     )
     try:
         server.start()

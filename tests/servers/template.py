@@ -90,6 +90,8 @@ def _initialise(server: Installed, data: Path, work: Path) -> None:
         command += ["--initialize-insecure", "--skip-log-bin", "--mysqlx=OFF"]
         command += ["--innodb-use-native-aio=0", "--innodb-redo-log-capacity=16M"]
         command += ["--innodb-doublewrite=0"]
+    elif server.version >= (5, 7):
+        command += ["--initialize-insecure", "--skip-log-bin", "--innodb-use-native-aio=0"]
     else:
         data.mkdir()
         command = [str(server.base / "scripts/mysql_install_db"), "--no-defaults"]

@@ -10,10 +10,11 @@ import sys
 from sink.contract import RECOVERY_BITS
 from sink.kafka.sink import KafkaSink
 from tests.sink_kafka.changes import history
+from tests.sink_kafka.conftest import feed_of
 
 
 def main(uri: str, feed: str, epoch: str, changes: str, ledger: str) -> None:
-    changer = KafkaSink(uri, {}).changer(feed, int(epoch) << RECOVERY_BITS)
+    changer = KafkaSink(uri, {}).changer(feed_of(feed), int(epoch) << RECOVERY_BITS)
     recorded = changer.take_over()
     if ledger == "no":
         # What a changer without a memory would do.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from cdc.base.ids import FeedId
 from sink.kafka.clients import open_admin
 from sink.kafka.records import SmallRecord, frame
 from sink.kafka.settings import KafkaSettings
@@ -14,6 +15,11 @@ from tests.e2e import topics
 from tests.servers import Broker
 
 Message = tuple[bytes | None, bytes | None]
+
+
+def feed_of(name: str, incarnation: int = 1, installation: str = "tests") -> FeedId:
+    """A changefeed of the tests' installation."""
+    return FeedId(installation, name, incarnation)
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,8 @@ class Lab:
     partitions: int
 
     @property
-    def feed(self) -> str:
-        return self.topic
+    def feed(self) -> FeedId:
+        return feed_of(self.topic)
 
     def settings(self, **options: object) -> KafkaSettings:
         pairs = {"protocol": "canal-json", "write-timeout": "10s"} | {

@@ -11,17 +11,17 @@ from cdc.base.position import START, Position
 from sink.kafka.deliverer import KafkaDeliverer
 from sink.kafka.recovery import recover
 from sink.kafka.settings import KafkaSettings
-from tests.sink_kafka.conftest import framed
+from tests.sink_kafka.conftest import feed_of, framed
 
 MESSAGES = 200
 
 
 def main(uri: str, feed: str, epoch: str, windows: str, ledger: str) -> None:
     settings = KafkaSettings.parse(uri)
-    positions = recover(settings, feed, int(epoch), 2)
+    positions = recover(settings, feed_of(feed), int(epoch), 2)
     if ledger == "no":
         positions = {}
-    deliverer = KafkaDeliverer(settings, feed, int(epoch), int(epoch) % 2)
+    deliverer = KafkaDeliverer(settings, feed_of(feed), int(epoch), int(epoch) % 2)
     print("ready", flush=True)
     for window in range(int(windows)):
         at = Position(window + 1)

@@ -26,6 +26,8 @@ from sink.kafka.ledger import read
 from sink.kafka.recovery import recover
 from sink.kafka.sink import KafkaSink
 from sink.schema_change import Recorded
+from tests.codec.record_debezium import GOLDEN
+from tests.codec.test_debezium import bare
 from tests.e2e import topics
 from tests.sink_kafka.changes import at, history
 from tests.sink_kafka.conftest import Lab
@@ -202,7 +204,7 @@ def test_killed_at_any_moment(lab: Lab, ledger: str, times: set[int]) -> None:
         child = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.sink_kafka.change_child"),
-                *(uri(lab, enable_tidb_extension="true"), lab.feed),
+                *(uri(lab, enable_tidb_extension="true"), lab.feed.name),
                 *(str(epoch), str(CHANGES), ledger),
             ],
             stdout=subprocess.PIPE,
@@ -242,3 +244,44 @@ def test_a_database_without_known_tables_reaches_its_topics(lab: Lab) -> None:
             changer.execute(change)
     found = topics.read(lab.bootstrap, [lab.topic + "_a"])
     assert [m.body["sql"] for m in found if m.partition == 0] == [c.sql for c in changes[1:]]
+
+
+def test_rows_behind_a_change_prove_that_it_was_sent(lab: Lab) -> None:
+    """Its record was forgotten, and the checkpoint that allowed it is lost."""
+    settings, epoch = lab.settings(), (1 << RECOVERY_BITS) + 1
+    recover(settings, lab.feed, epoch, 1)
+    rows = KafkaDeliverer(settings, lab.feed, epoch, 0)
+    rows.begin()
+    rows.commit({(lab.topic, 0): Position(at(1) + 1)})
+    rows.close()
+    _, sent, waits = history("CREATE DATABASE shop", "CREATE TABLE t (i INT)", "DROP TABLE t")
+    with opened(lab) as changer:
+        assert changer.take_over() == {}
+        changer.execute(sent)
+        changer.execute(waits)
+        assert changer.take_over() == dict.fromkeys((at(1), at(2)), Recorded.DONE)
+    assert statements(lab)[0] == [waits.sql]
+
+
+def test_debezium_tells_a_change_once_in_the_topic_of_the_uri(lab: Lab) -> None:
+    """Consumers of rows do not know its message, as with Debezium itself."""
+    rows = f"{lab.topic}.shop.t"
+    dispatchers = [{"matcher": ["shop.*"], "topic": lab.topic + ".{schema}.{table}"}]
+    _, added = history("CREATE DATABASE shop", "CREATE TABLE t (id INT PRIMARY KEY)")
+    with opened(lab, protocol="debezium", dispatchers=dispatchers) as changer:
+        changer.take_over()
+        changer.execute(added)
+        changer.execute(added)
+    first, second = lab.consume()
+    assert second == []
+    ((key, value),) = first
+    said = json.loads(value or b"")["payload"]
+    assert json.loads(key or b"")["payload"] == {"databaseName": "shop"}
+    assert (said["ddl"], said["databaseName"]) == (added.sql, "shop")
+    assert (said["source"]["table"], said["source"]["commit_ts"]) == ("t", added.ts)
+    golden = json.loads(GOLDEN.read_text())["statement"][0]
+    for ours, theirs in zip((key, value), golden, strict=True):
+        whole = json.loads(ours or b"")
+        assert whole["payload"].keys() - {"ts_ms"} == theirs["payload"].keys()
+        assert bare(whole["schema"]) == bare(theirs["schema"])
+    assert topics.records(lab.bootstrap, [rows]) == []

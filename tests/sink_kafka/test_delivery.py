@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConsumedPartition
 
 from cdc.base.errors import InternalError, InvalidError
 from cdc.base.position import Position
@@ -37,6 +40,28 @@ def test_every_codec_is_read_by_librdkafka(lab: Lab, codec: Codec, exactly_once:
     deliverer.commit({(lab.topic, 1): Position(9)})
     deliverer.close()
     assert lab.consume() == [[(None, b"small")], [(None, v) for v in values]]
+
+
+def test_no_record_is_dated_into_the_future(lab: Lab) -> None:
+    """Brokers of 4.0 refuse what is over an hour ahead, as a wrong clock of the upstream is."""
+    settings = lab.settings()
+    recover(settings, lab.feed, 1, 1)
+    deliverer = KafkaDeliverer(settings, lab.feed, 1, 0)
+    ahead = time.time_ns() // 1_000_000 + 7_200_000
+    deliverer.begin()
+    records, count = framed([b"a", b"b"])
+    deliverer.send(lab.topic, 0, np.frombuffer(records, np.uint8).data, count, ahead, ahead + 5)
+    deliverer.send_small(lab.topic, 1, b"watermark", ahead)
+    deliverer.commit({})
+    deliverer.close()
+    assert [[v for _, v in part] for part in lab.consume()] == [[b"a", b"b"], [b"watermark"]]
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": lab.topic})
+    consumer.assign([ConsumedPartition(lab.topic, p, 0) for p in range(lab.partitions)])
+    try:
+        dates = [consumer.poll(30).timestamp()[1] for _ in range(3)]
+    finally:
+        consumer.close()
+    assert max(dates) < ahead - 7_000_000
 
 
 def test_order_within_partitions_over_windows(lab: Lab) -> None:

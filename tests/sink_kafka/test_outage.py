@@ -19,7 +19,7 @@ from sink.kafka.recovery import recover
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.topics import verify
 from tests import servers
-from tests.sink_kafka.conftest import Lab, framed, make_lab, make_topic
+from tests.sink_kafka.conftest import Lab, feed_of, framed, make_lab, make_topic
 
 WINDOWS = 30
 
@@ -132,8 +132,8 @@ def test_sasl_over_tls_and_a_wrong_password() -> None:
             settings = KafkaSettings.parse(uri + "tidegate")
             verify(settings)
             make_topic(settings, "t", 1)
-            recover(settings, "f", 1, 1)
-            deliverer = KafkaDeliverer(settings, "f", 1, 0)
+            recover(settings, feed_of("f"), 1, 1)
+            deliverer = KafkaDeliverer(settings, feed_of("f"), 1, 0)
             deliverer.begin()
             deliverer.send_small("t", 0, b"x", 1)
             deliverer.commit({("t", 0): Position(1)})

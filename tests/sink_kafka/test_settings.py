@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import InvalidError
+from sink.codec.protocols import FORMATS
 from sink.kafka.compression import Codec
 from sink.kafka.settings import KafkaSettings
 
 URI = "kafka://127.0.0.1:9092/t?protocol=canal-json"
+DEBEZIUM = "kafka://127.0.0.1:9092/t?protocol=debezium"
 
 
 def test_a_full_uri() -> None:
@@ -35,7 +37,7 @@ def test_a_full_uri() -> None:
 
 def test_section_and_uri_merge() -> None:
     s = KafkaSettings.parse(
-        "kafka://h:1/t?compression=lz4",
+        "kafka+ssl://h:1/t?compression=lz4",
         {
             "protocol": "canal-json",
             "compression": "gzip",
@@ -73,6 +75,10 @@ def test_section_and_uri_merge() -> None:
         (URI + "&sasl-user=u", {}, "TG:ErrSinkURIInvalid"),
         (URI + "&compresion=lz4", {}, "TG:ErrSinkUnknownOption"),
         (URI, {"nonsense": 1}, "TG:ErrSinkUnknownOption"),
+        (URI, {"debezium-disable-schema": True}, "TG:ErrSinkOptionNotSupported"),
+        (DEBEZIUM + "&enable-tidb-extension=true", {}, "TG:ErrSinkOptionNotSupported"),
+        (DEBEZIUM, {"content-compatible": False}, "TG:ErrSinkOptionNotSupported"),
+        (DEBEZIUM, {"debezium": {"output-old": False}}, "TG:ErrSinkUnknownOption"),
         (URI, {"column-selectors": [{"columns": ["*"]}]}, "TG:ErrDispatcherInvalid"),
         (URI, {"kafka-config": 3}, "TG:ErrSinkURIInvalid"),
         (URI, {"dispatchers": 3}, "TG:ErrDispatcherInvalid"),
@@ -86,6 +92,21 @@ def test_refused_with_a_hint(uri: str, config: dict[str, Any], code: str) -> Non
         KafkaSettings.parse(uri, config)
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_options_of_debezium() -> None:
+    s = KafkaSettings.parse(
+        DEBEZIUM + "&debezium-disable-schema=true", {"debezium": {"output-old-value": False}}
+    )
+    assert (s.debezium_disable_schema, s.debezium_output_old_value) == (True, False)
+    s = KafkaSettings.parse(DEBEZIUM, {})
+    assert (s.debezium_disable_schema, s.debezium_output_old_value) == (False, True)
+
+
+def test_the_hint_names_every_protocol() -> None:
+    with pytest.raises(InvalidError) as caught:
+        KafkaSettings.parse("kafka://h:1/t?protocol=xml")
+    assert all(f"protocol={p}" in caught.value.hint for p in FORMATS)
 
 
 def test_a_typo_is_named() -> None:

@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
 from cdc.schema.table import Table
-from sink.codec.rows import Located
 from sink.mysql import ledger
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.deliverer import TARGET, MysqlDeliverer
 from sink.mysql.events import ApplyPlan
 from sink.mysql.settings import MysqlSettings
 from tests.codec.binlog_rows import TS, runs_of, table_of
 
-FEED = "feed"
+FEED = FeedId("tests", "feed", 1)
 
 
 def settings_of(server: Any, query: str = "", **config: Any) -> MysqlSettings:
@@ -25,9 +26,9 @@ def settings_of(server: Any, query: str = "", **config: Any) -> MysqlSettings:
     return MysqlSettings.parse(f"{server.uri()}/{query}", config)
 
 
-def recovered(server: Any, feed: str = FEED, epoch: int = 1) -> dict[int, Position]:
+def recovered(server: Any, feed: FeedId = FEED, epoch: int = 1) -> dict[int, Position]:
     """A recovery as the driver does it."""
-    session = Session(settings_of(server))
+    session = SinkSession(settings_of(server))
     try:
         ledger.create(session)
         return ledger.recover(session, feed, epoch, [0])
@@ -76,9 +77,9 @@ class Replay:
         entries = [(t, m, (t.schema, t.name)) for t, m, _ in self.entries]
         return deliverer.plan(entries, upstream_mariadb=self.mariadb)
 
-    def located(self, plan: ApplyPlan) -> Located:
+    def located(self, plan: ApplyPlan) -> RowBatch:
         """References to all rows."""
-        return Located(self.buf, self.runs, 200_000, plan.plans, "test.binlog")
+        return RowBatch(self.buf, self.runs, 200_000, plan.plans, "test.binlog")
 
     def send(
         self,
@@ -106,7 +107,7 @@ class Replay:
             limit=limit,
             max_message=deliverer.message_limit(TARGET),
         ):
-            deliverer.send(TARGET, 0, batch.data, batch.count, batch.base_ms, batch.max_ms)
+            deliverer.send(TARGET, 0, batch.data, batch.rows, batch.base_ms, batch.max_ms)
             batches += 1
         return batches
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sink.codec.rows import Located
-from sink.mysql.connection import Session
+from cdc.rows.batch import RowBatch
+from sink.mysql.connection import SinkSession
 from sink.mysql.sql_cutter import SqlBatch, SqlCutter
 from sink.mysql.sql_facts import Facts, read_facts
 from sink.mysql.sql_plan import SQL_MODE, SqlEntry, SqlPlan, sql_plan
@@ -20,11 +20,11 @@ class SqlTarget:
 
     def __init__(self, replay: Replay, target: Any, *, safe_mode: bool = False) -> None:
         self.replay = replay
-        self.session = Session(settings_of(target))
+        self.session = SinkSession(settings_of(target))
         self.session.run(f"set session sql_mode = '{SQL_MODE}'")
         self.plan: SqlPlan = self._plan(safe_mode)
         self.cutter = SqlCutter(self.plan)
-        self.located = Located(replay.buf, replay.runs, 200_000, self.plan.plans, "test.binlog")
+        self.located = RowBatch(replay.buf, replay.runs, 200_000, self.plan.plans, "test.binlog")
 
     def _plan(self, safe_mode: bool) -> SqlPlan:
         facts = read_facts(self.session, {t.schema for t, _, _ in self.replay.entries})
@@ -37,7 +37,11 @@ class SqlTarget:
             )
             for table, stored, _ in self.replay.entries
         ]
-        return sql_plan(entries, self.session.target, safe_mode=safe_mode)
+        # In two steps, as a worker meets tables.
+        half = len(entries) // 2
+        target = self.session.target
+        first = sql_plan(entries[:half], target, safe_mode=safe_mode)
+        return sql_plan(entries[half:], target, safe_mode=safe_mode, before=first)
 
     def batches(self, limit: int = 1 << 20) -> list[tuple[bytes, SqlBatch]]:
         """All statements, and their descriptions."""

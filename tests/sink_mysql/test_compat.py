@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import ErrorKind
+from cdc.base.ids import FeedId
 from sink.mysql import recheck
 from sink.mysql.deliverer import MysqlDeliverer
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import TargetChanged, TargetIncompatible, TargetTableMissing
 from tests.codec.binlog_rows import table_of
 from tests.sink_mysql.replay import FEED, Replay, content, recovered, same_schema, settings_of
+
+OTHER = FeedId("tests", "other", 1)
 
 # Columns upstream, columns at the target, what the reason says.
 _REFUSED = [
@@ -134,8 +137,8 @@ def test_a_table_that_changes_at_the_target(
     )
     same_schema(source, target, fresh_name)
     target.execute(f"create table {fresh_name}.other (id int primary key)")
-    recovered(target, "other")
-    deliverer = MysqlDeliverer(settings_of(target), "other", 1)
+    recovered(target, OTHER)
+    deliverer = MysqlDeliverer(settings_of(target), OTHER, 1)
     replay = Replay.of(source, fresh_name)
     replay.plan(deliverer)
     deliverer.begin()
@@ -149,7 +152,7 @@ def test_a_table_that_changes_at_the_target(
         deliverer.begin()
     assert e.value.object == f"{fresh_name}.t"
     assert e.value.kind is ErrorKind.TRANSIENT
-    again = MysqlDeliverer(settings_of(target), "other", 1)
+    again = MysqlDeliverer(settings_of(target), OTHER, 1)
     with pytest.raises(TargetIncompatible):
         replay.plan(again)
     again.close()

@@ -15,8 +15,8 @@ from cdc.binlog.table_map import TableMap
 from cdc.binlog.writer import BinlogWriter
 from cdc.kernels import apply as kernels
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
 from cdc.schema.parse import parse_create_table
-from sink.codec.rows import Located
 from sink.mysql.events import ApplyPlan, apply_plan
 from tests.codec.binlog_rows import runs_of
 
@@ -85,11 +85,12 @@ def _parsed(payload: bytes) -> list[tuple[int, bytes]]:
     return events
 
 
-def _located(data: bytes) -> tuple[ApplyPlan, Located, Any]:
+def _located(data: bytes) -> tuple[ApplyPlan, RowBatch, Any]:
     runs, entries = runs_of(data, _TABLES)
-    plan = apply_plan([(t, m, r, ("to", f"{t.name}_x")) for t, m, r in entries], 5)
+    named = [(t, m, r, ("to", f"{t.name}_x")) for t, m, r in entries]
+    plan = apply_plan(named[1:], 5, apply_plan(named[:1], 5))
     matrix = np.array(runs, np.int64)
-    return plan, Located(np.frombuffer(data, np.uint8), matrix, 10_000, plan.plans, "f"), matrix
+    return plan, RowBatch(np.frombuffer(data, np.uint8), matrix, 10_000, plan.plans, "f"), matrix
 
 
 @pytest.mark.parametrize("v1", [True, False])

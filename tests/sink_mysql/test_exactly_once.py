@@ -20,7 +20,7 @@ from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import MysqlCommitLost, MysqlCommitUnknown, TargetDuplicateKey
 from sink.mysql.settings import MysqlSettings
 from tests.codec.binlog_rows import TS
-from tests.sink_mysql.proxy import Proxy
+from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import FEED, Replay, content, recovered, same_schema, settings_of
 
 EVENTS = 210

@@ -14,10 +14,10 @@ import pytest
 
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.position import START, Position
-from sink.codec.route import Route
-from sink.codec.rows import Located
+from cdc.rows.batch import RowBatch
+from cdc.rows.route import Route
 from sink.mysql import driver as driver_module
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.deliverer import TARGET, DeliverState, MysqlDeliverer
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import MysqlLedgerLost, MysqlLockWait, MysqlReadOnly, MysqlStorage
@@ -26,7 +26,7 @@ from sink.mysql.settings import MysqlSettings
 from sink.mysql.sql_cutter import SqlCutter
 from tests import servers
 from tests.codec.binlog_rows import TS
-from tests.sink_mysql.proxy import Proxy
+from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import FEED, Replay, content, recovered, same_schema, settings_of
 
 _MARIADB, _MYSQL = "mariadb-11.4", "mysql-8.0"
@@ -194,19 +194,19 @@ def test_a_vanished_workers_locks(
 class _AsText:
     """All rows of a replay as SQL text."""
 
-    located: Located
+    located: RowBatch
     cutter: SqlCutter
 
     @classmethod
     def of(cls, replay: Replay, settings: MysqlSettings) -> _AsText:
-        session = Session(settings)
+        session = SinkSession(settings)
         entries = [(table, stored, Route()) for table, stored, _ in replay.entries]
         pairs = [(table, stored) for table, stored, _ in entries]
         ways = chosen(session, pairs, may_binlog=False, upstream_mariadb=replay.mariadb)
         plan = job_plan(entries, ways, settings, session.target)
         session.close()
         assert plan.sql is not None
-        located = Located(replay.buf, replay.runs, 10_000, plan.plans, "test.binlog")
+        located = RowBatch(replay.buf, replay.runs, 10_000, plan.plans, "test.binlog")
         return cls(located, SqlCutter(plan.sql))
 
     def apply(self, deliverer: MysqlDeliverer, replay: Replay) -> None:

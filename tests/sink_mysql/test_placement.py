@@ -16,6 +16,7 @@ from sink.mysql.placement import (
     TARGET,
     BucketRoutes,
     Placement,
+    parted,
     place,
     spreads,
 )
@@ -121,6 +122,25 @@ def test_a_new_table_lies_beside_those_that_it_is_tied_to() -> None:
     assert {joined.tables[name] for name in names} == {2}
     apart = kept.joined(Placement(4, dict.fromkeys(names, 0)))
     assert len({apart.tables[name] for name in names}) > 1
+
+
+def test_only_tables_that_a_bucket_is_ahead_with_stay_where_they_are() -> None:
+    kept = Placement(4, {"s.Ahead": SPREAD, "s.tied": SPREAD, "s.free": 2, "s.gone": 1})
+    fresh = Placement(4, {"s.Ahead": 3, "s.tied": 3, "s.free": SPREAD, "s.new": BLOCKS})
+    pairs = [("s.tied", "s.ahead")]
+    joined = kept.joined(fresh, pairs, lambda table: table == "s.ahead")
+    assert joined.tables == {**kept.tables, "s.free": SPREAD, "s.new": BLOCKS}
+    assert parted(joined.tables, fresh, pairs) == {"s.ahead", "s.tied"}
+    assert kept.joined(fresh, pairs, lambda table: False).tables == {"s.gone": 1, **fresh.tables}
+
+
+def test_tables_are_parted_by_their_own_keys_and_by_foreign_keys_that_a_cascade_follows() -> None:
+    placed = {"s.a": SPREAD, "s.b": BLOCKS, "s.c": 1, "s.d": 2, "s.e": 2}
+    wanted = Placement(3, {"s.a": SPREAD, "s.b": 1})
+    assert parted(placed, wanted, ()) == {"s.b"}
+    assert parted(placed, Placement(3), [("s.A", "x.y")]) == {"s.a"}
+    assert parted(placed, Placement(3), [("s.c", "s.d")]) == {"s.c", "s.d"}
+    assert parted(placed, Placement(3), [("s.e", "s.d"), ("x.y", "s.c")]) == frozenset()
 
 
 def test_a_table_without_a_bucket_waits_for_a_recovery() -> None:

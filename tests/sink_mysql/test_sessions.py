@@ -148,7 +148,7 @@ def test_tls(database: Any, fresh_name: str) -> None:
     same_schema(source, target, fresh_name)
     ca = target.tls.ca
     settings = settings_of(target, f"?ssl-ca={ca}")
-    session = connection.Session(settings)
+    session = connection.SinkSession(settings)
     assert session.rows("show status like 'Ssl_cipher'")[0]["value"]
     session.close()
     target.execute("drop database if exists tidegate")
@@ -160,11 +160,11 @@ def test_tls(database: Any, fresh_name: str) -> None:
     deliverer.close()
     assert content(target, fresh_name) == content(source, fresh_name)
     with pytest.raises(MysqlTlsFailed, match="cannot be read"):
-        connection.Session(settings_of(target, "?ssl-ca=/nowhere"))
+        connection.SinkSession(settings_of(target, "?ssl-ca=/nowhere"))
     system_ca = ssl.get_default_verify_paths().cafile
     if system_ca:
         with pytest.raises(MysqlTlsFailed):
-            connection.Session(settings_of(target, f"?ssl-ca={system_ca}"))
+            connection.SinkSession(settings_of(target, f"?ssl-ca={system_ca}"))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_tls(database: Any, fresh_name: str) -> None:
     ],
 )
 def test_the_target_does_not_log_our_statements(database: Any, name: str, variable: str) -> None:
-    session = connection.Session(settings_of(database(name)))
+    session = connection.SinkSession(settings_of(database(name)))
     try:
         assert session.rows(f"SELECT @@session.{variable} AS v")[0]["v"] == 0
     finally:

@@ -7,9 +7,10 @@ import base64
 import pytest
 
 from cdc.base.errors import InvalidError
+from cdc.source.tls import SslMode
 from sink.dispatch.rules import DispatcherInvalid
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
-from sink.mysql.settings import Apply, Atomicity, Checks, MysqlSettings, SslMode
+from sink.mysql.settings import Apply, Atomicity, Checks, MysqlSettings
 
 _SECRET = "p@ss:w/rd?"
 _URI = "mysql://cdc:p%40ss%3Aw%2Frd%3F@db.example:3307/"
@@ -42,7 +43,7 @@ def test_section_and_uri() -> None:
     assert (found.apply, found.transaction_atomicity) == (Apply.AUTO, Atomicity.GLOBAL)
     assert (found.read_timeout, found.worker_count) == (10, 4)
     assert (found.user, found.port) == ("root", 3306)
-    assert found.ssl_mode is SslMode.REQUIRED
+    assert found.ssl_mode is SslMode.VERIFY_IDENTITY
     assert found.foreign_key_checks is Checks.OFF
 
 
@@ -72,7 +73,7 @@ def test_base64_password() -> None:
         ("?read-timeout=soon", {}, SinkURIInvalid, "not a duration"),
         ("?time-zone=Moon/Sea", {}, SinkURIInvalid, "time-zone"),
         ("?ssl-cert=/c", {}, SinkURIInvalid, "belong together"),
-        ("?ssl-mode=verify_ca", {}, SinkURIInvalid, "needs ssl-ca"),
+        ("?ssl-mode=trusting", {}, SinkURIInvalid, "ssl-mode"),
         ("?password=x", {}, SinkURIInvalid, "belongs before the host"),
         ("shop", {}, SinkURIInvalid, "a schema (/shop) is not used"),
         ("", {"column-selectors": []}, SinkOptionNotSupported, "column-selectors"),

@@ -278,7 +278,7 @@ def test_rows_share_statements(database: Any, fresh_name: str) -> None:
         "update u set v = 2", "delete from t", "delete from u",
     )  # fmt: skip
     there = SqlTarget(Replay.of(server, fresh_name), server)
-    found = [(sql.split()[0].decode(), b.count, b.matched) for sql, b in there.batches()]
+    found = [(sql.split()[0].decode(), b.rows, b.matched) for sql, b in there.batches()]
     assert found == [
         ("INSERT", 3, 3), ("INSERT", 1, 1), ("INSERT", 3, 6), ("UPDATE", 1, 1), ("UPDATE", 1, 1),
         ("UPDATE", 1, 1), ("UPDATE", 1, 1), ("DELETE", 3, 3), ("DELETE", 1, 1),

@@ -13,7 +13,7 @@ from cdc.kernels.sql_json import STACK
 from cdc.kernels.sql_number import put_double, widened
 from cdc.kernels.sql_statement import write
 from cdc.kernels.sql_text import put_hex, put_quoted
-from sink.codec.rows import Located
+from cdc.rows.batch import RowBatch
 from sink.mysql.connection import Target
 from sink.mysql.sql_plan import SqlEntry, SqlPlan, sql_plan
 from sink.mysql.target import TargetTable
@@ -80,13 +80,13 @@ def test_floats_read_back() -> None:
         assert struct.pack("<d", float(text)) == struct.pack("<d", exact)
 
 
-def _planned(data: bytes) -> tuple[SqlPlan, Located, np.ndarray]:
+def _planned(data: bytes) -> tuple[SqlPlan, RowBatch, np.ndarray]:
     runs, entries = runs_of(data, _TABLES)
     plan = sql_plan(
         [SqlEntry(t, m, TargetTable(t, "innodb", True), route=r) for t, m, r in entries], _TARGET
     )
     matrix = np.array(runs, np.int64)
-    return plan, Located(np.frombuffer(data, np.uint8), matrix, 10_000, plan.plans, "f"), matrix
+    return plan, RowBatch(np.frombuffer(data, np.uint8), matrix, 10_000, plan.plans, "f"), matrix
 
 
 def test_hostile_references_are_refused() -> None:

@@ -8,13 +8,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
 from sink.mysql.ddl import ledger
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.ddl.execution import Execution
 from sink.mysql.settings import MysqlSettings
 from sink.schema_change import SchemaChange
 
-FEED = "crash"
+FEED = FeedId("tests", "crash", 1)
 # Before and after each step: record, statement, record.
 POINTS = ("unrecorded", "recorded", "executed", "done")
 _FORK = multiprocessing.get_context("fork")

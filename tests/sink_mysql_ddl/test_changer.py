@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
+import pymysql
 import pytest
 
+from cdc.base.ids import FeedId
+from cdc.base.position import START, Position, Stand
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.ddl.errors import DDLNotTranslatable, DDLTargetDiffers, DDLTargetRejected
+from sink.mysql.ddl.execution import Execution
+from sink.mysql.ddl.server import ask
+from sink.mysql.deliverer import TARGET, MysqlDeliverer
+from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import MysqlAccessDenied
 from sink.mysql.settings import MysqlSettings
 from sink.mysql.sink import MysqlSink
-from sink.schema_change import Recorded
+from sink.schema_change import Recorded, proven
 from tests.sink_mysql_ddl.upstream import Upstream
 
-FEED = "feed"
+FEED = FeedId("tests", "feed", 1)
 PAIRS = [("mariadb-11.4", "mariadb-11.4"), ("mysql-8.0", "mysql-9.7")]
 ACROSS = [("mariadb-11.4", "mysql-8.0"), ("mysql-8.0", "mariadb-11.4")]
 
@@ -291,3 +299,44 @@ def test_ties_are_the_targets_foreign_keys(site: Site) -> None:
     site.follow("create table d (id int, foreign key (id) references q (id))")
     found = set(site.changer.ties())
     assert {tied, (f"{site.schema}.d", f"{site.schema}.q")} <= found
+
+
+@pytest.mark.parametrize("site", [PAIRS[0]], indirect=True)
+def test_rows_behind_a_change_prove_that_it_ran(site: Site) -> None:
+    """Its record was forgotten, and the checkpoint that allowed it is lost."""
+    site.follow("create table a (id int primary key)")
+    (change,) = site.upstream.run("truncate a")
+    site.at_target("insert into a values (7)")
+    settings = MysqlSettings.parse(f"{site.target.uri()}/?worker-count=1")
+    driver, at = MysqlDriver(settings), (TARGET, 0)
+
+    def deliver(epoch: int, position: Position) -> None:
+        driver.recover(FEED, epoch, 1, (), START)
+        rows = MysqlDeliverer(settings, FEED, epoch, binlog=False)
+        rows.begin()
+        rows.commit({at: position})
+        rows.close()
+
+    held = {f"{site.schema}.a": Position(change.ts - 1)}
+    deliver(2, Stand(change.ts + 5, held=held))
+    assert not proven(change, driver.delivered(FEED).values())
+    deliver(3, Position(change.ts + 10))
+    site.changer.execute(change)
+    assert site.at_target("select id from a") == [(7,)]
+    assert site.ledger() == ["done", "done"]
+
+
+@pytest.mark.parametrize("site", [PAIRS[0]], indirect=True)
+def test_a_time_zone_is_a_value_and_never_a_part_of_a_statement(site: Site) -> None:
+    """It is the upstream's server that says it, and its text may be anything."""
+    (change,) = site.upstream.run("create table t (a int)")
+    zone = "\\', unique_checks = 0 -- "
+    hostile = replace(change, status=replace(change.status, time_zone=zone))
+    execution = Execution(MysqlSettings.parse(site.target.uri() + "/"))
+    try:
+        server = ask(execution._session)
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            execution.prepare(hostile, server, "")
+    finally:
+        execution.close()
+    assert caught.value.args == (1298, f"Unknown or incorrect time zone: '{zone}'")

@@ -20,7 +20,7 @@ from sink.mysql.ddl.errors import DDLInterrupted, DDLOutcomeUnknown
 from sink.mysql.settings import MysqlSettings
 from sink.schema_change import Recorded, SchemaChange
 from tests import servers
-from tests.sink_mysql.proxy import Proxy
+from tests.servers.proxy import Proxy
 from tests.sink_mysql_ddl.stopping import FEED, POINTS, Stopping, changer
 from tests.sink_mysql_ddl.upstream import Upstream
 

@@ -8,7 +8,16 @@ import pytest
 
 from cdc.schema.parse import parse_create_table
 from cdc.schema.table import Table
-from sink.mysql.ddl.decide import Do, Name, Place, Rest, Seen, decide, place, rest_of_renames
+from sink.mysql.ddl.decide import (
+    Do,
+    Name,
+    Rest,
+    SeenTable,
+    TablePlace,
+    decide,
+    place,
+    rest_of_renames,
+)
 
 
 def _table(body: str = "a int primary key, b varchar(10)", name: str = "t") -> Table:
@@ -31,59 +40,59 @@ OTHER_PRINTED = _table("a int primary key, b varchar(10) default (lcase('A'))")
 @pytest.mark.parametrize(
     ("before", "after", "shown", "expected"),
     [
-        (OLD, WIDER, OLD, Place.BEFORE),
-        (OLD, WIDER, WIDER, Place.AFTER),
-        (OLD, WIDER, WIDEST, Place.OTHER),
-        (OLD, WIDER, None, Place.OTHER),
+        (OLD, WIDER, OLD, TablePlace.BEFORE),
+        (OLD, WIDER, WIDER, TablePlace.AFTER),
+        (OLD, WIDER, WIDEST, TablePlace.OTHER),
+        (OLD, WIDER, None, TablePlace.OTHER),
         # Only what the statement changes counts.
-        (OLD, MORE, KEYED, Place.BEFORE),
-        (OLD, MORE, KEYED_MORE, Place.AFTER),
-        (OLD, SWAPPED, OLD, Place.BEFORE),
-        (OLD, SWAPPED, SWAPPED, Place.AFTER),
-        (MORE, OLD, MORE, Place.BEFORE),
-        (MORE, OLD, OLD, Place.AFTER),
-        (OLD, KEYED, KEYED, Place.AFTER),
-        (OLD, OLD, OLD, Place.SAME),
-        (OLD, OLD, WIDER, Place.SAME),
+        (OLD, MORE, KEYED, TablePlace.BEFORE),
+        (OLD, MORE, KEYED_MORE, TablePlace.AFTER),
+        (OLD, SWAPPED, OLD, TablePlace.BEFORE),
+        (OLD, SWAPPED, SWAPPED, TablePlace.AFTER),
+        (MORE, OLD, MORE, TablePlace.BEFORE),
+        (MORE, OLD, OLD, TablePlace.AFTER),
+        (OLD, KEYED, KEYED, TablePlace.AFTER),
+        (OLD, OLD, OLD, TablePlace.SAME),
+        (OLD, OLD, WIDER, TablePlace.SAME),
         # Tables that come and go.
-        (None, OLD, None, Place.BEFORE),
-        (None, OLD, OLD, Place.AFTER),
-        (None, OLD, KEYED, Place.AFTER),
-        (None, OLD, WIDER, Place.OTHER),
-        (OLD, None, OLD, Place.BEFORE),
-        (OLD, None, WIDER, Place.BEFORE),
-        (OLD, None, None, Place.AFTER),
-        (None, None, None, Place.SAME),
+        (None, OLD, None, TablePlace.BEFORE),
+        (None, OLD, OLD, TablePlace.AFTER),
+        (None, OLD, KEYED, TablePlace.AFTER),
+        (None, OLD, WIDER, TablePlace.OTHER),
+        (OLD, None, OLD, TablePlace.BEFORE),
+        (OLD, None, WIDER, TablePlace.BEFORE),
+        (OLD, None, None, TablePlace.AFTER),
+        (None, None, None, TablePlace.SAME),
         # Expressions that servers print in their own ways.
-        (OLD, CHECKED, OLD, Place.BEFORE),
-        (OLD, CHECKED, PRINTED, Place.AFTER),
-        (CHECKED, OTHER_DEFAULT, PRINTED, Place.BEFORE),
-        (CHECKED, OTHER_DEFAULT, OTHER_DEFAULT, Place.AFTER),
-        (CHECKED, OTHER_DEFAULT, OTHER_PRINTED, Place.SAME),
+        (OLD, CHECKED, OLD, TablePlace.BEFORE),
+        (OLD, CHECKED, PRINTED, TablePlace.AFTER),
+        (CHECKED, OTHER_DEFAULT, PRINTED, TablePlace.BEFORE),
+        (CHECKED, OTHER_DEFAULT, OTHER_DEFAULT, TablePlace.AFTER),
+        (CHECKED, OTHER_DEFAULT, OTHER_PRINTED, TablePlace.SAME),
     ],
 )
 def test_where_a_table_stands(
-    before: Table | None, after: Table | None, shown: Table | None, expected: Place
+    before: Table | None, after: Table | None, shown: Table | None, expected: TablePlace
 ) -> None:
     assert place(before, after, shown, creating=before is None)[0] is expected
 
 
 def test_a_table_that_is_replaced_may_be_gone() -> None:
-    assert place(OLD, WIDER, None, creating=True)[0] is Place.BEFORE
+    assert place(OLD, WIDER, None, creating=True)[0] is TablePlace.BEFORE
 
 
 def test_what_differs_is_said_with_both_sides() -> None:
     where, lines = place(OLD, WIDER, WIDEST)
-    assert where is Place.OTHER
+    assert where is TablePlace.OTHER
     assert any("column b" in line and "10" in line and "30" in line for line in lines)
     assert any(line.startswith("behind it: ") and "20" in line for line in lines)
 
 
-def _seen(*places: Place, moved: bool | None = None) -> list[Seen]:
-    return [Seen(place, moved) for place in places]
+def _seen(*places: TablePlace, moved: bool | None = None) -> list[SeenTable]:
+    return [SeenTable(place, moved) for place in places]
 
 
-B, A, S, N = Place.BEFORE, Place.AFTER, Place.SAME, Place.OTHER
+B, A, S, N = TablePlace.BEFORE, TablePlace.AFTER, TablePlace.SAME, TablePlace.OTHER
 
 
 @pytest.mark.parametrize(
@@ -106,7 +115,9 @@ B, A, S, N = Place.BEFORE, Place.AFTER, Place.SAME, Place.OTHER
         (_seen(S, S, moved=False), True, False, Do.ASK),
     ],
 )
-def test_one_statement(seen: list[Seen], recorded: bool, repeatable: bool, expected: Do) -> None:
+def test_one_statement(
+    seen: list[SeenTable], recorded: bool, repeatable: bool, expected: Do
+) -> None:
     assert decide(seen, recorded=recorded, repeatable=repeatable) is expected
 
 

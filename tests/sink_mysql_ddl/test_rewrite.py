@@ -13,7 +13,7 @@ from cdc.schema.named import shown
 from cdc.schema.session import Session
 from sink.mysql.ddl.errors import DDLNotTranslatable
 from sink.mysql.ddl.rewrite import Rewritten, rewrite
-from sink.mysql.ddl.server import Server
+from sink.mysql.ddl.server import TargetServer
 from sink.schema_change import SchemaChange, TableName
 
 MARIADB = Session(mariadb=True, version=(11, 4, 5), default_schema="s")
@@ -22,13 +22,13 @@ _COLLATIONS = (
     "utf8mb4_general_ci utf8mb4_bin utf8mb4_unicode_520_ci latin1_swedish_ci latin1_bin"
     " ascii_general_ci"
 )
-TO_MARIADB = Server(
+TO_MARIADB = TargetServer(
     True,
     (11, 4, 5),
     {c: c for c in f"{_COLLATIONS} utf8mb4_uca1400_ai_ci utf8mb4_uca1400_nopad_ai_ci".split()},
     frozenset(("innodb", "aria", "myisam")),
 )
-TO_MYSQL = Server(
+TO_MYSQL = TargetServer(
     False,
     (8, 0, 41),
     {c: c for c in f"{_COLLATIONS} utf8mb4_0900_ai_ci".split()},
@@ -230,6 +230,40 @@ def test_a_drop_keeps_what_is_replicated() -> None:
             (T,),
             "ALTER TABLE `s`.`t` ADD `c` varchar(50) NOT NULL",
         ),
+        (
+            "ALTER TABLE t ADD d int DEFAULT X'3130'",
+            (T,),
+            "ALTER TABLE `s`.`t` ADD `d` int DEFAULT 10",
+        ),
+        (
+            "ALTER TABLE u ADD CONSTRAINT FOREIGN KEY ix (a) REFERENCES t (a)",
+            (T, U),
+            "ALTER TABLE `s`.`u` ADD CONSTRAINT `ix` FOREIGN KEY ix (a) REFERENCES `s`.`t` (a)",
+        ),
+        (
+            "ALTER TABLE w ALTER b SET DEFAULT 0x12,"
+            " ADD c varchar(3) CHARACTER SET latin1 COLLATE DEFAULT",
+            ("CREATE TABLE w (a int PRIMARY KEY, b blob)",),
+            "ALTER TABLE `s`.`w` ALTER b SET DEFAULT (0x12), ADD `c` varchar(3) CHARACTER SET"
+            " latin1 COLLATE latin1_swedish_ci",
+        ),
+        (
+            "ALTER TABLE t ADD c year(2), ADD COLUMN IF NOT EXISTS c int",
+            (T,),
+            "ALTER TABLE `s`.`t` ADD `c` year",
+        ),
+        (
+            "ALTER TABLE g ALTER b SET DEFAULT 5, ADD c int",
+            ("CREATE TABLE g (a int PRIMARY KEY, b int AS (a + 1) STORED)",),
+            "ALTER TABLE `s`.`g` ADD `c` int",
+        ),
+        (
+            "ALTER TABLE p ADD PRIMARY KEY (a, b), MODIFY b timestamp(2) NULL DEFAULT LOCALTIME(2),"
+            " ADD c int NULL DEFAULT NULL, CHANGE a a int DEFAULT NULL",
+            ("CREATE TABLE p (a int, b timestamp NULL)",),
+            "ALTER TABLE `s`.`p` ADD PRIMARY KEY (a, b), MODIFY `b` timestamp(2) DEFAULT"
+            " LOCALTIME(2), ADD `c` int NULL DEFAULT NULL, CHANGE a `a` int",
+        ),
     ],
 )
 def test_mariadb_for_mysql(sql: str, before: tuple[str, ...], expected: str) -> None:
@@ -259,6 +293,33 @@ def test_mariadb_for_mysql(sql: str, before: tuple[str, ...], expected: str) -> 
             "ALTER TABLE `s`.`t` ADD `c` int GENERATED ALWAYS AS (a) STORED",
         ),
         ("ALTER TABLE t DROP CHECK c1", (T,), "ALTER TABLE `s`.`t` DROP CONSTRAINT c1"),
+        (
+            "ALTER TABLE u DROP COLUMN b",
+            (
+                "CREATE TABLE u (a int, b int, c int, UNIQUE k (a, b), UNIQUE m (b, c),"
+                " UNIQUE one (b), KEY (b, c))",
+            ),
+            "ALTER TABLE `s`.`u` DROP KEY `k`, ADD UNIQUE KEY `k` (`a`), DROP KEY `m`,"
+            " ADD UNIQUE KEY `m` (`c`), DROP COLUMN b",
+        ),
+        (
+            "CREATE TABLE v (a int, FOREIGN KEY ix (a) REFERENCES t (a))",
+            (T,),
+            "CREATE TABLE `s`.`v` (`a` int, CONSTRAINT `v_ibfk_1` FOREIGN KEY (a) REFERENCES"
+            " `s`.`t` (a)) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+        ),
+        (
+            "ALTER TABLE u DROP b, DROP KEY k",
+            ("CREATE TABLE u (a int, b int, UNIQUE k (a, b))",),
+            "ALTER TABLE `s`.`u` DROP b, DROP KEY k",
+        ),
+        (
+            "ALTER TABLE t ALTER a SET DEFAULT X'11', ADD d decimal(5,1) DEFAULT x'0A',"
+            " ADD e varchar(3) DEFAULT X'41'",
+            (T,),
+            "ALTER TABLE `s`.`t` ALTER a SET DEFAULT 17, ADD `d` decimal(5,1) DEFAULT 10,"
+            " ADD `e` varchar(3) DEFAULT X'41'",
+        ),
     ],
 )
 def test_mysql_for_mariadb(sql: str, before: tuple[str, ...], expected: str) -> None:
@@ -274,6 +335,7 @@ def test_mysql_for_mariadb(sql: str, before: tuple[str, ...], expected: str) -> 
         ("ALTER IGNORE TABLE t ADD UNIQUE (b)", MARIADB),
         ("CREATE TABLE v (a int, s date, e date, PERIOD FOR p (s, e))", MARIADB),
         ("ALTER TABLE t ADD INDEX ((a + 1))", MYSQL),
+        ("ALTER TABLE t ADD INDEX ((a + 1)), RENAME v", MYSQL),
         ("ALTER TABLE t ADD CHECK (a > 1) NOT ENFORCED", MYSQL),
         ("CREATE TABLE v (a varchar(3) COLLATE utf8mb4_de_pb_0900_ai_ci)", MYSQL),
     ],
@@ -285,3 +347,11 @@ def test_what_the_other_family_has_not_is_refused_by_name(sql: str, session: Ses
     error: TidegateError = e.value
     assert error.hint
     assert "has no" in error.message
+
+
+@pytest.mark.parametrize("default", ["NEXT VALUE FOR sq", "nextval(sq)", "(setval(sq, 5) + 1)"])
+def test_a_table_like_one_that_asks_a_sequence_is_refused(default: str) -> None:
+    model = f"CREATE TABLE m (a int DEFAULT {default})"
+    change = _change("CREATE TABLE n LIKE m", MARIADB, "CREATE SEQUENCE sq", model)
+    with pytest.raises(DDLNotTranslatable, match="sequences"):
+        rewrite(change, TO_MYSQL)

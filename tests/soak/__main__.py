@@ -10,45 +10,62 @@ from dataclasses import replace
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import ddl, run, to_mysql
-from tests.soak.plan import Plan
+from tests.soak import ddl, endure, faults, run, to_mysql
+from tests.soak.plan import Control, Plan, new_seed
 
-_SINKS = {"kafka": run.soak, "mysql": to_mysql.soak}
-_DDL_MINUTES = 10.0
+_SOAKS = {
+    "kafka": run.soak,
+    "mysql": to_mysql.soak,
+    "ddl": ddl.soak,
+    "faults": faults.soak,
+}
+_CONTROLS = {
+    "kafka": (Control.LEDGER, Control.ROWS),
+    "mysql": (Control.LEDGER, Control.ATOMICITY),
+    "ddl": (Control.BARRIER,),
+    "faults": (),
+}
+# Those that go by the time alone.
+_MINUTES = {"ddl": 10.0, "faults": 10.0}
 
 
 def main() -> int:
-    """Soak as the arguments, or ``SINK``, ``KILLS``, ``MINUTES`` and ``DDL`` outside, say."""
+    """Soak as the arguments, or the environment (``SINK``, ``KILLS``, ``MINUTES`` …), say."""
     given = os.environ
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     sink = given.get("SINK") or "kafka"
-    parser.add_argument("--sink", choices=sorted(_SINKS), default=sink)
+    parser.add_argument("--sink", choices=("kafka", "mysql"), default=sink)
     parser.add_argument("--kills", type=int, default=int(given.get("KILLS") or 10))
     parser.add_argument("--minutes", type=float, default=float(given.get("MINUTES") or 0))
-    parser.add_argument("--seed", type=int, default=int(given.get("SEED") or 1))
+    parser.add_argument("--seed", type=int, default=0, help="else SEED, or a new one")
     parser.add_argument("--rate", type=float, default=3000, help="row changes a second")
-    parser.add_argument("--server", default="mariadb-11.4", help="upstream (and target)")
-    parser.add_argument(
-        "--without-ledger",
-        action="store_true",
-        help="negative control: the ledger does not do its work, which must be noticed",
-    )
+    parser.add_argument("--server", default=given.get("SERVER") or "mariadb-11.4", help="upstream")
+    parser.add_argument("--target", default=given.get("TARGET") or "", help="else as the upstream")
     parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
+    parser.add_argument("--faults", action="store_true", default=bool(given.get("FAULTS")))
     parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
     parser.add_argument(
-        "--without-barrier",
-        action="store_true",
-        help="negative control of --ddl: no table waits at its schema change",
+        "--without",
+        choices=[str(c) for c in Control],
+        help="negative control: this is taken away from the product, which must be noticed",
     )
+    endured = float(given.get("ENDURE") or 0)
+    parser.add_argument("--endure", type=float, default=endured, help="minutes without kills")
     chosen = parser.parse_args()
+    kind = "ddl" if chosen.ddl else "faults" if chosen.faults else chosen.sink
+    if kind not in _SOAKS:  # a default out of the environment is not checked
+        parser.error(f"no such sink: {kind}; there are kafka, mysql")
+    control = Control(chosen.without) if chosen.without else None
+    if control is not None and control not in _CONTROLS[kind]:
+        parser.error(f"no such control of this soak: there are {', '.join(_CONTROLS[kind])}")
     plan = Plan(
         chosen.kills,
-        chosen.minutes or (_DDL_MINUTES if chosen.ddl else 0),
-        chosen.seed,
+        chosen.minutes or _MINUTES.get(kind, 0),
+        chosen.seed or new_seed(),
         chosen.rate,
         chosen.server,
-        chosen.without_ledger,
-        without_barrier=chosen.without_barrier,
+        chosen.target,
+        control,
     )
     if chosen.upstream:
         plan = replace(plan, upstreams=(chosen.upstream,))
@@ -56,22 +73,23 @@ def main() -> int:
     def say(line: str) -> None:
         print(line, flush=True)
 
-    if chosen.sink not in _SINKS:  # a default out of the environment is not checked
-        parser.error(f"no such sink: {chosen.sink}; there are {', '.join(_SINKS)}")
-    result = (ddl.soak if chosen.ddl else _SINKS[chosen.sink])(plan, say)
-    for line in (*result.lines, *result.faults):
+    if chosen.endure:
+        return endure.main(endure.Enduring(chosen.endure, server=chosen.server), say)
+    result = _SOAKS[kind](plan, say)
+    for line in (*result.lines, *map(str, result.faults)):
         say(line)
     shown = result.verdict.lines()
     counts = next(line for line in shown if line.startswith("lost "))
     for line in shown:
-        # A changefeed that the control has stopped differs everywhere, which says nothing.
-        if line != counts and not (plan.without_ledger and result.faults):
+        if line != counts:
             say(line)
     passed = result.passed(plan)
-    if plan.without_ledger or plan.without_barrier:
-        say("negative control: " + ("noticed" if passed else "FAILED, nothing was noticed"))
+    seen = ", ".join(sorted(result.kinds())) or "nothing"
+    if control is not None:
+        word = "noticed by" if passed else "FAILED, it must be noticed, and by nothing else:"
+        say(f"negative control, without {control}: {word} {seen}")
     elif not passed:
-        say("FAILED")
+        say(f"FAILED: {seen}; again with SEED={plan.seed}")
     say(counts)
     return 0 if passed else 1
 

@@ -8,20 +8,24 @@ ledger is written in the same transactions, a position means one state: it must 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pymysql
+
 from bench.looker import Looker
 from cdc.base.position import Position
 from tests.servers.database import Connection
+from tests.soak.load_thread import LoadThread
 
 Connect = Callable[[], Connection]
 
 SCHEMA = "bank"
 ACCOUNTS, EACH = 64, 1000
+GONE = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError)
+_AWAY_S = 120.0
 _KEPT = 200
 _TABLES = (
     f"CREATE DATABASE {SCHEMA}",
@@ -38,49 +42,51 @@ def make_tables(connect: Connect) -> None:
             cursor.execute(statement)
 
 
-class Bank:
+class Bank(LoadThread):
     """One connection that moves money about ``rate`` times a second, until ``stop``."""
 
     def __init__(self, connect: Connect, rate: float, seed: int) -> None:
+        super().__init__("bank")
         self.transfers = 0
         self._connect = connect
         self._rate = rate
         self._random = random.Random(seed)
-        self._stopping = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._guarded, name="bank", daemon=True)
 
     def start(self) -> None:
         """Open the accounts in one transaction, then transfer."""
         with self._connect() as connection, connection.cursor() as cursor:
             values = ",".join(f"({n}, {EACH})" for n in range(ACCOUNTS))
             cursor.execute(f"INSERT INTO {SCHEMA}.accounts VALUES {values}")
-        self._thread.start()
+        super().start()
 
-    def stop(self) -> None:
-        """End after the transfer under way; raises what went wrong."""
-        self._stopping.set()
-        self._thread.join()
-        self.check()
+    def _run(self) -> None:
+        cursor = self._open()
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                transfer(cursor, self.transfers + 1, self._random)
+                self.transfers += 1
+            except GONE:
+                # Killed, perhaps behind the COMMIT: what the server has tells.
+                cursor = self._reopened()
+                cursor.execute("SELECT COALESCE(MAX(id), 0) FROM transfers")
+                self.transfers = int(cursor.fetchone()[0])
+            self._keep_pace(began, self.transfers / self._rate)
 
-    def check(self) -> None:
-        """Raise what has gone wrong, if anything has."""
-        if self._failed:
-            raise self._failed[0]
+    def _open(self) -> Any:
+        cursor = self._connect().cursor()
+        cursor.execute(f"USE {SCHEMA}")
+        return cursor
 
-    def _guarded(self) -> None:
-        try:
-            with self._connect() as connection, connection.cursor() as cursor:
-                cursor.execute(f"USE {SCHEMA}")
-                began = time.monotonic()
-                while not self._stopping.is_set():
-                    transfer(cursor, self.transfers + 1, self._random)
-                    self.transfers += 1
-                    ahead = self.transfers / self._rate - (time.monotonic() - began)
-                    if ahead > 0:
-                        self._stopping.wait(ahead)
-        except BaseException as error:
-            self._failed.append(error)
+    def _reopened(self) -> Any:
+        deadline = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                return self._open()
+            except GONE:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
 
 def transfer(cursor: Any, number: int, chosen: random.Random) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from cdc.base.ids import FeedId
 from processor.spark.daemon import main
 from sink.mysql import ledger
 
@@ -16,7 +17,7 @@ _write = ledger.write
 _commits = itertools.count(1)
 
 
-def _apart(session: Any, feed: str, *rest: Any) -> None:
+def _apart(session: Any, feed: FeedId, *rest: Any) -> None:
     session.run("COMMIT")
     if next(_commits) % _CUT_EVERY == 0:
         raise ConnectionError("rows are committed, their ledger row is not")

@@ -17,6 +17,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+import httpx
+
+from cdc.base.ts import physical_ms
 from tests import servers
 from tests.consumer.canal_rebuild import rebuild
 from tests.consumer.same import assert_same
@@ -26,16 +29,29 @@ from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.soak.ddl_judge import of_binlog, of_topic, verdict
 from tests.soak.ddl_load import SCHEMA, Change, Writer
-from tests.soak.plan import CATCH_UP_S, SETTINGS, Plan, Result, Say, show_stuck
-from tests.soak.victims import CAPTURE, WORKER
+from tests.soak.plan import (
+    CATCH_UP_S,
+    SETTINGS,
+    Control,
+    Fault,
+    Kind,
+    Plan,
+    Result,
+    Say,
+    lacking,
+    restart_idle,
+    show_stuck,
+    table,
+)
+from tests.soak.victims import BROKER, TARGET, Killer
 
 _TABLES, _WRITERS, _PARTITIONS = 50, 2, 3
 _RULES = [f"{SCHEMA}.*", f"{SCHEMA}_*.*"]
 _CHARSET = "CHARACTER SET utf8mb4"
 
 
-class NotSame(Exception):
-    """An upstream and what was delivered of it differ."""
+# Of all schema changes the server may refuse so many: the writers' model does not know all.
+_REFUSED = 0.08
 
 
 @dataclass
@@ -91,87 +107,115 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
     broker = stack.enter_context(servers.broker())
     sides = [_side(stack, plan, name) for name in plan.upstreams]
-    module = "tests.soak.without_barrier" if plan.without_barrier else "cdc.cli.main"
+    without_barrier = plan.control is Control.BARRIER
+    module = "tests.soak.without_barrier" if without_barrier else "cdc.cli.main"
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()
     for side in sides:
         _start(side, capture, broker)
-    say(f"{' and '.join(plan.upstreams)}, each to its like and to Kafka, seed {plan.seed}")
+    say(f"{' and '.join(plan.upstreams)}, each to its like and to Kafka, SEED={plan.seed}")
+    feeds = tuple(feed for side in sides for feed in side.feeds)
+    around: dict[str, Broker | Database] = {BROKER: broker, TARGET: sides[0].target}
+    killer = Killer(capture, around, _Newest(capture, feeds), plan.seed, say)
     for side in sides:
         for writer in side.writers:
             writer.start(1.0 / plan.statements_per_s)
-    kills = _kill(plan, capture, sides, say)
+    try:
+        _kill(plan, killer, sides)
+        killer.settle()
+    except AssertionError as error:
+        if plan.control is None:
+            show_stuck(capture, feeds, say)
+            raise
+        say(f"stuck: {error}")
     for side in sides:
         for writer in side.writers:
             writer.stop()
     say(f"{time.monotonic() - began:7.1f} s  the load has ended")
-    faults, complete = _faults(plan, capture, sides, say)
+    faults = _faults(plan, capture, sides)
+    complete = not any(f.kind is Kind.LATE for f in faults)
+    if faults and plan.control is None:
+        show_stuck(capture, feeds, say)
+    elif not faults:
+        restart_idle(capture, killer.phases, feeds)
     say(f"{time.monotonic() - began:7.1f} s  delivered, {len(faults)} faults; counting changes")
     made, seen = _changes(sides, broker)
     if not faults:
         say(f"{time.monotonic() - began:7.1f} s  rebuilding the upstreams from their topics")
         faults = _rebuilt(sides, broker)
-    lines = [f"killed with -9: {', '.join(f'{n} {what}' for what, n in kills.items())}"]
-    lines += [_summary(side) for side in sides]
+    if plan.control is None:
+        faults += lacking(killer) + _refused(sides)
+    lines = [*table(killer), *(_summary(side) for side in sides)]
     lines.append(f"{made.total()} row changes, {time.monotonic() - began:.0f} s")
-    return Result(verdict(made, seen), kills.total(), complete, tuple(lines), tuple(faults))
+    judged = verdict(made, seen)
+    return Result(judged, killer.kills, killer.recovering, complete, tuple(lines), tuple(faults))
 
 
-def _kill(plan: Plan, capture: CaptureProcess, sides: list[_Side], say: Say) -> Counter[str]:
-    """Kill the capture or a worker every so often, until the time is over."""
-    chosen, kills = random.Random(plan.seed), Counter[str]()
+class _Newest:
+    """Up to when all changefeeds have delivered everything, as Unix time; 0 while nobody says."""
+
+    def __init__(self, capture: CaptureProcess, feeds: tuple[str, ...]) -> None:
+        self._capture, self._feeds = capture, feeds
+
+    def __call__(self) -> float:
+        try:
+            reached = [self._capture.feed(f)["checkpoint_ts"] for f in self._feeds]
+        except (httpx.HTTPError, AssertionError):
+            return 0.0  # A capture that has just been killed, or starts.
+        return physical_ms(min(reached)) / 1000
+
+
+def _kill(plan: Plan, killer: Killer, sides: list[_Side]) -> None:
+    """Kill by the killer's dice, with a pause before those that are not aimed."""
+    chosen = random.Random(plan.seed)
     began = time.monotonic()
     while (left := 60 * plan.minutes - (time.monotonic() - began)) > 0:
-        time.sleep(min(left, plan.every_s * chosen.uniform(0.5, 1.5)))
+        if not killer.aims:
+            time.sleep(min(left, plan.every_s * chosen.uniform(0.5, 1.5)))
         for side in sides:
             for writer in side.writers:
                 writer.check()
-        workers = capture.workers()
-        if chosen.random() < 0.5 and workers:
-            workers[chosen.randrange(len(workers))].kill()
-            what = WORKER
-        else:
-            capture.kill()
-            capture.start()
-            what = CAPTURE
-        kills[what] += 1
-        say(f"{time.monotonic() - began:7.1f} s  kill -9 {kills.total():4}: {what}")
-    return kills
+        killer.strike()
 
 
-def _faults(
-    plan: Plan, capture: CaptureProcess, sides: list[_Side], say: Say
-) -> tuple[list[str], bool]:
-    """Wait until all is delivered; what stopped, and what differs."""
-    faults: list[str] = []
-    wait_s = 60.0 if plan.without_barrier else CATCH_UP_S + 60 * plan.minutes
-    feeds = [feed for side in sides for feed in side.feeds]
+def _faults(plan: Plan, capture: CaptureProcess, sides: list[_Side]) -> list[Fault]:
+    """Wait until all is delivered; what stopped, what did not come, and what differs."""
+    faults: list[Fault] = []
+    wait_s = CATCH_UP_S + 60 * plan.minutes if plan.control is None else 60.0
     ts = capture.tso()
-    for feed in feeds:
-        try:
-            _delivered(capture, feed, ts, wait_s)
-        except NotSame as error:
-            faults.append(str(error))
-    if faults and not plan.without_barrier:
-        show_stuck(capture, tuple(feeds), say)
-        return faults, False
+    for side in sides:
+        for feed in side.feeds:
+            faults += _delivered(capture, feed, ts, wait_s)
+    if faults and plan.control is None:
+        return faults
     for side in sides:
         try:
             assert_same(side.upstream, side.target, SCHEMA)
         except AssertionError as error:
-            faults.append(f"{side.name}: differs: {str(error)[:300]}")
-    return faults, True
+            faults.append(Fault(Kind.DIFFERENT, f"{side.name}: {str(error)[:300]}"))
+    return faults
 
 
-def _delivered(capture: CaptureProcess, feed: str, ts: int, wait_s: float) -> None:
+def _delivered(capture: CaptureProcess, feed: str, ts: int, wait_s: float) -> list[Fault]:
     deadline = time.monotonic() + wait_s
     while (found := capture.feed(feed))["checkpoint_ts"] < ts:
-        if found["stopped_tables"] or found["state"] in ("failed", "warning"):
-            raise NotSame(f"stopped: {feed}: {found['error']}")
+        if found["stopped_tables"] or found["state"] == "failed":
+            return [Fault(Kind.STOPPED, f"{feed}: {found['error']} {found['stopped_tables']}")]
         if time.monotonic() > deadline:
-            raise NotSame(f"not delivered in {wait_s:.0f} s: {feed}, {found['checkpoint_time']}")
+            said = f"{feed}: not in {wait_s:.0f} s: {found['checkpoint_time']} {found['error']}"
+            return [Fault(Kind.LATE, said)]
         time.sleep(0.5)
+    return []
+
+
+def _refused(sides: list[_Side]) -> list[Fault]:
+    """A server that refuses much is one to which little was done."""
+    done = sum(w.kinds.total() for side in sides for w in side.writers)
+    refused = sum(w.refused.total() for side in sides for w in side.writers)
+    if refused <= max(3, _REFUSED * (done + refused)):
+        return []
+    return [Fault(Kind.LACKING, f"{refused} of {done + refused} schema changes were refused")]
 
 
 def _changes(
@@ -192,7 +236,7 @@ def _of(side: _Side, changes: Counter[Change]) -> Counter[Change]:
     return Counter({(f"{side.name} {c[0]}", *c[1:]): count for c, count in changes.items()})
 
 
-def _rebuilt(sides: list[_Side], broker: Broker) -> list[str]:
+def _rebuilt(sides: list[_Side], broker: Broker) -> list[Fault]:
     """Rebuild each upstream from its topic alone, and compare."""
     with ThreadPoolExecutor(len(sides)) as pool:
         return [
@@ -200,7 +244,7 @@ def _rebuilt(sides: list[_Side], broker: Broker) -> list[str]:
         ]
 
 
-def _rebuilt_one(broker: Broker, side: _Side) -> list[str]:
+def _rebuilt_one(broker: Broker, side: _Side) -> list[Fault]:
     side.target.execute(f"DROP DATABASE {SCHEMA}", f"CREATE DATABASE {SCHEMA} {_CHARSET}")
     parts: list[list[bytes]] = [[] for _ in range(_PARTITIONS)]
     for _, partition, _, _, value in topics.records(broker.bootstrap, [side.topic]):
@@ -210,7 +254,8 @@ def _rebuilt_one(broker: Broker, side: _Side) -> list[str]:
             rebuild(_interleaved(parts), _PARTITIONS, connection, watermarks=False)
         assert_same(side.upstream, side.target, SCHEMA)
     except Exception as error:
-        return [f"{side.name}: topic: {type(error).__name__}: {str(error)[:300]}"]
+        said = f"{side.name}: topic: {type(error).__name__}: {str(error)[:300]}"
+        return [Fault(Kind.DIFFERENT, said)]
     return []
 
 

@@ -30,35 +30,44 @@ def of_topic(messages: Iterable[Message]) -> Counter[Change]:
     return found
 
 
-def of_binlog(database: Database) -> Counter[Change]:
-    """Row changes that the database has committed to tables of ours, by its own binlog."""
+def of_binlog(database: Database, schema: str = SCHEMA) -> Counter[Change]:
+    """Row changes that the database has committed to schemas of that beginning, by its binlog."""
     found: Counter[Change] = Counter()
-    for file in database.binlogs():
+    files = database.binlogs()
+    for file in files:
         command = [*database.tool("mysqlbinlog"), "-v", "--base64-output=decode-rows", str(file)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as tool:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tool:
             assert tool.stdout is not None
-            found += parse(tool.stdout)
-        if tool.returncode:
-            raise RuntimeError(f"{command[0]} of {file}: {tool.returncode}")
+            assert tool.stderr is not None
+            found += parse(tool.stdout, schema)
+            complaint = tool.stderr.read().decode(errors="replace")
+        # What a crash has cut off at a file's end was not committed; the tool complains about it.
+        if tool.returncode and file == files[-1]:
+            raise RuntimeError(f"{command[0]} of {file}: {tool.returncode}: {complaint}")
     return found
 
 
-def parse(lines: Iterable[bytes]) -> Counter[Change]:
-    """Changes in the tool's output."""
+def parse(lines: Iterable[bytes], schema: str = SCHEMA) -> Counter[Change]:
+    """Changes of committed transactions in the tool's output."""
     found: Counter[Change] = Counter()
+    open_ones: list[Change] = []
     kind, wanted, key = "", False, 0
     for line in lines:
         if not line.startswith(b"###"):
             kind = ""
+            if line.startswith((b"COMMIT", b"ROLLBACK")):
+                if line.startswith(b"COMMIT"):
+                    found.update(open_ones)
+                open_ones = []
         elif head := _HEAD.match(line):
-            ours = head[2].decode().startswith(SCHEMA)
+            ours = head[2].decode().startswith(schema)
             kind, wanted = (_KINDS[head[1]] if ours else ""), False
         elif kind and line.rstrip() in (b"### SET", b"### WHERE"):
             wanted = line.rstrip() == _IMAGE[kind]
         elif kind and wanted and line.startswith(b"###   @1="):
             key = int(line[9:].split()[0])
         elif kind and wanted and line.startswith(b"###   @2="):
-            found[kind, key, int(line[9:].split()[0])] += 1
+            open_ones.append((kind, key, int(line[9:].split()[0])))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdc.base.position import Position
+from sink.mysql import ledger
 from tests.servers import Database
 from tests.soak import bank
 from tests.soak.bank import ACCOUNTS, EACH, Checker, State
@@ -16,8 +17,8 @@ from tests.soak.bank import ACCOUNTS, EACH, Checker, State
 _FEED = "bank-of-the-checker"
 _MADE = (
     "CREATE DATABASE IF NOT EXISTS tidegate",
-    "CREATE TABLE IF NOT EXISTS tidegate.ledger (changefeed varchar(255), bucket int, epoch bigint,"
-    " ts bigint NULL, `row` bigint NULL, PRIMARY KEY (changefeed, bucket))",
+    # As the sink makes it: other tests on this server find it.
+    ledger._CREATE,
 )
 
 
@@ -29,8 +30,8 @@ def target(mariadb: Database) -> Iterator[Database]:
     values = ",".join(f"({n}, {EACH})" for n in range(ACCOUNTS))
     mariadb.execute(
         f"INSERT INTO {bank.SCHEMA}.accounts VALUES {values}",
-        "INSERT INTO tidegate.ledger (changefeed, bucket, epoch, ts, `row`)"
-        f" VALUES ('{_FEED}', 0, 1, 100, 5)",
+        "INSERT INTO tidegate.ledger (installation, changefeed, incarnation, bucket, epoch, ts,"
+        f" `row`) VALUES ('tests', '{_FEED}', 1, 0, 1, 100, 5)",
     )
     yield mariadb
     mariadb.execute(

@@ -33,8 +33,10 @@ _run = SparkRunner.run
 _windows = itertools.count(1)
 
 
-def _deaf(self: SparkRunner, descriptors: Sequence[Descriptor], description: str) -> list[Ack]:
-    acks = _run(self, descriptors, description)
+def _deaf(
+    self: SparkRunner, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+) -> list[Ack]:
+    acks = _run(self, descriptors, description, timeout_s)
     if next(_windows) % _LOST_EVERY == 0:
         raise ConnectionError("the window is delivered, but its acknowledgements are lost")
     return acks

@@ -12,6 +12,7 @@ import numpy as np
 
 from cdc.base.clock import SystemClock
 from cdc.base.position import Position
+from cdc.binlog.query import Query
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
@@ -126,6 +127,16 @@ class Pulled:
                 at += length
         log.close()
         return found
+
+
+def ddl_texts(p: Pulled) -> list[str]:
+    """Texts of the schema changes in the log, in its order."""
+    log = ChangeLog.open(p.folder)
+    state = log.refresh()
+    ddls = log.ddls(state.first_ts, state.resolved_ts)
+    events = [bytes(log.event(ddls.slice(i, i + 1))) for i in range(len(ddls))]
+    log.close()
+    return [Query.parse(e[19:-4]).sql for e in events]
 
 
 def file_events(path: Path, start: int) -> list[bytes]:

@@ -6,16 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cdc.changelog.reader import ChangeLog
+from cdc.changelog.settings import ChangelogSettings
 from cdc.source.connection import open_connection
 from cdc.source.position import UpstreamPosition
 from cdc.source.snapshot import current_position
 from cdc.source.stream import BinlogStream, open_stream
-from tests.servers.database import Database, database
+from tests.servers import database as started
+from tests.servers.database import Database
+from tests.servers.proxy import Proxy
 from tests.source.pulling import Pulled, file_events
 
 FAMILIES = ["mysql-8.0", "mariadb-11.4"]
@@ -30,7 +34,7 @@ def _wanted(db: Database, p: Pulled) -> list[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_killed_while_pulling_the_log_is_the_same(name: str, tmp_path: Path) -> None:
-    with database(name) as db:
+    with started(name) as db:
         db.execute("CREATE DATABASE d", T)
         p = Pulled(db, tmp_path / "log")
         (tmp_path / "info.json").write_text(p.info.model_dump_json())
@@ -74,7 +78,7 @@ def _resolved(folder: Path) -> int:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_another_replica_with_our_id(name: str, tmp_path: Path) -> None:
-    with database(name) as db:
+    with started(name) as db:
         db.execute("CREATE DATABASE d", T)
         with Pulled(db, tmp_path / "log", heartbeat_s=0.3) as p:
             db.execute("INSERT INTO d.t VALUES (1, '')")
@@ -106,7 +110,7 @@ def _same_id(p: Pulled, here: UpstreamPosition) -> BinlogStream:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_transaction_open_at_heartbeats(name: str, tmp_path: Path) -> None:
-    with database(name) as db:
+    with started(name) as db:
         db.execute("CREATE DATABASE d", T)
         with Pulled(db, tmp_path / "log", heartbeat_s=0.1) as p, db.connect() as connection:
             cursor = connection.cursor()
@@ -127,11 +131,9 @@ def test_a_transaction_open_at_heartbeats(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_transaction_that_stalls_on_its_way(name: str, tmp_path: Path) -> None:
     """Half of a transaction's bytes: nothing resolves, whatever time passes."""
-    from tests.source.slow_proxy import SlowProxy
-
-    with database(name, options=["--max-allowed-packet=64M"]) as db:
+    with started(name, options=["--max-allowed-packet=64M"]) as db:
         db.execute("CREATE DATABASE d", T)
-        with SlowProxy(db.port) as proxy:
+        with Proxy(db.port) as proxy:
             uri = db.uri().replace(f":{db.port}", f":{proxy.port}") + "?ssl-mode=disabled"
             with Pulled(db, tmp_path / "log", uri=uri, heartbeat_s=0.1, silence_s=8) as p:
                 db.execute("INSERT INTO d.t VALUES (0, '')")
@@ -151,3 +153,61 @@ def test_a_transaction_that_stalls_on_its_way(name: str, tmp_path: Path) -> None
                 log, runs = p.runs()
                 assert int(runs.commit_ts[-1]) > held
                 log.close()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_flipped_bit_is_pulled_again(
+    name: str, database: Callable[..., Database], tmp_path: Path
+) -> None:
+    """On the way it heals; where the same event is damaged each time, it is the server's own."""
+    db = database(name)
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", T)
+    with Proxy(db.port) as proxy:
+        uri = db.uri().replace(f":{db.port}", f":{proxy.port}") + "?ssl-mode=disabled"
+        with Pulled(db, tmp_path / "log", uri=uri, backoff_first_s=0.01) as p:
+            db.execute("INSERT INTO d.t VALUES (1, 'before')")
+            p.caught_up()
+            proxy.flip(b"once-flipped", 1)
+            db.execute("INSERT INTO d.t VALUES (2, 'once-flipped')")
+            p.caught_up()
+            assert p.rows() == 2
+            seen = [s.error.code for s in p.statuses if s.error]
+            assert seen == ["TG:ErrStreamBroken"]
+            proxy.flip(b"ever-flipped", 1000)
+            db.execute("INSERT INTO d.t VALUES (3, 'ever-flipped')")
+            assert getattr(p.failed(), "code", "") == "TG:ErrEventChecksumBad"
+            seen = [s.error.code for s in p.statuses if s.error]
+            assert seen == ["TG:ErrStreamBroken"] * 3 + ["TG:ErrEventChecksumBad"]
+            assert p.rows() == 2
+            p.pause()
+            proxy.flip(b"", 0)
+            p.resume()
+            p.caught_up()
+            assert p.rows() == 3
+
+
+def test_a_transaction_beyond_the_disk_budget_is_refused(
+    database: Callable[..., Database], tmp_path: Path
+) -> None:
+    """It would never end: paused, dropped by the server after an hour, pulled again."""
+    db = database("mysql-8.0")
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", T)
+    log = {"disk_budget_bytes": 1_000_000, "segment_bytes": 100_000}
+    with Proxy(db.port) as proxy:
+        uri = db.uri().replace(f":{db.port}", f":{proxy.port}") + "?ssl-mode=disabled"
+        with Pulled(db, tmp_path / "log", uri=uri, log=log) as p:
+            db.execute("INSERT INTO d.t VALUES (0, '')")
+            p.caught_up()
+            proxy.stop_after(2_000_000)
+            many = (f"INSERT INTO d.t VALUES ({i}, REPEAT('s', 500000))" for i in range(1, 8))
+            db.execute("BEGIN", *many, "COMMIT")
+            error = p.failed()
+            assert getattr(error, "code", "") == "TG:ErrTransactionTooLarge"
+            assert p.rows() == 1
+            # With room for it, it is pulled as a whole.
+            p.pause()
+            proxy.go_on()
+            p.log_settings = ChangelogSettings()
+            p.resume()
+            p.caught_up()
+            assert p.rows() == 8

@@ -84,7 +84,7 @@ def test_several_domains(database: Callable[..., Database], tmp_path: Path, name
         assert set(reached.domains) == {0, 3, 7}
 
 
-@pytest.mark.parametrize("name", ["mysql-8.0", "mysql-9.7", "mysql-5.6"])
+@pytest.mark.parametrize("name", ["mysql-8.0", "mysql-9.7", "mysql-5.6", "mysql-5.7"])
 def test_without_gtids(name: str, tmp_path: Path) -> None:
     try:
         # 9.7 has them on unless told otherwise.

@@ -223,6 +223,35 @@ def test_upstream_without_checksums(db: Database, tmp_path: Path) -> None:
         db.execute("SET GLOBAL binlog_checksum = 'CRC32'")
 
 
+def test_checksums_switched_while_pulling(db: Database, tmp_path: Path) -> None:
+    """The file that says that its events end otherwise comes in one block with rows behind it."""
+    db.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    with Pulled(db, tmp_path / "log") as p:
+        p.caught_up()
+        p.pause()
+        try:
+            for i, algorithm in enumerate(["NONE", "CRC32", "NONE", "NONE", "CRC32"]):
+                db.execute(
+                    f"SET GLOBAL binlog_checksum = '{algorithm}'",
+                    f"INSERT INTO d.t VALUES ({i})",
+                    "FLUSH BINARY LOGS",
+                    f"INSERT INTO d.t VALUES ({i + 100})",
+                )
+            p.resume()
+            p.caught_up()
+            for i, algorithm in enumerate(["NONE", "CRC32", "NONE"]):
+                db.execute(
+                    f"SET GLOBAL binlog_checksum = '{algorithm}'",
+                    f"INSERT INTO d.t VALUES ({i + 200})",
+                )
+                p.caught_up()
+        finally:
+            db.execute("SET GLOBAL binlog_checksum = 'CRC32'")
+        db.execute("INSERT INTO d.t VALUES (300)")
+        p.caught_up()
+        assert [(p.rows(),)] == db.execute("SELECT COUNT(*) FROM d.t")
+
+
 def test_compressed_upstream(tmp_path: Path) -> None:
     from tests.servers.database import database
 

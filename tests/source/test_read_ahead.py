@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ class Swapping(ReadAhead):
 def _all(kind: type[ReadAhead], source: Scripted, seed: int) -> bytes:
     pause = random.Random(seed)
     out = bytearray()
-    with kind(source, BLOCKS, SIZE) as ahead:
+    with closing(kind(source, BLOCKS, SIZE)) as ahead:
         while ahead.readable(5):
             block, n = ahead.take()
             assert n > 0
@@ -108,7 +108,7 @@ def test_swapped_blocks_would_be_noticed() -> None:
 def test_while_little_comes_the_caller_reads_alone() -> None:
     source = Scripted(_data(1, 100), random.Random(1))
     source._pieces = type("Small", (random.Random,), {"randrange": lambda *_: 1})()
-    with ReadAhead(source, BLOCKS, SIZE) as ahead:
+    with closing(ReadAhead(source, BLOCKS, SIZE)) as ahead:
         for _ in range(100):
             assert ahead.readable()
             assert ahead.take()[1] == 1
@@ -122,7 +122,7 @@ def test_an_error_comes_behind_all_bytes_before_it_and_again(seed: int) -> None:
     data = _data(seed, 5000 + seed)
     source = Scripted(data, random.Random(seed), ConnectionError("reset"))
     out = bytearray()
-    with ReadAhead(source, BLOCKS, SIZE) as ahead:
+    with closing(ReadAhead(source, BLOCKS, SIZE)) as ahead:
         while len(out) < len(data):
             assert ahead.readable()
             block, n = ahead.take()
@@ -162,7 +162,7 @@ class Blocking(Scripted):
 
 def test_closing_while_the_thread_is_in_a_read() -> None:
     source = Blocking(_data(1), random.Random(1))
-    with ReadAhead(source, BLOCKS, SIZE) as ahead:
+    with closing(ReadAhead(source, BLOCKS, SIZE)) as ahead:
         ahead.take()
         with ahead._changed:
             assert ahead._changed.wait_for(lambda: source.reads == 3 or ahead._ready, 30)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
@@ -110,3 +111,31 @@ def test_snapshot_and_earlier_starts(name: str, tmp_path: Path) -> None:
             ):
                 register(asked, writer, SETTINGS, CLOCK, start)
         assert StartInvalid.code == "TG:ErrUpstreamStartInvalid"
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+def test_what_does_not_forbid_is_kept_with_the_upstream(
+    name: str, database: Callable[..., Database], tmp_path: Path
+) -> None:
+    db = database(name)
+    before = db.execute("SELECT @@global.binlog_row_metadata, @@global.binlog_expire_logs_seconds")
+    metadata, seconds = before[0]
+    db.execute(
+        "SET GLOBAL binlog_row_metadata = 'MINIMAL'", "SET GLOBAL binlog_expire_logs_seconds = 600"
+    )
+    try:
+        asked = UpstreamInfo(name="u", uri=db.uri())
+        with LogWriter.open(tmp_path / "log", ChangelogSettings(), CLOCK) as writer:
+            info = register(asked, writer, SETTINGS, CLOCK)
+        statements = [f.statement for f in info.findings]
+        assert statements == [
+            "SET GLOBAL binlog_row_metadata = 'FULL'",
+            "SET GLOBAL binlog_expire_logs_seconds = 259200",
+        ]
+        db.execute(*statements)
+        assert not check_upstream(asked, SETTINGS)
+    finally:
+        db.execute(
+            f"SET GLOBAL binlog_row_metadata = '{metadata}'",
+            f"SET GLOBAL binlog_expire_logs_seconds = {seconds}",
+        )

@@ -10,14 +10,14 @@ from cdc.coord.messages import UpstreamInfo
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 from cdc.verify.catalogue import table_info
-from cdc.verify.delivery import Mark
+from cdc.verify.delivery import UpstreamMoment
 from cdc.verify.layout import layout
 from cdc.verify.pair import ServerPair
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
 from cdc.verify.side import Side
-from cdc.verify.table import Options, compare_table, way_of
+from cdc.verify.table import CompareOptions, compare_table, way_of
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
 
@@ -25,9 +25,9 @@ from tests.servers import Database
 class Still:
     """No delivery: whatever is there has been delivered."""
 
-    def mark(self, position: UpstreamPosition) -> Mark:
+    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
         """Return no ts."""
-        return Mark(0, position)
+        return UpstreamMoment(0, position)
 
     def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
         """Wait for nothing."""
@@ -36,7 +36,7 @@ class Still:
         """Return that nothing is missing."""
         return 0
 
-    def moved(self, schema: str, table: str, since: Mark) -> bool:
+    def moved(self, schema: str, table: str, since: UpstreamMoment) -> bool:
         """Return that nothing was written."""
         return False
 
@@ -72,7 +72,7 @@ class Two:
                 delivery=delivery or Still(),
                 matches=lambda schema, _: schema == self.schema,
                 keyless=True,
-                options=Options(**{"workers": 2, **options}),  # type: ignore[arg-type]
+                options=CompareOptions(**{"workers": 2, **options}),  # type: ignore[arg-type]
             )
         )
 
@@ -114,7 +114,7 @@ class Two:
             if by_range:
                 key = tuple(replace(c, ordered=True) for c in plan.key)
                 plan = replace(plan, key=key)
-            result, options = TableResult(name), Options(chunk_rows=100)
+            result, options = TableResult(name), CompareOptions(chunk_rows=100)
             compare_table(pair, plan, way_of(pair, plan, options), options, result)
             return result
         finally:

@@ -25,3 +25,9 @@ def test_what_does_not_arrive_as_it_is_upstream(uri: str, sink: dict[str, Any]) 
         _work(uri, FeedConfig(sink=sink))
     assert e.value.hint
     _work(uri, FeedConfig())
+
+
+def test_messages_of_a_protocol_that_is_not_read() -> None:
+    with pytest.raises(VerifyNotSupported, match="debezium") as e:
+        _work(KAFKA.replace("canal-json", "debezium"), FeedConfig())
+    assert e.value.hint

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from cdc.base.errors import TransientError
-from cdc.verify.delivery import Mark
-from cdc.verify.report import RowKind, TableResult, Verdict
+from cdc.verify.delivery import UpstreamMoment
+from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
 from cdc.verify.running import NothingToVerify
 from cdc.verify.sessions import TargetSession
 from sink.mysql.settings import MysqlSettings
@@ -54,7 +54,7 @@ def test_one_of_each_kind_is_found_among_100_000_rows(two: Two) -> None:
         database=two.schema,
     )
     (result,) = two.run().results
-    assert result.verdict is Verdict.DIFFERENT
+    assert result.verdict is ComparisonVerdict.DIFFERENT
     assert (result.different, result.more, result.exact) == (3, False, True)
     assert (result.upstream_rows, result.target_rows) == (ROWS, ROWS)
     assert _found(result) == [
@@ -81,7 +81,7 @@ def test_keys_of_many_kinds_are_cut_and_looked_up(two: Two, key: str) -> None:
         f"CREATE TABLE t ({key})",
         f"INSERT INTO t SELECT {a}, 1 + n DIV 9, n FROM {NUMBERS} WHERE n < 900",
     )
-    assert two.compare(chunk_rows=100)["t"].verdict is Verdict.EQUAL
+    assert two.compare(chunk_rows=100)["t"].verdict is ComparisonVerdict.EQUAL
     two.theirs.execute(
         "UPDATE t SET v = -1 WHERE v = 450",
         "DELETE FROM t WHERE v IN (3, 899)",
@@ -100,14 +100,14 @@ def test_a_missing_duplicate_of_a_table_without_a_key_is_found(two: Two) -> None
         "CREATE TABLE nokey (a INT, b VARCHAR(10))",
         f"INSERT INTO nokey SELECT n % 100, 'x' FROM {NUMBERS} WHERE n < 200",
     )
-    assert two.compare()["nokey"].verdict is Verdict.EQUAL
+    assert two.compare()["nokey"].verdict is ComparisonVerdict.EQUAL
     # As many rows as before, and each pair of equal rows would cancel in a XOR.
     two.theirs.execute(
         "DELETE FROM nokey WHERE a = 7", "INSERT INTO nokey VALUES (8, 'x'), (8, 'x')",
         database=two.schema,
     )  # fmt: skip
     result = two.compare()["nokey"]
-    assert (result.verdict, result.different) == (Verdict.DIFFERENT, 2)
+    assert (result.verdict, result.different) == (ComparisonVerdict.DIFFERENT, 2)
     shown = [(d.key, d.upstream, d.target) for d in result.differences]
     assert sorted(shown, key=str) == [
         ({"a": "7", "b": "x"}, 2, 0),
@@ -174,7 +174,7 @@ def test_every_type_is_equal_to_itself_and_differs_by_the_least(two: Two) -> Non
         f"INSERT INTO k VALUES ({first}), ({first})",
     )
     for name, result in two.compare().items():
-        assert (result.verdict, result.notes) == (Verdict.EQUAL, []), name
+        assert (result.verdict, result.notes) == (ComparisonVerdict.EQUAL, []), name
     two.theirs.execute(
         *prepare,
         *(f"UPDATE t SET c{i} = {b} WHERE id = {i}" for i, (_, _, b) in enumerate(VALUES)),
@@ -196,7 +196,7 @@ def test_documents_are_equal_however_each_family_writes_them(two: Two) -> None:
             for t, n in (("j", "1, "), ("k", ""))
         )
     )
-    assert {r.verdict for r in two.compare().values()} == {Verdict.EQUAL}
+    assert {r.verdict for r in two.compare().values()} == {ComparisonVerdict.EQUAL}
     two.theirs.execute(
         'UPDATE j SET d = \'{"bb": [1, 2.5, 0], "a": "é\\\\n"}\'',
         "UPDATE k SET d = '{}'",
@@ -233,7 +233,7 @@ def test_a_row_that_a_server_cannot_put_together_is_an_error_and_not_equal(two: 
     two.theirs.execute("SET GLOBAL max_allowed_packet = 16384")
     try:
         for result in two.compare().values():
-            assert result.verdict is Verdict.FAILED
+            assert result.verdict is ComparisonVerdict.FAILED
             assert "TG:ErrVerifyRowTooLarge" in result.notes[0]
     finally:
         two.theirs.execute(f"SET GLOBAL max_allowed_packet = {before}")
@@ -244,7 +244,7 @@ def test_tables_and_columns_that_one_side_lacks(two: Two) -> None:
     two.ours.execute("CREATE TABLE gone (id INT PRIMARY KEY)", database=two.schema)
     two.ours.execute("ALTER TABLE t ADD w INT", database=two.schema)
     found = two.compare()
-    assert found["gone"].verdict is found["t"].verdict is Verdict.DIFFERENT
+    assert found["gone"].verdict is found["t"].verdict is ComparisonVerdict.DIFFERENT
     assert "no such table" in found["gone"].structure[0]
     assert found["t"].structure == ["column w is upstream only"]
     assert (found["t"].different, found["t"].upstream_rows) == (0, 1)
@@ -252,7 +252,7 @@ def test_tables_and_columns_that_one_side_lacks(two: Two) -> None:
 
 def test_an_empty_side_and_more_differences_than_are_shown(two: Two) -> None:
     two.both("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-    assert two.compare()["t"].verdict is Verdict.EQUAL
+    assert two.compare()["t"].verdict is ComparisonVerdict.EQUAL
     two.theirs.execute(
         f"INSERT INTO t SELECT n, n FROM {NUMBERS} WHERE n < 5000", database=two.schema
     )
@@ -260,7 +260,7 @@ def test_an_empty_side_and_more_differences_than_are_shown(two: Two) -> None:
     # Enough is enough: the rest is only said.
     assert 1000 <= result.different < 5000
     assert (len(result.differences), result.more) == (7, True)
-    assert result.verdict is Verdict.DIFFERENT
+    assert result.verdict is ComparisonVerdict.DIFFERENT
 
 
 class _Moving(Still):
@@ -278,7 +278,7 @@ class _Moving(Still):
         if statement := self._steps.get(self.cuts):
             self._two.theirs.execute(statement, database=self._two.schema)
 
-    def moved(self, schema: str, table: str, since: Mark) -> bool:
+    def moved(self, schema: str, table: str, since: UpstreamMoment) -> bool:
         """Return what the test says."""
         return self._moved
 
@@ -294,7 +294,7 @@ def test_rows_in_flight_are_looked_at_until_only_the_real_ones_stay(two: Two, ke
     # The row that arrives late has looked the same twice, as one that changes to and fro does.
     (result,) = two.run(_Moving(two, late, moved=True), limit=9).results
     assert {(d.key["id"], d.upstream) for d in result.differences if d.upstream} == {("8", 1)}
-    assert (result.verdict, result.unsettled) == (Verdict.DIFFERENT, 0)
+    assert (result.verdict, result.unsettled) == (ComparisonVerdict.DIFFERENT, 0)
     assert (result.exact, result.different) == (False, 1)
 
 
@@ -303,7 +303,11 @@ def test_a_row_that_changes_at_each_look_proves_nothing(two: Two) -> None:
     two.ours.execute("UPDATE t SET v = -1", database=two.schema)
     steps = {n: f"UPDATE t SET v = {n}" for n in range(20)}
     (result,) = two.run(_Moving(two, steps, moved=True), rechecks=2).results
-    assert (result.verdict, result.different, result.unsettled) == (Verdict.UNSETTLED, 0, 1)
+    assert (result.verdict, result.different, result.unsettled) == (
+        ComparisonVerdict.UNSETTLED,
+        0,
+        1,
+    )
 
 
 def test_a_stop_does_not_wait_for_a_query(two: Two) -> None:
@@ -314,11 +318,11 @@ def test_a_stop_does_not_wait_for_a_query(two: Two) -> None:
         worker = threading.Thread(target=two.finish, args=[run])
         worker.start()
         until(lambda: _waits(two), "the query waits for the lock")
-        assert [r.verdict for r in run.results] == [Verdict.RUNNING]
+        assert [r.verdict for r in run.results] == [ComparisonVerdict.RUNNING]
         run.interrupt()
         worker.join(30)
         assert not worker.is_alive()
-    assert [r.verdict for r in run.results] == [Verdict.STOPPED]
+    assert [r.verdict for r in run.results] == [ComparisonVerdict.STOPPED]
 
 
 def _waits(two: Two) -> bool:

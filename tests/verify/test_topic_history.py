@@ -12,8 +12,8 @@ from cdc.source.settings import SourceSettings
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import UpstreamSession
-from cdc.verify.table import Options
-from sink.codec.settings import CanalSettings
+from cdc.verify.table import CompareOptions
+from sink.codec.canal.settings import CanalSettings
 from sink.kafka.settings import KafkaSettings
 from tests.consumer.history import HISTORY, PARTITIONS, WITH, History
 from tests.consumer.made_topic import Placing, by_key, by_table, delivered
@@ -51,7 +51,7 @@ def _verified(
             Still(),
             lambda schema, _: schema == history.schema,
             True,
-            Options(whole=True),
+            CompareOptions(whole=True),
             mariadb=True,
         )
     )

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import pymysql
 
 from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
 from cdc.schema.named import Verb
 from cdc.schema.named import shown as shown_sql
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
 from sink.dispatch.target import RoutingFailed
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.ddl import ledger
-from sink.mysql.ddl.decide import Do, Place, Seen, decide, place, rest_of_renames
+from sink.mysql.ddl.decide import Do, SeenTable, TablePlace, decide, place, rest_of_renames
 from sink.mysql.ddl.errors import DDLInterrupted, DDLOutcomeUnknown, DDLTargetDiffers, ddl_error
 from sink.mysql.ddl.execution import Execution, lost
 from sink.mysql.ddl.expected import expected
@@ -25,7 +26,7 @@ from sink.mysql.ddl.fresh import Fresh
 from sink.mysql.ddl.ledger import Record
 from sink.mysql.ddl.printer import repairing, table_text
 from sink.mysql.ddl.rewrite import Rewritten, Route
-from sink.mysql.ddl.server import Server
+from sink.mysql.ddl.server import TargetServer
 from sink.mysql.ddl.shown import Shown, databases, show
 from sink.mysql.ddl.witness import Marker, Witness
 from sink.schema_change import Recorded, SchemaChange, TableName
@@ -48,9 +49,9 @@ class Work:
 class Owner:
     """Who carries changes out, and where: ``alive`` and ``stopped`` are those of Execution.run."""
 
-    feed: str
+    feed: FeedId
     epoch: int
-    server: Server
+    server: TargetServer
     route: Route
     alive: Callable[[int], bool]
     stopped: Callable[[], bool]
@@ -86,7 +87,7 @@ class Carrying:
             return ""
 
     @property
-    def _session(self) -> Session:
+    def _session(self) -> SinkSession:
         return self._fresh.get()
 
     def run(self) -> None:
@@ -131,7 +132,7 @@ class Carrying:
 
     def _run(self, sql: str) -> None:
         owner = self._owner
-        note = f"/* tidegate {owner.feed.replace('*/', '')} ts {self._change.ts} */ "
+        note = f"/* tidegate {owner.feed} ts {self._change.ts} */ "
         try:
             self._execution.run(note + sql, owner.alive, owner.stopped)
         except (pymysql.err.Error, OSError, EOFError) as error:
@@ -189,7 +190,7 @@ class Carrying:
         text = table_text(after, target, self._owner.server, backslash=escapes)
         return () if text is None else (*self._rewritten.statements[:-1], text)
 
-    def _seen(self, shown: Mapping[TableName, Shown]) -> list[Seen]:
+    def _seen(self, shown: Mapping[TableName, Shown]) -> list[SeenTable]:
         seen = []
         old = Witness.from_json(self._found.witness) if self._found is not None else None
         for name, target in self._rewritten.tables:
@@ -198,7 +199,9 @@ class Carrying:
             creating = self._rewritten.verb is Verb.CREATE
             where, lines = place(before, after, there.table, creating=creating)
             moved = None if old is None else old.texts.get(target) != there.digest
-            seen.append(Seen(where, moved, tuple(f"{'.'.join(target)}: {line}" for line in lines)))
+            seen.append(
+                SeenTable(where, moved, tuple(f"{'.'.join(target)}: {line}" for line in lines))
+            )
         return seen
 
     def _sides(self, name: TableName) -> tuple[Table | None, Table | None]:
@@ -210,9 +213,9 @@ class Carrying:
             expected(after, server, source_mariadb=source),
         )
 
-    def _half_translated(self, seen: Iterable[Seen]) -> bool:
+    def _half_translated(self, seen: Iterable[SeenTable]) -> bool:
         """Between the families a crash may come before what words alone do not say."""
-        return self._across and all(one.moved for one in seen if one.place is Place.OTHER)
+        return self._across and all(one.moved for one in seen if one.place is TablePlace.OTHER)
 
     def _exchanged(self, now: Witness, found: Record) -> Do:
         old = Witness.from_json(found.witness)
@@ -226,7 +229,7 @@ class Carrying:
             )
         return Do.RUN if old.ids == now.ids else Do.RECORD
 
-    def _differs(self, seen: Iterable[Seen]) -> DDLTargetDiffers:
+    def _differs(self, seen: Iterable[SeenTable]) -> DDLTargetDiffers:
         lines = [line for one in seen for line in one.lines]
         places = ", ".join(str(one.place) for one in seen)
         sql = shown_sql(self._change.sql, self._change.session)
@@ -250,7 +253,7 @@ class Carrying:
         if start is None:
             there = ", ".join(".".join(n) for n, s in shown.items() if s.table is not None)
             line = f"of the tables renamed the target has {there or 'none'}"
-            raise self._differs([Seen(Place.OTHER, None, (line,))])
+            raise self._differs([SeenTable(TablePlace.OTHER, None, (line,))])
         left = [f"{quoted(*old)} TO {quoted(*new)}" for old, new in pairs[start:]]
         if left and marker is not None:
             left.append(marker.clause)
@@ -320,7 +323,7 @@ class Carrying:
         found = compare(facts(after), facts(there), keys)[1]
         lines = tuple(f"{'.'.join(target)}: {line}" for line in found)
         if self._across:
-            raise self._differs([Seen(Place.OTHER, None, lines)])
+            raise self._differs([SeenTable(TablePlace.OTHER, None, lines)])
         _log.warning("ddl at ts %d: not as upstream: %s", self._change.ts, "; ".join(lines))
 
 

@@ -10,21 +10,24 @@ from typing import TypeVar
 import pymysql
 
 from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.schema.named import shown
-from sink.mysql.connection import Session, mapped
+from sink.mysql import ledger as rows
+from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.ddl import ledger
 from sink.mysql.ddl.carrying import Carrying, Owner, object_of
 from sink.mysql.ddl.errors import DDLNotTranslatable, DDLStillRunning, ddl_error
 from sink.mysql.ddl.execution import Execution
 from sink.mysql.ddl.fresh import Fresh
 from sink.mysql.ddl.rewrite import Rewritten, Route, identity, rewrite
-from sink.mysql.ddl.server import Server, ask
+from sink.mysql.ddl.server import TargetServer, ask
 from sink.mysql.ddl.shown import databases
 from sink.mysql.ddl.witness import remove_markers
 from sink.mysql.settings import MysqlSettings
 from sink.mysql.target import references
-from sink.schema_change import Recorded, SchemaChange
+from sink.schema_change import Recorded, SchemaChange, proven
 
 T = TypeVar("T")
 # One round of waiting for a statement of an earlier owner.
@@ -38,14 +41,14 @@ class MysqlChanger:
     """
 
     def __init__(
-        self, settings: MysqlSettings, feed: str, epoch: int, route: Route = identity
+        self, settings: MysqlSettings, feed: FeedId, epoch: int, route: Route = identity
     ) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
         self._route = route
         self._guard = threading.Lock()
-        self._server: Server | None = None
+        self._server: TargetServer | None = None
         self._ties: dict[str, list[tuple[str, str]]] = {}
         self._closed = threading.Event()
 
@@ -97,12 +100,21 @@ class MysqlChanger:
             if self._ended(fresh, change):
                 return
             found = ledger.record(fresh.get(), self._feed, self._epoch, change.ts)
+            if found is None and proven(change, self._delivered(fresh.get())):
+                ledger.end(fresh.get(), self._feed, self._epoch, change.ts, Recorded.DONE)
+                return
             owner = self._owner(fresh.get())
             carrying = Carrying(owner, fresh, execution, change, rewritten, found)
             self._errors(change, carrying.run)
             self._forget_ties(change)
         finally:
             execution.close()
+
+    def _delivered(self, session: SinkSession) -> Iterable[Position]:
+        """Where the buckets stand; rows of this epoch cannot be behind a change that is to run."""
+        if not self._settings.exactly_once:
+            return ()
+        return rows.delivered(session, self._feed).values()
 
     def _forget_ties(self, change: SchemaChange) -> None:
         schemas = {name[0] for name in change.tables} | set(change.schemas)
@@ -129,24 +141,24 @@ class MysqlChanger:
         self._closed.set()
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
-        session = Session(self._settings)
+    def _session(self) -> Iterator[SinkSession]:
+        session = SinkSession(self._settings)
         try:
             yield session
         finally:
             session.close()
 
-    def _known(self, session: Session) -> Server:
+    def _known(self, session: SinkSession) -> TargetServer:
         with self._guard:
             if self._server is None:
                 self._server = ask(session)
             return self._server
 
-    def _owner(self, session: Session) -> Owner:
+    def _owner(self, session: SinkSession) -> Owner:
         server = self._known(session)
         return Owner(self._feed, self._epoch, server, self._route, self._alive, self._closed.is_set)
 
-    def _rewritten(self, session: Session, change: SchemaChange) -> Rewritten:
+    def _rewritten(self, session: SinkSession, change: SchemaChange) -> Rewritten:
         server = self._known(session)
         try:
             return rewrite(change, server, self._route)
@@ -174,7 +186,7 @@ class MysqlChanger:
                     )
                 self._end_idle(fresh.get(), change.ts)
 
-    def _end_idle(self, session: Session, ts: Ts) -> None:
+    def _end_idle(self, session: SinkSession, ts: Ts) -> None:
         """End a connection that holds the change's lock and runs nothing: it may never wake up."""
         lock = ledger.lock_name(self._feed, ts)
         with mapped(f"target {self._settings.address}"):
@@ -206,7 +218,7 @@ class MysqlChanger:
             raise
 
 
-def _command(session: Session, connection: int) -> str | None:
+def _command(session: SinkSession, connection: int) -> str | None:
     """What a connection of our user does at the target, None if it has ended."""
     found = session.rows(
         "SELECT command AS c FROM information_schema.processlist WHERE id = %s", connection
@@ -214,5 +226,5 @@ def _command(session: Session, connection: int) -> str | None:
     return str(found[0]["c"]) if found else None
 
 
-def _is_idle(session: Session, connection: int) -> bool:
+def _is_idle(session: SinkSession, connection: int) -> bool:
     return _command(session, connection) == "Sleep"

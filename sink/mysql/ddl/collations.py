@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from cdc.schema.charsets import full_collation, normal_collation
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.server import Server
+from sink.mysql.ddl.server import TargetServer
 
 _MYSQL = re.compile(r"(utf8mb4)_0900_(ai_ci|as_ci|as_cs|bin)")
 _MARIADB = re.compile(r"(utf8mb[34]|ucs2|utf16|utf32)_uca1400_(?:nopad_)?(ai_ci|ai_cs|as_ci|as_cs)")
 _NOPAD = re.compile(r"(\w+?)_nopad_(ci|bin)")
 
 
-def collation_for(name: str, charset: str | None, server: Server) -> str:
+def collation_for(name: str, charset: str | None, server: TargetServer) -> str:
     """The target's name; ``charset`` completes MariaDB's short names.
 
     Raises DDLNotTranslatable if the target has none that is near.

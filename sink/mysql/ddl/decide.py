@@ -12,7 +12,7 @@ from sink.mysql.ddl.facets import EXISTS, Facts, Match, changed, compare, facts
 Name = tuple[str, str]
 
 
-class Place(StrEnum):
+class TablePlace(StrEnum):
     """Where a table of the target stands."""
 
     BEFORE = "before"
@@ -33,63 +33,65 @@ class Do(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenTable:
     """One table of a change: ``lines`` say what fits neither side.
 
     ``moved``: whether its text at the target is another than when the statement was recorded as
     executing; None if it was not.
     """
 
-    place: Place
+    place: TablePlace
     moved: bool | None = None
     lines: tuple[str, ...] = ()
 
 
 def place(
     before: Table | None, after: Table | None, shown: Table | None, *, creating: bool = False
-) -> tuple[Place, tuple[str, ...]]:
+) -> tuple[TablePlace, tuple[str, ...]]:
     """Where a table stands.
 
     ``creating``: the statement makes it as a whole, so that what is there is compared as a whole,
     and nothing there is never too little (CREATE OR REPLACE drops first).
     """
     if creating and after is not None and shown is None:
-        return Place.BEFORE, ()
+        return TablePlace.BEFORE, ()
     old, new, there = facts(before), facts(after), facts(shown)
     keys = changed(old, new)
     if EXISTS in keys and (after is None or not creating):
         keys = frozenset((EXISTS,))
     if not keys:
-        return Place.SAME, ()
+        return TablePlace.SAME, ()
     behind, lines = compare(new, there, keys)
     if before is None and EXISTS in keys:
         # Not there is not begun, whatever else is missing with it.
         if shown is None:
-            return Place.BEFORE, ()
-        return (Place.AFTER, ()) if behind is not Match.NO else (Place.OTHER, tuple(lines))
+            return TablePlace.BEFORE, ()
+        return (
+            (TablePlace.AFTER, ()) if behind is not Match.NO else (TablePlace.OTHER, tuple(lines))
+        )
     ahead, older = compare(old, there, keys)
     if behind is ahead:
         if behind is Match.NO:
-            return Place.OTHER, (*older, *(f"behind it: {line}" for line in lines))
-        return Place.SAME, ()
+            return TablePlace.OTHER, (*older, *(f"behind it: {line}" for line in lines))
+        return TablePlace.SAME, ()
     order = (Match.NO, Match.MAYBE, Match.YES)
-    return (Place.AFTER if order.index(behind) > order.index(ahead) else Place.BEFORE), ()
+    return (TablePlace.AFTER if order.index(behind) > order.index(ahead) else TablePlace.BEFORE), ()
 
 
-def decide(seen: Sequence[Seen], *, recorded: bool, repeatable: bool) -> Do:
+def decide(seen: Sequence[SeenTable], *, recorded: bool, repeatable: bool) -> Do:
     """For a statement that changes all its tables at once.
 
     ``recorded``: it was recorded as executing before. ``repeatable``: run twice, it leaves the
     same, where nothing of it can be seen in definitions.
     """
     places = {one.place for one in seen}
-    if Place.OTHER in places:
+    if TablePlace.OTHER in places:
         return Do.DIFFERS
-    if Place.AFTER in places and Place.BEFORE in places:
+    if TablePlace.AFTER in places and TablePlace.BEFORE in places:
         return Do.DIFFERS
-    if Place.AFTER in places:
+    if TablePlace.AFTER in places:
         return Do.RECORD
-    if Place.BEFORE in places or not recorded:
+    if TablePlace.BEFORE in places or not recorded:
         return Do.RUN
     if any(one.moved for one in seen):
         return Do.RECORD

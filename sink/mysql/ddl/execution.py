@@ -16,8 +16,8 @@ from cdc.schema.charsets import charset_of_collation
 from cdc.schema.events import session_of_event
 from cdc.schema.session import Session as Reading
 from cdc.schema.tokens import quoted
-from sink.mysql.connection import Session, mapped
-from sink.mysql.ddl.server import Server
+from sink.mysql.connection import SinkSession, mapped
+from sink.mysql.ddl.server import TargetServer
 from sink.mysql.errors import MysqlAccessDenied, is_lost, number_of
 from sink.mysql.settings import Checks, MysqlSettings
 from sink.schema_change import SchemaChange
@@ -58,7 +58,7 @@ _MARIADB_MODES = {
 _MYSQL_MODES = {1 << 32: "TIME_TRUNCATE_FRACTIONAL"}
 
 
-def sql_mode(bits: int, *, source_mariadb: bool, server: Server) -> str:
+def sql_mode(bits: int, *, source_mariadb: bool, server: TargetServer) -> str:
     """The upstream's sql_mode in the target's words; what the target does not know is left out."""
     names = dict(_MODES)
     if source_mariadb and server.mariadb:
@@ -68,7 +68,7 @@ def sql_mode(bits: int, *, source_mariadb: bool, server: Server) -> str:
     return ",".join(name for bit, name in names.items() if bits & bit)
 
 
-class _Patient(Session):
+class _Patient(SinkSession):
     """A session with a statement whose end may be far away."""
 
     def send(self, sql: str) -> None:
@@ -103,11 +103,14 @@ class Execution:
         found = self._session.rows("SELECT GET_LOCK(%s, %s) AS l", lock, wait_s)
         return bool(found[0]["l"])
 
-    def prepare(self, change: SchemaChange, server: Server, schema: str) -> None:
+    def prepare(self, change: SchemaChange, server: TargetServer, schema: str) -> None:
         """Set what decides the meaning of the statement. ``schema``: the default database.
 
         PyMySQL's errors pass.
         """
+        if change.status.time_zone:
+            # The one text among them that the upstream's server chooses freely.
+            self._session.run("SET SESSION time_zone = %s", change.status.time_zone)
         for name, value in self._variables(change, server):
             self._session.run(f"SET SESSION {name} = {value}")
         for name, value in _wishes(change, server):
@@ -131,7 +134,7 @@ class Execution:
                 " variable at the target as it is upstream",
             )
 
-    def _variables(self, change: SchemaChange, server: Server) -> Iterator[tuple[str, str]]:
+    def _variables(self, change: SchemaChange, server: TargetServer) -> Iterator[tuple[str, str]]:
         status = change.status
         bits = status.sql_mode or 0
         mode = sql_mode(bits, source_mariadb=change.session.mariadb, server=server)
@@ -143,8 +146,6 @@ class Execution:
         step, offset = status.auto_increment or (1, 1)
         yield "auto_increment_increment", str(step)
         yield "auto_increment_offset", str(offset)
-        if status.time_zone:
-            yield "time_zone", "'" + status.time_zone.replace("'", "''") + "'"
         yield "timestamp", f"{change.time_s}.{status.microseconds or 0:06d}"
         yield "lock_wait_timeout", str(_LOCK_WAIT_S)
         collation = change.session.collation_server
@@ -179,7 +180,7 @@ class Execution:
         self._session.close()
 
 
-def _connection_collation(change: SchemaChange, server: Server) -> str | None:
+def _connection_collation(change: SchemaChange, server: TargetServer) -> str | None:
     """What literals of the statement have; the client speaks utf8mb4 as it may."""
     if change.status.charset is None:
         return None
@@ -192,7 +193,7 @@ def _connection_collation(change: SchemaChange, server: Server) -> str | None:
     return server.collations[name]
 
 
-def _wishes(change: SchemaChange, server: Server) -> Iterator[tuple[str, str]]:
+def _wishes(change: SchemaChange, server: TargetServer) -> Iterator[tuple[str, str]]:
     """Variables that need a right or a version."""
     session = change.session
     yield "explicit_defaults_for_timestamp", str(int(session.explicit_defaults_for_timestamp))

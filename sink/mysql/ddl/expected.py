@@ -7,13 +7,13 @@ from dataclasses import replace
 from cdc.schema.table import Column, Generated, Table
 from sink.mysql.ddl.collations import collation_for
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.server import Server
+from sink.mysql.ddl.server import TargetServer
 
 # Types of MariaDB alone: type and length of what takes their place.
 _PLACED = {"uuid": ("char", 36), "inet6": ("varchar", 45), "inet4": ("varchar", 15)}
 
 
-def expected(table: Table | None, server: Server, *, source_mariadb: bool) -> Table | None:
+def expected(table: Table | None, server: TargetServer, *, source_mariadb: bool) -> Table | None:
     """The table in the target's types, collations and engines, as far as we compare them."""
     if table is None:
         return None
@@ -26,7 +26,7 @@ def expected(table: Table | None, server: Server, *, source_mariadb: bool) -> Ta
     return replace(table, columns=tuple(columns), options=(), versioned=False, periods=())
 
 
-def _collation(name: str | None, server: Server) -> str | None:
+def _collation(name: str | None, server: TargetServer) -> str | None:
     if name is None:
         return None
     try:
@@ -36,7 +36,7 @@ def _collation(name: str | None, server: Server) -> str | None:
     return next((full for full, said in server.collations.items() if said == own), own)
 
 
-def _column(c: Column, server: Server) -> Column:
+def _column(c: Column, server: TargetServer) -> Column:
     c = replace(c, srid=None, compressed=False, collation=_collation(c.collation, server))
     if server.mariadb:
         # MariaDB lets no generated column be NOT NULL, and JSON is LONGTEXT to it.

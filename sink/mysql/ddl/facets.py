@@ -29,17 +29,17 @@ _INTRODUCER = re.compile(r"(?<![\w$])_(?:utf8mb[34]|latin1|ascii|binary|utf8)(?=
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PrintedExpression:
     """An expression, which each server prints in its own way."""
 
     normal: str
 
 
-def _expression(text: str | None) -> Text | None:
+def _expression(text: str | None) -> PrintedExpression | None:
     if text is None:
         return None
     bare = _INTRODUCER.sub("", text.lower().replace("\\'", "'"))
-    return Text(re.sub(r"[\s`()]", "", bare))
+    return PrintedExpression(re.sub(r"[\s`()]", "", bare))
 
 
 def facts(table: Table | None) -> Facts:
@@ -86,7 +86,7 @@ def _column(c: Column) -> tuple[Any, ...]:
         c.invisible,
         c.auto_increment,
         len(c.members),
-        Text(",".join(c.members)),
+        PrintedExpression(",".join(c.members)),
         c.comment,
         c.on_update,
         c.srid,
@@ -94,13 +94,13 @@ def _column(c: Column) -> tuple[Any, ...]:
     )
 
 
-def _default(c: Column) -> tuple[str, Text] | None:
+def _default(c: Column) -> tuple[str, PrintedExpression] | None:
     # Servers rewrite literals in the type of the column: zeroes of dates, digits of decimals.
     if c.default is None or c.generated:
         return None
     bare = _INTRODUCER.sub("", c.default.lower().replace("\\'", "'"))
     now = "now" if c.default_expression and bare.startswith("current_timestamp") else ""
-    return now, Text(re.sub(r"[\s`()']", "", bare))
+    return now, PrintedExpression(re.sub(r"[\s`()']", "", bare))
 
 
 def _key(index: Index) -> tuple[Any, ...]:
@@ -179,13 +179,13 @@ def differing(expected: Facts, shown: Facts, keys: Iterable[Key]) -> tuple[Match
 def _has_text(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_has_text(v) for v in value)
-    return isinstance(value, Text)
+    return isinstance(value, PrintedExpression)
 
 
 def _blank(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_blank(v) for v in value)
-    return Text("") if isinstance(value, Text) else value
+    return PrintedExpression("") if isinstance(value, PrintedExpression) else value
 
 
 def _shown(value: Any) -> str:
@@ -193,4 +193,4 @@ def _shown(value: Any) -> str:
         return "nothing"
     if isinstance(value, tuple):
         return "(" + ", ".join(_shown(v) for v in value if v not in (None, False, "", ())) + ")"
-    return value.normal if isinstance(value, Text) else str(value)
+    return value.normal if isinstance(value, PrintedExpression) else str(value)

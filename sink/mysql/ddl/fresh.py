@@ -6,7 +6,7 @@ import time
 
 import pymysql
 
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.settings import MysqlSettings
 
 # Well below the time after which the server ends an idle session of ours.
@@ -18,15 +18,15 @@ class Fresh:
 
     def __init__(self, settings: MysqlSettings) -> None:
         self._settings = settings
-        self._session = Session(settings)
+        self._session = SinkSession(settings)
         self._used = time.monotonic()
 
-    def get(self) -> Session:
+    def get(self) -> SinkSession:
         """The session, outside of any transaction. Raises what connecting raises."""
         now = time.monotonic()
         if now - self._used > _ASK_AFTER_S and not self._answers():
             self._session.close()
-            self._session = Session(self._settings)
+            self._session = SinkSession(self._settings)
         self._used = now
         return self._session
 

@@ -1,33 +1,34 @@
 """The ledger of schema changes: ``tidegate.ddl``, one row a change, in states of its own.
 
-The row with ts 0 holds the epoch. Every step locks that row and compares, so whoever has written a
-newer epoch there has ended all older ones. A connection that runs a change's statement holds the
-change's named lock (:func:`lock_name`) from before the row says ``executing`` until it ends, so who
-has that lock knows that nobody runs it.
+Rows belong to a changefeed's incarnation (``cdc.base.ids.FeedId``); that with ts 0 holds the epoch.
+Every step locks that row and compares, so whoever has written a newer epoch there has ended all
+older ones. A connection that runs a change's statement holds the change's named lock
+(:func:`lock_name`) from before the row says ``executing`` until it ends, so who has that lock knows
+that nobody runs it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-import pymysql
-
+from cdc.base.ids import FeedId
 from cdc.base.ts import Ts
 from sink.errors import FencedEpoch
-from sink.mysql.connection import Session, mapped
-from sink.mysql.errors import MysqlLedgerInvalid, map_error, number_of
-from sink.mysql.ledger import SCHEMA
+from sink.mysql import ledger
+from sink.mysql.connection import SinkSession, mapped
+from sink.mysql.errors import MysqlLedgerInvalid
+from sink.mysql.ledger import KEY, KEY_COLUMNS, OWN, SCHEMA, check_key
 from sink.schema_change import Recorded
 
 T = TypeVar("T")
 TABLE = "`tidegate`.`ddl`"
 _NAME = "table tidegate.ddl"
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
-  `changefeed` varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  {KEY_COLUMNS}
   `ts` bigint NOT NULL,
   `epoch` bigint NOT NULL,
   `state` varchar(16) CHARACTER SET ascii NOT NULL,
@@ -37,13 +38,24 @@ _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
   `witness` longtext CHARACTER SET utf8mb4 NULL,
   `begun` datetime(6) NULL,
   `ended` datetime(6) NULL,
-  PRIMARY KEY (`changefeed`, `ts`)
+  PRIMARY KEY ({KEY}, `ts`)
 ) ENGINE = InnoDB"""
 _COLUMNS = frozenset(
-    ("changefeed", "ts", "epoch", "state", "connection", "server", "sql", "witness", "begun")
+    (
+        "installation",
+        "changefeed",
+        "incarnation",
+        "ts",
+        "epoch",
+        "state",
+        "connection",
+        "server",
+        "sql",
+        "witness",
+        "begun",
+    )
 )
 _EPOCH = "epoch"
-_NO_TABLE = frozenset((1049, 1146))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +68,24 @@ class Record:
     witness: Mapping[str, Any] = field(default_factory=dict)
 
 
-def digest(feed: str) -> str:
-    """A changefeed's name as 16 characters that any object may have in its own name."""
-    return blake2b(feed.encode(), digest_size=8).hexdigest()
+def digest(feed: FeedId) -> str:
+    """A changefeed's id as 16 characters that any object may have in its own name."""
+    return blake2b(feed.text.encode(), digest_size=8).hexdigest()
 
 
-def lock_name(feed: str, ts: Ts) -> str:
-    """The named lock of one change."""
-    return f"tidegate:ddl:{digest(feed)}:{ts}"
+def lock_name(feed: FeedId, ts: Ts) -> str:
+    """The named lock of one change, the same for all incarnations: an older one is waited for."""
+    return f"tidegate:ddl:{digest(replace(feed, incarnation=0))}:{ts}"
 
 
-def create(session: Session) -> None:
+def create(session: SinkSession) -> None:
     """Create schema and table where they are missing, and check the form."""
     with mapped(_NAME):
         if not session.rows("SHOW DATABASES LIKE %s", SCHEMA):
             session.run(f"CREATE DATABASE IF NOT EXISTS `{SCHEMA}`")
         if not _columns(session):
             session.run(_CREATE)
+        check_key(session, "ddl")
         if not _columns(session) >= _COLUMNS:
             raise MysqlLedgerInvalid(
                 "it has other columns than ours",
@@ -81,7 +94,7 @@ def create(session: Session) -> None:
             )
 
 
-def _columns(session: Session) -> frozenset[str]:
+def _columns(session: SinkSession) -> frozenset[str]:
     found = session.rows(
         "SELECT column_name AS c FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = 'ddl'",
@@ -90,41 +103,53 @@ def _columns(session: Session) -> frozenset[str]:
     return frozenset(str(r["c"]).lower() for r in found)
 
 
-def take_over(session: Session, feed: str, epoch: int) -> dict[Ts, Record]:
-    """Write the epoch; all records by ts. Raises FencedEpoch if there is a newer one."""
+def take_over(session: SinkSession, feed: FeedId, epoch: int) -> dict[Ts, Record]:
+    """Write the epoch; all records by ts, of older incarnations nothing stays.
+
+    Raises FencedEpoch if there is a newer epoch or incarnation.
+    """
 
     def step() -> dict[Ts, Record]:
         session.run(
-            f"INSERT IGNORE INTO {TABLE} (changefeed, ts, epoch, state) VALUES (%s, 0, 0, %s)",
-            feed,
+            f"INSERT IGNORE INTO {TABLE} ({KEY}, ts, epoch, state) VALUES (%s, %s, %s, 0, 0, %s)",
+            *feed.key,
             _EPOCH,
         )
-        found = _epoch(session, feed)
-        if found > epoch:
-            raise _fenced(feed, epoch, found)
-        session.run(f"UPDATE {TABLE} SET epoch = %s WHERE changefeed = %s AND ts = 0", epoch, feed)
+        # Those of older incarnations are locked too: whoever is at a step of theirs is waited for.
+        newest = max(_epochs(session, feed).items())
+        if newest > (feed.incarnation, epoch):
+            raise _fenced(feed, epoch, newest[1])
+        ledger.remove(session, feed, "<", (TABLE,))
+        session.run(f"UPDATE {TABLE} SET epoch = %s WHERE {OWN} AND ts = 0", epoch, *feed.key)
         return _records(session, feed)
 
     return _transaction(session, step)
 
 
-def record(session: Session, feed: str, epoch: int, ts: Ts) -> Record | None:
+def record(session: SinkSession, feed: FeedId, epoch: int, ts: Ts) -> Record | None:
     """The record of one change, None if there is none."""
     return _transaction(session, lambda: _own(session, feed, epoch, ts))
 
 
 def begin(
-    session: Session, feed: str, epoch: int, ts: Ts, *, connection: int, sql: str, witness: Any
+    session: SinkSession,
+    feed: FeedId,
+    epoch: int,
+    ts: Ts,
+    *,
+    connection: int,
+    sql: str,
+    witness: Any,
 ) -> None:
     """Record ``executing``; the statement may be sent when this has returned."""
 
     def step() -> None:
         _own(session, feed, epoch, ts)
         session.run(
-            f"REPLACE INTO {TABLE} (changefeed, ts, epoch, state, connection, server, `sql`,"
-            " witness, begun) VALUES (%s, %s, %s, %s, %s, CONCAT(@@hostname, ':', @@port), %s, %s,"
-            " UTC_TIMESTAMP(6))",
-            feed,
+            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, connection, server, `sql`,"
+            " witness, begun) VALUES (%s, %s, %s, %s, %s, %s, %s,"
+            " CONCAT(@@hostname, ':', @@port), %s, %s, UTC_TIMESTAMP(6))",
+            *feed.key,
             ts,
             epoch,
             str(Recorded.EXECUTING),
@@ -136,7 +161,9 @@ def begin(
     _transaction(session, step)
 
 
-def end(session: Session, feed: str, epoch: int, ts: Ts, state: Recorded, sql: str = "") -> None:
+def end(
+    session: SinkSession, feed: FeedId, epoch: int, ts: Ts, state: Recorded, sql: str = ""
+) -> None:
     """Record ``done`` or ``skipped``; a record that has ended stays as it is."""
 
     def step() -> None:
@@ -144,10 +171,10 @@ def end(session: Session, feed: str, epoch: int, ts: Ts, state: Recorded, sql: s
         if found is not None and found.state is not Recorded.EXECUTING:
             return
         session.run(
-            f"INSERT INTO {TABLE} (changefeed, ts, epoch, state, `sql`, ended)"
-            " VALUES (%s, %s, %s, %s, %s, UTC_TIMESTAMP(6))"
+            f"INSERT INTO {TABLE} ({KEY}, ts, epoch, state, `sql`, ended)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))"
             " ON DUPLICATE KEY UPDATE epoch = %s, state = %s, ended = UTC_TIMESTAMP(6)",
-            feed,
+            *feed.key,
             ts,
             epoch,
             str(state),
@@ -159,14 +186,14 @@ def end(session: Session, feed: str, epoch: int, ts: Ts, state: Recorded, sql: s
     _transaction(session, step)
 
 
-def forget_below(session: Session, feed: str, epoch: int, ts: Ts) -> None:
+def forget_below(session: SinkSession, feed: FeedId, epoch: int, ts: Ts) -> None:
     """Remove records at or below ``ts`` that have ended."""
 
     def step() -> None:
         _own(session, feed, epoch, ts)
         session.run(
-            f"DELETE FROM {TABLE} WHERE changefeed = %s AND ts > 0 AND ts <= %s AND state <> %s",
-            feed,
+            f"DELETE FROM {TABLE} WHERE {OWN} AND ts > 0 AND ts <= %s AND state <> %s",
+            *feed.key,
             ts,
             str(Recorded.EXECUTING),
         )
@@ -174,16 +201,23 @@ def forget_below(session: Session, feed: str, epoch: int, ts: Ts) -> None:
     _transaction(session, step)
 
 
-def forget(session: Session, feed: str) -> None:
-    """Remove a changefeed's rows: a changer that still runs finds no epoch, and stops."""
-    try:
-        session.run(f"DELETE FROM {TABLE} WHERE changefeed = %s", feed)
-    except pymysql.err.Error as error:
-        if number_of(error) not in _NO_TABLE:
-            raise map_error(error, _NAME) from None
+def forget(session: SinkSession, feed: FeedId) -> None:
+    """Remove the rows of a changefeed's incarnations up to this one."""
+    ledger.forget(session, feed, (TABLE,))
 
 
-def _transaction(session: Session, step: Callable[[], T]) -> T:
+def feeds(session: SinkSession, name: str) -> frozenset[FeedId]:
+    """All changefeeds of a name that have entries here, of any installation."""
+    with mapped(_NAME):
+        found = session.rows(
+            f"SELECT DISTINCT installation AS i, incarnation AS n FROM {TABLE}"
+            " WHERE changefeed = %s",
+            name,
+        )
+    return frozenset(FeedId(str(row["i"]), name, int(row["n"])) for row in found)
+
+
+def _transaction(session: SinkSession, step: Callable[[], T]) -> T:
     with mapped(_NAME):
         session.run("BEGIN")
         try:
@@ -195,14 +229,25 @@ def _transaction(session: Session, step: Callable[[], T]) -> T:
     return result
 
 
-def _epoch(session: Session, feed: str) -> int:
+def _epochs(session: SinkSession, feed: FeedId) -> dict[int, int]:
+    """Epochs of all incarnations; locks their rows."""
     found = session.rows(
-        f"SELECT epoch AS e FROM {TABLE} WHERE changefeed = %s AND ts = 0 FOR UPDATE", feed
+        f"SELECT incarnation AS i, epoch AS e FROM {TABLE}"
+        " WHERE installation = %s AND changefeed = %s AND ts = 0 FOR UPDATE",
+        feed.installation,
+        feed.name,
+    )
+    return {int(row["i"]): int(row["e"]) for row in found}
+
+
+def _epoch(session: SinkSession, feed: FeedId) -> int:
+    found = session.rows(
+        f"SELECT epoch AS e FROM {TABLE} WHERE {OWN} AND ts = 0 FOR UPDATE", *feed.key
     )
     return int(found[0]["e"]) if found else 0
 
 
-def _own(session: Session, feed: str, epoch: int, ts: Ts) -> Record | None:
+def _own(session: SinkSession, feed: FeedId, epoch: int, ts: Ts) -> Record | None:
     """Lock the epoch row, see that it is ours; the change's record."""
     found = _epoch(session, feed)
     if found != epoch:
@@ -210,11 +255,11 @@ def _own(session: Session, feed: str, epoch: int, ts: Ts) -> Record | None:
     return _records(session, feed, ts).get(ts)
 
 
-def _records(session: Session, feed: str, ts: Ts | None = None) -> dict[Ts, Record]:
+def _records(session: SinkSession, feed: FeedId, ts: Ts | None = None) -> dict[Ts, Record]:
     found = session.rows(
         f"SELECT ts AS t, epoch AS e, state AS s, connection AS c, witness AS w FROM {TABLE}"
-        " WHERE changefeed = %s AND ts > 0" + ("" if ts is None else " AND ts = %s"),
-        *((feed,) if ts is None else (feed, ts)),
+        f" WHERE {OWN} AND ts > 0" + ("" if ts is None else " AND ts = %s"),
+        *(feed.key if ts is None else (*feed.key, ts)),
     )
     return {
         int(row["t"]): Record(
@@ -227,7 +272,7 @@ def _records(session: Session, feed: str, ts: Ts | None = None) -> dict[Ts, Reco
     }
 
 
-def _fenced(feed: str, epoch: int, found: int) -> FencedEpoch:
+def _fenced(feed: FeedId, epoch: int, found: int) -> FencedEpoch:
     return FencedEpoch(
         f"our epoch is {epoch}, that of the schema changes is {found or 'gone'}",
         object=f"changefeed {feed}",

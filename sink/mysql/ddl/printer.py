@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdc.schema.table import Column, Generated, Index, Partitioning, Table
 from cdc.schema.tokens import quoted
 from sink.mysql.ddl.facets import OPTIONS, ORDER, Key
-from sink.mysql.ddl.server import Server
+from sink.mysql.ddl.server import TargetServer
 from sink.schema_change import TableName
 
 _NOTE = re.compile(r" /\*.*?\*/")
@@ -16,7 +16,7 @@ _LONG = ("text", "blob", "json", "geometry", "point", "polygon", "linestring")
 _PLACED = ("char", "varchar")
 
 
-def column_text(c: Column, server: Server, *, backslash: bool = True) -> str:
+def column_text(c: Column, server: TargetServer, *, backslash: bool = True) -> str:
     """A definition with its name. ``backslash``: it escapes in strings of the session."""
     words = [quoted(c.name), _type(c)]
     if c.compressed and server.mariadb:
@@ -52,7 +52,7 @@ def _type(c: Column) -> str:
     return _NOTE.sub("", c.column_type)
 
 
-def _default(c: Column, server: Server, backslash: bool) -> str:
+def _default(c: Column, server: TargetServer, backslash: bool) -> str:
     text = c.default or ""
     if c.default_expression:
         return text if text.startswith("current_timestamp") else f"({text})"
@@ -68,7 +68,7 @@ def _string(text: str, backslash: bool) -> str:
 
 
 def table_text(
-    table: Table, name: TableName, server: Server, *, backslash: bool = True
+    table: Table, name: TableName, server: TargetServer, *, backslash: bool = True
 ) -> str | None:
     """CREATE TABLE of a table without rows, checks or foreign keys.
 
@@ -107,7 +107,7 @@ def _partitions(parts: Partitioning) -> str:
     return f"{' '.join(words)} ({', '.join(listed)})"
 
 
-def key_text(index: Index, server: Server) -> str:
+def key_text(index: Index, server: TargetServer) -> str:
     """``[UNIQUE] KEY name (parts)`` as ADD takes it."""
     prefixes = index.prefixes or (None,) * len(index.columns)
     descending = index.descending or (False,) * len(index.columns)
@@ -125,7 +125,7 @@ def key_text(index: Index, server: Server) -> str:
 
 
 def repairing(
-    after: Table, shown: Table, keys: frozenset[Key], server: Server, *, backslash: bool
+    after: Table, shown: Table, keys: frozenset[Key], server: TargetServer, *, backslash: bool
 ) -> list[str]:
     """Actions of ALTER TABLE that make these facts of ``shown`` as they are in ``after``.
 

@@ -17,8 +17,8 @@ from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
 from sink.mysql.ddl.collations import collation_for
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.server import Server
-from sink.mysql.ddl.structure import split
+from sink.mysql.ddl.server import TargetServer
+from sink.mysql.ddl.structure import split, table_behind
 from sink.mysql.ddl.translate import translate
 from sink.schema_change import SchemaChange, TableName
 
@@ -49,7 +49,7 @@ class Rewritten:
     model: TableName | None = None
 
 
-def rewrite(change: SchemaChange, server: Server, route: Route = identity) -> Rewritten:
+def rewrite(change: SchemaChange, server: TargetServer, route: Route = identity) -> Rewritten:
     """The change for a target.
 
     Raises DDLNotTranslatable for what that kind of server does not have, DDLNotUnderstood for what
@@ -165,7 +165,9 @@ def _rename(change: SchemaChange, parsed: Parsed, route: Route) -> Rewritten:
     )
 
 
-def _database(change: SchemaChange, parsed: Parsed, server: Server, route: Route) -> Rewritten:
+def _database(
+    change: SchemaChange, parsed: Parsed, server: TargetServer, route: Route
+) -> Rewritten:
     schema = route(parsed.schema, "")[0]
     name = quoted(schema)
     verb = parsed.items[parsed.first].text.upper()
@@ -237,9 +239,9 @@ def _method(editor: Editor, parsed: Parsed, i: int) -> int:
     return last + 1
 
 
-def _charsets(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server) -> None:
+def _charsets(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
     """Every character set with its collation: the target's defaults may be others."""
-    after = _after(change, parsed)
+    after = table_behind(change, parsed)
     if parsed.verb is Verb.CREATE and after is not None and after.charset:
         close = _table_charset(editor, parsed)
         collation = collation_for(after.collation or "", after.charset, server)
@@ -252,14 +254,6 @@ def _charsets(editor: Editor, parsed: Parsed, change: SchemaChange, server: Serv
             _with_collation(editor, i + 1, change.session, server, after)
         elif editor.words(i, "CHARACTER", "SET") or editor.words(i, "CHAR", "SET"):
             _with_collation(editor, i + 2, change.session, server, after)
-
-
-def _after(change: SchemaChange, parsed: Parsed) -> Table | None:
-    named = parsed.tables[0].table
-    found = change.after.table(*named)
-    if found is None and parsed.others:
-        found = change.after.table(*parsed.others[0].table)
-    return found
 
 
 def _table_charset(editor: Editor, parsed: Parsed) -> int:
@@ -299,7 +293,7 @@ def _charset_option(editor: Editor, i: int) -> int:
 
 
 def _with_collation(
-    editor: Editor, i: int, session: Session, server: Server, after: Table | None
+    editor: Editor, i: int, session: Session, server: TargetServer, after: Table | None
 ) -> None:
     """Adds COLLATE behind the character set whose name comes at item i or behind ``=``."""
     items = editor.items

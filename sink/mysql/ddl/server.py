@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc.schema.charsets import normal_collation
-from sink.mysql.connection import Session, mapped
+from sink.mysql.connection import SinkSession, mapped
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class TargetServer:
     """A target server.
 
     ``collations``: by full name (``utf8mb4_uca1400_ai_ci``, ``utf8mb3_bin``) the server's own.
@@ -28,7 +28,7 @@ class Server:
         return f"{'MariaDB' if self.mariadb else 'MySQL'} {'.'.join(map(str, self.version))}"
 
 
-def ask(session: Session) -> Server:
+def ask(session: SinkSession) -> TargetServer:
     """Read it from the server. Raises a transient error if it cannot be asked."""
     with mapped(f"target {session.settings.address}"):
         collations = _collations(session)
@@ -37,7 +37,7 @@ def ask(session: Session) -> Server:
         )
     digits = [int(n) for n in re.findall(r"\d+", session.target.version)[:3]]
     major, minor, patch = (*digits, 0, 0, 0)[:3]
-    return Server(
+    return TargetServer(
         session.target.mariadb,
         (major, minor, patch),
         {normal_collation(name): name.lower() for name in collations},
@@ -45,7 +45,7 @@ def ask(session: Session) -> Server:
     )
 
 
-def _collations(session: Session) -> list[str]:
+def _collations(session: SinkSession) -> list[str]:
     columns = session.rows(
         "SELECT column_name AS c FROM information_schema.columns"
         " WHERE table_schema = 'information_schema'"

@@ -10,7 +10,7 @@ import pymysql
 
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.ddl.errors import ddl_error
 from sink.mysql.errors import TargetIncompatible
 from sink.mysql.target import printed
@@ -27,7 +27,7 @@ class Shown:
     digest: str = ""
 
 
-def show(session: Session, schema: str, name: str) -> Shown:
+def show(session: SinkSession, schema: str, name: str) -> Shown:
     """Read SHOW CREATE TABLE.
 
     Raises TargetIncompatible for a view, DDLNotUnderstood for a text that we cannot read.
@@ -59,7 +59,7 @@ def show(session: Session, schema: str, name: str) -> Shown:
     return Shown(table, blake2b(bare.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest())
 
 
-def databases(session: Session) -> frozenset[str]:
+def databases(session: SinkSession) -> frozenset[str]:
     """All databases that the sink's user sees."""
     found = session.rows("SELECT schema_name AS s FROM information_schema.schemata")
     return frozenset(str(row["s"]) for row in found)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from cdc.schema.editor import Editor
 from cdc.schema.named import Parsed, Verb
+from cdc.schema.table import Table
 from cdc.schema.tokens import Kind
+from sink.schema_change import SchemaChange
 
 _NO_COLUMN = (
     "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT",
@@ -17,7 +19,7 @@ _KEYS = ("PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "VECTOR", "
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class ClauseSpan:
     """Items ``[first, end)`` between commas; ``verb`` is the action of ALTER, "" in a list.
 
     ``name`` is the item of the column's name behind which its definition begins at ``type``, -1 if
@@ -33,7 +35,15 @@ class Clause:
     conditional: tuple[int, int] | None = None
 
 
-def clauses(editor: Editor, parsed: Parsed) -> list[Clause]:
+def table_behind(change: SchemaChange, parsed: Parsed) -> Table | None:
+    """The statement's table as it is behind it, also under another name."""
+    found = change.after.table(*parsed.tables[0].table)
+    if found is None and parsed.others:
+        found = change.after.table(*parsed.others[0].table)
+    return found
+
+
+def clauses(editor: Editor, parsed: Parsed) -> list[ClauseSpan]:
     """Elements of the column list, or actions; lists in ADD (…) are taken apart."""
     if parsed.verb is Verb.CREATE and not parsed.like:
         start = parsed.body
@@ -43,7 +53,7 @@ def clauses(editor: Editor, parsed: Parsed) -> list[Clause]:
         return [_element(editor, a, b) for a, b in split(editor, start + 1, end)]
     if parsed.verb is not Verb.ALTER:
         return []
-    found: list[Clause] = []
+    found: list[ClauseSpan] = []
     for first, end in split(editor, parsed.body, len(editor.items)):
         found += _action(editor, first, end)
     return found
@@ -62,11 +72,11 @@ def split(editor: Editor, first: int, end: int) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _element(editor: Editor, first: int, end: int, verb: str = "") -> Clause:
+def _element(editor: Editor, first: int, end: int, verb: str = "") -> ClauseSpan:
     item = editor.items[first]
     if item.is_word(*_NO_COLUMN) and not _is_column(editor, first, end):
-        return Clause(first, end, verb, key=item.is_word(*_KEYS))
-    return Clause(first, end, verb, first, first + 1)
+        return ClauseSpan(first, end, verb, key=item.is_word(*_KEYS))
+    return ClauseSpan(first, end, verb, first, first + 1)
 
 
 def _is_column(editor: Editor, first: int, end: int) -> bool:
@@ -80,12 +90,12 @@ def _is_column(editor: Editor, first: int, end: int) -> bool:
     )
 
 
-def _action(editor: Editor, first: int, end: int) -> list[Clause]:
+def _action(editor: Editor, first: int, end: int) -> list[ClauseSpan]:
     item = editor.items[first]
     verb = item.word
     i = first + 1
     if verb not in ("ADD", "MODIFY", "CHANGE", "DROP", "RENAME", "ALTER"):
-        return [Clause(first, end, verb)]
+        return [ClauseSpan(first, end, verb)]
     column = i < end and editor.items[i].is_word("COLUMN")
     i += column
     condition = None
@@ -97,18 +107,18 @@ def _action(editor: Editor, first: int, end: int) -> list[Clause]:
                 i += len(words)
     if verb in ("DROP", "RENAME", "ALTER") or i >= end:
         key = i < end and editor.items[i].is_word("KEY", "INDEX")
-        return [Clause(first, end, verb, key=key, conditional=condition)]
+        return [ClauseSpan(first, end, verb, key=key, conditional=condition)]
     if verb == "CHANGE":
-        return [Clause(first, end, verb, i + 1, i + 2, conditional=condition)]
+        return [ClauseSpan(first, end, verb, i + 1, i + 2, conditional=condition)]
     if verb == "MODIFY":
-        return [Clause(first, end, verb, i, i + 1, conditional=condition)]
+        return [ClauseSpan(first, end, verb, i, i + 1, conditional=condition)]
     if editor.items[i].is_punct("("):
         close = editor.closing(i)
         parts = [_element(editor, a, b, "ADD") for a, b in split(editor, i + 1, close)]
         # The condition stands before all of them.
-        return [Clause(first, end, "ADD", conditional=condition), *parts]
-    found = Clause(i, end) if not column and editor.items[i].is_word(*_NO_COLUMN) else None
+        return [ClauseSpan(first, end, "ADD", conditional=condition), *parts]
+    found = ClauseSpan(i, end) if not column and editor.items[i].is_word(*_NO_COLUMN) else None
     if found is None or _is_column(editor, i, end):
-        return [Clause(first, end, verb, i, i + 1, conditional=condition)]
+        return [ClauseSpan(first, end, verb, i, i + 1, conditional=condition)]
     key = editor.items[i].is_word(*_KEYS)
-    return [Clause(first, end, verb, key=key, conditional=condition)]
+    return [ClauseSpan(first, end, verb, key=key, conditional=condition)]

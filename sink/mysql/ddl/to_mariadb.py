@@ -5,9 +5,10 @@ from __future__ import annotations
 from cdc.schema.editor import Editor
 from cdc.schema.named import Parsed, Verb
 from cdc.schema.table import Table
-from cdc.schema.tokens import Item
-from sink.mysql.ddl.server import Server
-from sink.mysql.ddl.structure import Clause, clauses
+from cdc.schema.tokens import Item, quoted
+from sink.mysql.ddl.printer import key_text
+from sink.mysql.ddl.server import TargetServer
+from sink.mysql.ddl.structure import ClauseSpan, clauses, table_behind
 from sink.mysql.ddl.to_mysql import refused
 from sink.schema_change import SchemaChange
 
@@ -19,7 +20,7 @@ _DROPPED = (
 _KEY_WORDS = ("VISIBLE", "INVISIBLE")
 
 
-def translate(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server) -> None:
+def translate(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
     """Edit the statement. Raises DDLNotTranslatable."""
     _refuse(editor, parsed, change, server)
     parts = clauses(editor, parsed)
@@ -28,6 +29,7 @@ def translate(editor: Editor, parsed: Parsed, change: SchemaChange, server: Serv
             _word(editor, i, item)
     for clause in parts:
         _clause(editor, clause)
+    _narrower_keys(editor, parts, change, parsed, server)
     if parsed.verb is Verb.CREATE_INDEX:
         _visibility(editor, parsed.body, len(editor.items))
 
@@ -50,9 +52,9 @@ def _word(editor: Editor, i: int, item: Item) -> None:
         editor.replace(i + 1, i + 1, "CONSTRAINT")
 
 
-def _refuse(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server) -> None:
-    after = _of(change, parsed, behind=True)
-    before = _of(change, parsed, behind=False)
+def _refuse(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+    after = table_behind(change, parsed)
+    before = change.before.table(*parsed.tables[0].table)
     known = _expressions(before)
     if after is not None and _expressions(after) - known:
         raise refused("keys on expressions", server.name)
@@ -70,16 +72,11 @@ def _refuse(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server
                 raise refused("ALTER COLUMN … SET INVISIBLE", server.name)
 
 
-def _of(change: SchemaChange, parsed: Parsed, *, behind: bool) -> Table | None:
-    catalog = change.after if behind else change.before
-    return catalog.table(*parsed.tables[0].table)
-
-
 def _expressions(table: Table | None) -> set[str]:
     return set() if table is None else {e for i in table.indexes for e in i.expressions}
 
 
-def _clause(editor: Editor, clause: Clause) -> None:
+def _clause(editor: Editor, clause: ClauseSpan) -> None:
     if clause.key:
         _visibility(editor, clause.first, clause.end)
         return
@@ -99,6 +96,39 @@ def _clause(editor: Editor, clause: Clause) -> None:
             editor.remove(i, i + 1)
         elif generated and items[i].is_word("NULL") and not items[i - 1].is_word("NOT"):
             editor.remove(i, i)
+
+
+def _narrower_keys(
+    editor: Editor,
+    parts: list[ClauseSpan],
+    change: SchemaChange,
+    parsed: Parsed,
+    server: TargetServer,
+) -> None:
+    """MariaDB drops no column of a wider unique key; with the key, which is made again, it does."""
+    before, after = change.before.table(*parsed.tables[0].table), table_behind(change, parsed)
+    drops = [clause for clause in parts if clause.verb == "DROP"]
+    if before is None or after is None:
+        return
+    gone = {_dropped(editor, clause) for clause in drops}
+    left = {index.name.lower(): index for index in after.indexes}
+    again = []
+    for index in before.indexes:
+        name = index.name.lower()
+        columns = {column.lower() for column in index.columns}
+        if index.unique and columns & gone and name in left and name not in gone:
+            key = "PRIMARY KEY" if index.primary else f"KEY {quoted(index.name)}"
+            again.append(f"DROP {key}, ADD {key_text(left[name], server)}, ")
+    if again:
+        start = editor.items[drops[0].first].start
+        editor.put(start, start, "".join(again))
+
+
+def _dropped(editor: Editor, clause: ClauseSpan) -> str:
+    """The name of the column or key that goes, in lower case."""
+    item = editor.items[clause.first + 1]
+    named = item.is_word("COLUMN", "KEY", "INDEX", "CONSTRAINT")
+    return editor.items[clause.first + 1 + named].text.lower()
 
 
 def _visibility(editor: Editor, first: int, end: int) -> None:

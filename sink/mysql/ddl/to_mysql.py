@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from cdc.schema.editor import Editor
 from cdc.schema.named import Parsed, Verb
+from cdc.schema.table import Table
 from cdc.schema.tokens import Kind, quoted
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.structure import Clause, clauses
+from sink.mysql.ddl.structure import ClauseSpan, clauses, table_behind
 from sink.schema_change import SchemaChange
 
 _ASCII = "CHARACTER SET ascii COLLATE ascii_general_ci"
@@ -36,6 +39,9 @@ _PHRASES = (
     (("CONVERT", "PARTITION"), "CONVERT PARTITION"),
     (("CONVERT", "TABLE"), "CONVERT TABLE"),
 )
+_SEQUENCES = re.compile(
+    r"\b(?:(?:NEXT|PREVIOUS)\s+VALUE\s+FOR\b|(?:NEXTVAL|LASTVAL|SETVAL)\s*\()", re.IGNORECASE
+)
 _HINT = "make the change at the target in its own words, and leave the statement out:"
 
 
@@ -47,10 +53,14 @@ def refused(what: str, server: str) -> DDLNotTranslatable:
 def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     """Edit the statement; True if it does nothing."""
     _refuse(editor, parsed)
+    after = table_behind(change, parsed)
+    if parsed.like and after is not None and _asks_sequences(after):
+        raise refused("sequences", "MySQL")
     _words(editor, parsed)
     for clause in clauses(editor, parsed):
         if clause.name >= 0:
             _type(editor, clause)
+            _never_null(editor, clause, after)
     if parsed.verb is Verb.ALTER:
         return _conditions(editor, parsed, change)
     if parsed.verb in (Verb.CREATE_INDEX, Verb.DROP_INDEX):
@@ -119,7 +129,7 @@ def _is_option(editor: Editor, i: int) -> bool:
     return not items[i - 1].is_punct("=")
 
 
-def _type(editor: Editor, clause: Clause) -> None:
+def _type(editor: Editor, clause: ClauseSpan) -> None:
     item = editor.items[clause.type]
     word = item.text.upper()
     if word == "SERIAL":
@@ -129,10 +139,31 @@ def _type(editor: Editor, clause: Clause) -> None:
         editor.replace(clause.type, clause.type, made)
     elif word in _TYPES:
         editor.replace(clause.type, clause.type, _TYPES[word])
+    elif word == "YEAR" and _opens(editor, clause.type + 1):
+        # However wide, it is the same to MariaDB.
+        editor.replace(clause.type, clause.type + 3, "year")
     elif word == "JSON":
         own = any(x.is_word("COLLATE") for x in editor.items[clause.type : clause.end])
         collation = "" if own else " COLLATE utf8mb4_bin"
         editor.replace(clause.type, clause.type, f"longtext CHARACTER SET utf8mb4{collation}")
+
+
+def _never_null(editor: Editor, clause: ClauseSpan, after: Table | None) -> None:
+    """NULL of a column that the primary key makes NOT NULL, which MariaDB reads and forgets."""
+    items, depth = editor.items, editor.depth[clause.first]
+    at = None if after is None else after.positions.get(items[clause.name].text.lower())
+    if after is None or at is None or after.columns[at].nullable:
+        return
+    for i in range(clause.type + 1, clause.end):
+        if editor.depth[i] == depth and items[i].is_word("NULL"):
+            if items[i - 1].is_word("DEFAULT"):
+                editor.remove(i - 1, i)
+            elif not items[i - 1].is_word("NOT", "SET"):
+                editor.remove(i, i)
+
+
+def _asks_sequences(table: Table) -> bool:
+    return any(c.default_expression and _SEQUENCES.search(c.default or "") for c in table.columns)
 
 
 def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
@@ -141,14 +172,21 @@ def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
         if editor.words(i, "IF", "EXISTS"):
             editor.remove(i, i + 1)
     table = change.before.table(*parsed.tables[0].table)
-    assert table is not None
+    if table is None:
+        raise refused("ALTER TABLE of a sequence", "MySQL")
     columns = set(table.positions)
     keys = {index.name.lower() for index in table.indexes}
     actions = [c for c in clauses(editor, parsed) if c.verb]
     effective = 0
     for clause in actions:
+        if clause.verb == "ALTER" and _is_generated(editor, clause, table):
+            # Its default, which MySQL lets it not have, and which nothing reads.
+            editor.drop(clause.first, clause.end - 1)
+            continue
         if clause.conditional is None:
             effective += not (clause.verb == "ADD" and editor.depth[clause.first])
+            if clause.verb == "ADD" and clause.name >= 0:
+                columns.add(editor.items[clause.name].text.lower())
             continue
         first, last = clause.conditional
         name = editor.items[last + 1].text.lower()
@@ -169,14 +207,23 @@ def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     return effective == 0
 
 
-def _drops_constraint(editor: Editor, clause: Clause) -> bool:
+def _is_generated(editor: Editor, clause: ClauseSpan, table: Table) -> bool:
+    words = (item.text.lower() for item in editor.items[clause.first + 1 : clause.end])
+    name = next((word for word in words if word not in ("column", "if", "exists")), "")
+    at = table.positions.get(name)
+    about_key = editor.items[clause.first + 1].is_word("INDEX", "KEY")
+    return not about_key and at is not None and bool(table.columns[at].expression)
+
+
+def _drops_constraint(editor: Editor, clause: ClauseSpan) -> bool:
     words = ("CONSTRAINT", "FOREIGN", "CHECK", "PARTITION")
     return editor.items[clause.first + 1].is_word(*words)
 
 
 def _index(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     table = change.before.table(*parsed.tables[0].table)
-    assert table is not None
+    if table is None:
+        raise refused("index of a sequence", "MySQL")
     at = next(i for i, item in enumerate(editor.items) if item.is_word("INDEX"))
     name = at + 1
     for words in (("IF", "NOT", "EXISTS"), ("IF", "EXISTS")):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cdc.schema.charsets import full_collation, is_no_text
+from cdc.schema.charsets import default_collation, full_collation, is_no_text
 from cdc.schema.columns import skip_references
 from cdc.schema.editor import Editor
 from cdc.schema.expressions import read_default
 from cdc.schema.named import Parsed, Verb
+from cdc.schema.table import Column
 from cdc.schema.tokens import Cursor, Kind, quoted
+from cdc.schema.types import NUMBERS
 from sink.mysql.ddl import to_mariadb, to_mysql
 from sink.mysql.ddl.collations import collation_for
 from sink.mysql.ddl.errors import DDLNotTranslatable
-from sink.mysql.ddl.server import Server
-from sink.mysql.ddl.structure import clauses
+from sink.mysql.ddl.server import TargetServer
+from sink.mysql.ddl.structure import ClauseSpan, clauses, table_behind
 from sink.schema_change import SchemaChange, TableName
 
 # Names that one family or version keeps for itself, and another lets stand without quotes.
@@ -26,13 +28,13 @@ _RESERVED = frozenset(
 
 
 def translate(
-    editor: Editor, parsed: Parsed, change: SchemaChange, server: Server, table: TableName
+    editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer, table: TableName
 ) -> tuple[str, ...]:
     """The statements that do at the target what ``editor``'s does upstream.
 
     Raises DDLNotTranslatable for what the target's kind does not have.
     """
-    _collations(editor, server)
+    _collations(editor, change, server)
     _engines(editor, parsed, change, server)
     _clauses_of_mysql(editor)
     _references(editor, parsed, change, server)
@@ -40,6 +42,8 @@ def translate(
         return (editor.result(),)
     _refuse_no_text(parsed, change)
     _quoted_names(editor, parsed)
+    _hexadecimal_numbers(editor, parsed, change)
+    _foreign_names(editor, parsed, change, server)
     if server.mariadb:
         to_mariadb.translate(editor, parsed, change, server)
         return (editor.result(),)
@@ -52,7 +56,7 @@ def translate(
     return (editor.result(),)
 
 
-def _collations(editor: Editor, server: Server) -> None:
+def _collations(editor: Editor, change: SchemaChange, server: TargetServer) -> None:
     charset: str | None = None
     for i, item in enumerate(editor.items):
         if editor.words(i, "CHARACTER", "SET") or item.is_word("CHARSET"):
@@ -63,6 +67,9 @@ def _collations(editor: Editor, server: Server) -> None:
             j = i + 1 + editor.items[i + 1].is_punct("=")
             name = editor.items[j].text
             if editor.items[j].is_word("DEFAULT"):
+                if charset is not None:
+                    found = default_collation(charset, change.session)
+                    editor.replace(j, j, collation_for(found, charset, server))
                 continue
             charset = charset or "utf8mb4"
             if server.collations.get(full_collation(name, charset)) is None:
@@ -76,7 +83,7 @@ def _value(editor: Editor, i: int) -> str | None:
     return items[i].text.lower() if i < len(items) else None
 
 
-def _engines(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server) -> None:
+def _engines(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
     """Another engine for one that the target lacks: what the upstream took instead, or InnoDB."""
     after = change.after.table(*parsed.tables[0].table)
     other = after.engine if after is not None and after.engine in server.engines else "InnoDB"
@@ -97,7 +104,7 @@ def _clauses_of_mysql(editor: Editor) -> None:
             editor.drop(i, min(last, len(editor.items) - 1))
 
 
-def _references(editor: Editor, parsed: Parsed, change: SchemaChange, server: Server) -> None:
+def _references(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
     """REFERENCES of a column is obeyed by some servers, and read and forgotten by others."""
     session = change.session
     upstream = _obeys(session.mariadb, session.version)
@@ -153,25 +160,68 @@ def defaults(editor: Editor, parsed: Parsed, change: SchemaChange) -> None:
         value = read_default(cursor, change.session)
         first, last = editor.items[i], editor.items[cursor.at - 1]
         now = value.expression and (value.text or "").startswith("current_timestamp")
-        wanted = (value.expression and not now) or _is_long(editor, parsed, i, value.text)
+        wanted = (value.expression and not now) or _is_long(editor, parsed, change, i, value.text)
         if wanted and not first.is_punct("("):
             editor.put(first.start, first.start, "(")
             editor.put(last.end, last.end, ")")
 
 
+def _foreign_names(
+    editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer
+) -> None:
+    """The upstream's names for foreign keys whose index has one: MariaDB takes it for both."""
+    after = table_behind(change, parsed)
+    found = [
+        (clause, i)
+        for clause in clauses(editor, parsed)
+        if clause.name < 0 and clause.verb in ("", "ADD")
+        for i in range(clause.first, clause.end)
+        if editor.words(i, "FOREIGN", "KEY") and editor.depth[i] == editor.depth[clause.first]
+    ]
+    if after is None or not found or len(found) > len(after.foreign_keys):
+        return
+    for (clause, i), name in zip(found, after.foreign_keys[-len(found) :], strict=True):
+        item = editor.items[i + 2]
+        if item.is_punct("(") or item.is_word("IF"):
+            continue
+        if server.mariadb:
+            editor.remove(i + 2, i + 2)
+        start = clause.first + (clause.verb == "ADD")
+        editor.replace(start, i + 1, f"CONSTRAINT {quoted(name)} FOREIGN KEY")
+
+
+def _hexadecimal_numbers(editor: Editor, parsed: Parsed, change: SchemaChange) -> None:
+    """The default ``X'10'`` of a number: 16 for MySQL, a text of one byte for MariaDB."""
+    for clause in clauses(editor, parsed):
+        at = next(iter(_defaults_of(editor, clause)), None)
+        if at is None or editor.items[at].text[:2].upper() != "X'":
+            continue
+        # ALTER [COLUMN] c SET DEFAULT x
+        name = clause.name if clause.name >= 0 else at - 3
+        column = _column(editor, parsed, change, name)
+        if column is None or column.default is None:
+            continue
+        if column.data_type in (*NUMBERS, "year"):
+            editor.replace(at, at, column.default)
+
+
 def _defaults(editor: Editor, parsed: Parsed) -> Iterable[int]:
     """Items of values behind DEFAULT in definitions of columns and behind SET DEFAULT."""
     for clause in clauses(editor, parsed):
-        start = clause.type if clause.name >= 0 else clause.first
-        if clause.name < 0 and clause.verb != "ALTER":
-            continue
-        depth = editor.depth[clause.first]
-        for i in range(start, clause.end - 1):
-            if editor.words(i - 1, "SERIAL", "DEFAULT"):
-                break
-            if editor.items[i].is_word("DEFAULT") and editor.depth[i] == depth:
-                yield i + 1
-                break
+        yield from _defaults_of(editor, clause)
+
+
+def _defaults_of(editor: Editor, clause: ClauseSpan) -> Iterable[int]:
+    start = clause.type if clause.name >= 0 else clause.first
+    if clause.name < 0 and clause.verb != "ALTER":
+        return
+    depth = editor.depth[clause.first]
+    for i in range(start, clause.end - 1):
+        if editor.words(i - 1, "SERIAL", "DEFAULT"):
+            return
+        if editor.items[i].is_word("DEFAULT") and editor.depth[i] == depth:
+            yield i + 1
+            return
 
 
 _LONG = (
@@ -180,10 +230,22 @@ _LONG = (
 )  # fmt: skip
 
 
-def _is_long(editor: Editor, parsed: Parsed, i: int, value: str | None) -> bool:
+def _is_long(
+    editor: Editor, parsed: Parsed, change: SchemaChange, i: int, value: str | None
+) -> bool:
     if value is None:
         return False
     for clause in clauses(editor, parsed):
-        if clause.name >= 0 and clause.first <= i < clause.end:
+        if clause.first <= i < clause.end and clause.name >= 0:
             return editor.items[clause.type].is_word(*_LONG)
+        if clause.first <= i < clause.end and clause.verb == "ALTER":
+            # ALTER [COLUMN] c SET DEFAULT x
+            column = _column(editor, parsed, change, i - 3)
+            return column is not None and column.data_type.upper() in _LONG
     return False
+
+
+def _column(editor: Editor, parsed: Parsed, change: SchemaChange, name: int) -> Column | None:
+    table = table_behind(change, parsed)
+    at = None if table is None else table.positions.get(editor.items[name].text.lower())
+    return None if table is None or at is None else table.columns[at]

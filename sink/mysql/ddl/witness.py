@@ -8,9 +8,10 @@ from typing import Any
 
 import pymysql
 
+from cdc.base.ids import FeedId
 from cdc.base.ts import Ts
 from cdc.schema.tokens import quoted
-from sink.mysql.connection import Session
+from sink.mysql.connection import SinkSession
 from sink.mysql.ddl.ledger import digest
 from sink.mysql.ddl.shown import Shown
 from sink.mysql.ledger import SCHEMA
@@ -28,7 +29,9 @@ class Witness:
     ids: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session: Session, shown: Mapping[TableName, Shown], *, exchanging: bool) -> Witness:
+    def of(
+        cls, session: SinkSession, shown: Mapping[TableName, Shown], *, exchanging: bool
+    ) -> Witness:
         """What is there now."""
         texts = {name: one.digest for name, one in shown.items()}
         return cls(texts, _ids(session, shown) if exchanging else {})
@@ -44,7 +47,7 @@ class Witness:
         return cls(texts, dict(value.get("ids", {})))
 
 
-def _ids(session: Session, tables: Mapping[TableName, Shown]) -> dict[str, int]:
+def _ids(session: SinkSession, tables: Mapping[TableName, Shown]) -> dict[str, int]:
     view = "innodb_sys_tables" if session.target.mariadb else "innodb_tables"
     found: dict[str, int] = {}
     for schema, name in tables:
@@ -69,7 +72,7 @@ class Marker:
     Two tables that look alike and change their names show nothing themselves.
     """
 
-    feed: str
+    feed: FeedId
     ts: Ts
 
     def _name(self, word: str) -> str:
@@ -80,11 +83,11 @@ class Marker:
         """Its part of RENAME TABLE."""
         return f"{self._name('renaming')} TO {self._name('renamed')}"
 
-    def make(self, session: Session) -> None:
+    def make(self, session: SinkSession) -> None:
         """Create it where it is missing; PyMySQL's errors pass."""
         session.run(f"CREATE TABLE IF NOT EXISTS {self._name('renaming')} (i int) ENGINE = InnoDB")
 
-    def moved(self, session: Session) -> bool:
+    def moved(self, session: SinkSession) -> bool:
         """Whether the statement has happened."""
         found = session.rows(
             "SELECT 1 AS x FROM information_schema.tables WHERE table_schema = %s"
@@ -94,12 +97,12 @@ class Marker:
         )
         return bool(found)
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: SinkSession) -> None:
         """Drop it under either name."""
         session.run(f"DROP TABLE IF EXISTS {self._name('renaming')}, {self._name('renamed')}")
 
 
-def remove_markers(session: Session, feed: str, upto: Ts) -> None:
+def remove_markers(session: SinkSession, feed: FeedId, upto: Ts) -> None:
     """Drop markers that a crash behind their change has left; PyMySQL's errors pass."""
     found = session.rows(
         "SELECT table_name AS n FROM information_schema.tables WHERE table_schema = %s"

@@ -1,0 +1,71 @@
+"""Logging in to a server without giving the password to whoever answers in its place.
+
+Some methods show the server the password itself: ``mysql_clear_password``, PAM's ``dialog``, and
+``sha256_password`` and the full ``caching_sha2_password`` where no TLS is, by an RSA key that all
+on the way can replace by their own. The hash of the oldest method gives the password away too.
+They are refused unless the connection is private: by TLS, within this machine, or because the user
+says so.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Any
+
+from pymysql.connections import Connection
+
+from cdc.base.errors import InvalidError
+
+_SHOWING = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
+OPTION = "insecure-login"
+
+
+class LoginInsecure(InvalidError):
+    """The server asks for the password in a way that others on the network can read."""
+
+    code = "TG:ErrLoginInsecure"
+
+
+class PrivateLogin(Connection):  # type: ignore[misc]
+    """A PyMySQL connection that logs in as above. Raises :class:`LoginInsecure`."""
+
+    def __init__(self, *, insecure_login: bool, **how: Any) -> None:
+        self._insecure_login = insecure_login
+        self._public_key: bytes | None = None
+        super().__init__(**how)
+
+    # PyMySQL sets it to what the server sent, and encrypts the password with it in its next step.
+    @property
+    def server_public_key(self) -> bytes | None:
+        """The RSA key for the password."""
+        return self._public_key
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        if key is not None:
+            self._demand_private("encrypted by a key that came over the network")
+        self._public_key = key
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        if plugin_name in _SHOWING:
+            self._demand_private(f"as {plugin_name.decode()}")
+        return super()._process_auth(plugin_name, auth_packet, handler)
+
+    def _demand_private(self, how: str) -> None:
+        if self._secure or self._insecure_login or _is_local(self._sock):
+            return
+        raise LoginInsecure(
+            f"the server asks for the password {how}, without TLS",
+            object=f"{self.host}:{self.port}",
+            hint=f"use TLS (ssl-mode), or {OPTION}=true in the URI where the network is trusted",
+        )
+
+
+def _is_local(sock: socket.socket) -> bool:
+    """Whether both ends are on this machine."""
+    if sock.family == socket.AF_UNIX:
+        return True
+    address = ipaddress.ip_address(sock.getpeername()[0].partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,138 @@
+"""Schema changes as messages of canal-json."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cdc.binlog.query import StatusVariables
+from cdc.schema.alter import Plan, read_actions, read_alter_head
+from cdc.schema.session import Session
+from cdc.schema.tokens import DDLNotUnderstood, read_statement
+from sink.codec.canal.messages import message
+from sink.codec.canal.settings import CanalSettings
+from sink.codec.statement import statement_text
+from sink.dispatch.target import TargetRouter
+from sink.schema_change import SchemaChange, TableName, has_table
+
+# Canal's type by the statement's first words; what is not here is QUERY.
+_TYPES = {
+    "create table": "CREATE",
+    "rename table": "RENAME",
+    "create index": "CINDEX",
+    "drop index": "DINDEX",
+    "drop table": "ERASE",
+    "truncate table": "TRUNCATE",
+    "alter table": "ALTER",
+}
+# Bits of sql_mode by place. Bundles of others, and what only SHOW obeys, are left out.
+_MODES = (
+    *("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY"),
+    *("NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "", "", "", "", "", "", "", "", "", "", ""),
+    *("NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES"),
+    *("STRICT_ALL_TABLES", "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES"),
+    *("ERROR_FOR_DIVISION_BY_ZERO", "", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION"),
+    *("PAD_CHAR_TO_FULL_LENGTH",),
+)
+_MAPS_COLLATIONS = (11, 2)
+_MARIADB_MODES = {
+    4: "IGNORE_BAD_TABLE_OPTIONS",
+    9: "ORACLE",
+    12: "MAXDB",
+    32: "EMPTY_STRING_IS_NULL",
+}
+
+
+def ddl_message(
+    change: SchemaChange, tables: Collection[TableName], settings: CanalSettings, build_ms: int
+) -> bytes:
+    """The message for a topic that holds ``tables`` of those that the change touches.
+
+    ``database`` and ``table`` are of the first of them that the statement names; without any, the
+    change is about a whole database. All names are those that routing rules give.
+    """
+    names = TargetRouter.of(settings.dispatchers, case_sensitive=settings.case_sensitive)
+    named = [name for name in change.tables if name in tables]
+    if named and not change.schemas:
+        schema, table = names.target(*named[0])
+    else:
+        schema, table = names.target_schema(next(iter(change.schemas), "")), ""
+    more: dict[str, object] = {}
+    if settings.enable_tidb_extension:
+        more = {"_tidb": {"commitTs": change.ts}, "_tidegate": _context(change)}
+    return message(
+        schema,
+        table,
+        ddl_type(change),
+        change.ts,
+        build_ms,
+        sql=statement_text(change, named, names),
+        ddl=True,
+        more=more,
+    )
+
+
+def ddl_type(change: SchemaChange) -> str:
+    """CREATE, RENAME, CINDEX, DINDEX, ERASE, TRUNCATE, ALTER or QUERY, as TiCDC's."""
+    found = _TYPES.get(change.kind, "QUERY")
+    if change.session.failed and found == "CREATE":
+        return "ERASE"
+    if found != "ALTER":
+        return found
+    try:
+        c = read_statement(change.sql, change.session)
+        read_alter_head(c, change.session)
+        plan = read_actions(c, change.session)
+    except DDLNotUnderstood:
+        return found
+    # Only a single action has a type of its own.
+    if plan == Plan(keys=plan.keys) and len(plan.keys) == 1:
+        return "CINDEX"
+    if plan == Plan(drop_keys=plan.drop_keys) and len(plan.drop_keys) == 1:
+        return "DINDEX"
+    return "RENAME" if plan.rename_to and plan == Plan(rename_to=plan.rename_to) else found
+
+
+def _context(change: SchemaChange) -> dict[str, object]:
+    """What the statement's text does not say of itself."""
+    return {
+        "defaultDatabase": change.session.default_schema,
+        "session": _variables(change.session, change.status)
+        | ({"system_versioning_alter_history": "KEEP"} if _versioned(change) else {})
+        | {"timestamp": change.time_s},
+    }
+
+
+def _versioned(change: SchemaChange) -> bool:
+    """MariaDB changes a table with history only if told so; the upstream was."""
+    found = (
+        catalog.table(*name)
+        for name in change.tables
+        for catalog in (change.before, change.after)
+        if change.session.mariadb and has_table(catalog, name)
+    )
+    return any(table is not None and table.versioned for table in found)
+
+
+def _variables(session: Session, status: StatusVariables) -> dict[str, object]:
+    """Session variables that decide what the statement means, by name."""
+    said: dict[str, object] = {"foreign_key_checks": int(session.foreign_key_checks)}
+    if status.sql_mode is not None:
+        modes = dict(enumerate(_MODES)) | (_MARIADB_MODES if session.mariadb else {})
+        said["sql_mode"] = ",".join(
+            name for bit, name in sorted(modes.items()) if name and status.sql_mode >> bit & 1
+        )
+    if status.explicit_defaults_ts is not None or session.mariadb:
+        said["explicit_defaults_for_timestamp"] = int(session.explicit_defaults_for_timestamp)
+    if status.time_zone and status.time_zone != "SYSTEM":
+        said["time_zone"] = status.time_zone
+    for name, value in (
+        ("collation_server", session.collation_server),
+        ("default_collation_for_utf8mb4", session.default_collation_utf8mb4),
+    ):
+        if value:
+            said[name] = value
+    if session.mariadb and session.version >= _MAPS_COLLATIONS:
+        # An empty map is one, too: the consumer's own would count without it.
+        pairs = ",".join(f"{a}={b}" for a, b in session.charset_collations)
+        said["character_set_collations"] = pairs
+    return said

@@ -1,0 +1,99 @@
+"""Debezium's JSON under one set of options (``sink.codec.contract.MessageCodec``).
+
+Messages as Debezium's MySQL connector with its defaults makes them; docs/messages.md says what
+differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+
+from cdc.base.ts import Ts, physical_ms
+from cdc.kernels import debezium
+from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import Buffer, Order, RowBatch
+from cdc.rows.plan import planned
+from sink.codec.contract import CodecEntry, EncodedMessages, EncodeLimits, Framing, Message
+from sink.codec.debezium.ddl import ddl_message
+from sink.codec.debezium.plan import NO_TABLES, DebeziumPlan, debezium_plan
+from sink.codec.debezium.settings import DebeziumSettings
+from sink.codec.limits import FIRST_ROOM, too_large
+from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.target import TargetRouter
+from sink.schema_change import SchemaChange, TableName
+
+
+class DebeziumCodec:
+    """Plans, rows and schema changes of debezium. It has no watermarks."""
+
+    def __init__(self, settings: DebeziumSettings) -> None:
+        self.settings = settings
+        sensitive = settings.case_sensitive
+        self._names = TargetRouter.of(settings.dispatchers, case_sensitive=sensitive)
+        self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
+
+    @property
+    def no_tables(self) -> DebeziumPlan:
+        """What a first plan goes on from."""
+        return NO_TABLES
+
+    def plan(self, entries: Sequence[CodecEntry], before: DebeziumPlan = NO_TABLES) -> DebeziumPlan:
+        """Plans for further tables of a job (``MessageCodec.plan``).
+
+        Raises ``SchemaMismatch``, ``ColumnTypeNotSupported``, ``ColumnSelectorFailed``, or
+        ``RouteConflict`` if two of them have one name at the target.
+        """
+        added = {(table.schema, table.name) for table, _, _ in entries}
+        self._names.check(before.plans.names | added)
+        for table, _, _ in entries:
+            self._selectors.check(table)
+        tables = (planned(table, stored, route) for table, stored, route in entries)
+        return debezium_plan(tables, self.settings, self._names, self._selectors, before)
+
+    def watermark(self, ts: Ts, build_ms: int) -> Message | None:
+        """None: consumers of Debezium know no such message."""
+        return None
+
+    def schema_change(
+        self, change: SchemaChange, tables: Collection[TableName], build_ms: int
+    ) -> Message:
+        """The DDL's message (``sink.codec.debezium.ddl``)."""
+        return ddl_message(change, tables, self.settings, build_ms)
+
+    def encode(
+        self,
+        rows: RowBatch,
+        plan: DebeziumPlan,
+        order: Order,
+        build_ms: int,
+        *,
+        limits: EncodeLimits = EncodeLimits(),  # noqa: B008
+        framing: Framing = Framing.RECORDS,
+        buffer: Callable[[int], Buffer] | None = None,
+    ) -> Iterator[EncodedMessages]:
+        """Messages of ``rows.refs[order]`` (``MessageCodec.encode``)."""
+        room = limits.batch + FIRST_ROOM
+        out = np.empty(room, np.uint8) if buffer is None else buffer(room)
+        plans, refs, i = plan.plans, rows.refs, 0
+        while i < len(order):
+            base_ms = physical_ms(int(refs[order[i], L.R_TS]))
+            after, size, records, error, at = debezium.encode(
+                rows.buf, refs, order, i, plans.tables, plans.columns, plan.heads, plan.forms,
+                plan.keys, plan.members, plan.constants, plans.texts, int(framing), build_ms,
+                base_ms, limits.message, limits.batch, out,
+            )  # fmt: skip
+            if after > i:
+                max_ms = physical_ms(int(refs[order[i:after], L.R_TS].max()))
+                data = memoryview(out.data)[:size]
+                yield EncodedMessages(data, i, after, base_ms, max_ms, records=records)
+                i = after
+                if buffer is not None and i < len(order):
+                    out = buffer(room)
+            elif error == L.ERR_ROOM:
+                out = np.empty(at + limits.batch, np.uint8)
+            elif error == L.ERR_TOO_LARGE:
+                raise too_large(rows, int(order[i]), at, limits.message)
+            else:
+                raise rows.row_error(error, at, int(order[i]))

@@ -1,0 +1,218 @@
+"""Logs of upstreams are never deleted for a name's sake; registering one holds nobody up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.base.clock import SystemClock
+from cdc.base.errors import TidegateError
+from cdc.base.ts import Ts
+from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.keys import Keys
+from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.schema.snapshot import Schema
+from cdc.server import log_folders
+from cdc.server.data_dir import DataDir
+from cdc.server.metrics import Metrics
+from cdc.server.pulling import RealSource
+from cdc.server.settings import ServerSettings
+from cdc.server.upstreams import Needed, OnStatus, UpstreamExists, Upstreams
+from cdc.source.errors import UpstreamGone
+from tests.servers.database import Database
+
+CLOCK = SystemClock()
+
+
+class Held:
+    """A source whose server answers when the test says so; it pulls nothing."""
+
+    def __init__(self) -> None:
+        self.asked, self.answer = threading.Event(), threading.Event()
+        self.error: TidegateError | None = None
+
+    def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
+        (folder / "schema").mkdir(parents=True)
+        self.asked.set()
+        assert self.answer.wait(30)
+        if self.error is not None:
+            raise self.error
+        (folder / "manifest").write_text("begun")
+        return asked
+
+    def pull(
+        self,
+        info: UpstreamInfo,
+        folder: Path,
+        on_status: OnStatus,
+        needed: Callable[[], Needed],
+        stop: threading.Event,
+    ) -> None:
+        on_status(UpstreamStatus(state="running"))
+        stop.wait()
+
+    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
+        raise NotImplementedError
+
+    def schema_at(self, folder: Path, ts: Ts) -> Schema:
+        raise NotImplementedError
+
+
+class Dies(Held):
+    """The process is killed while it registers."""
+
+    def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
+        folder.mkdir(parents=True)
+        os._exit(9)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[DataDir]:
+    made = DataDir(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def _capture(data_dir: DataDir, source: Any, cluster: str = "default") -> Upstreams:
+    store = EmbeddedStore(data_dir.store, CLOCK)
+    return Upstreams(
+        store, Keys(cluster), "c", store.grant(60), source, data_dir.log, CLOCK, Metrics(CLOCK)
+    )
+
+
+def _real(data_dir: DataDir, cluster: str = "default") -> Upstreams:
+    settings = ServerSettings(data_dir=data_dir.path)
+    return _capture(data_dir, RealSource(settings, CLOCK), cluster)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_another_cluster_and_a_lost_store_leave_a_log_alone(
+    mysql: Database, data_dir: DataDir
+) -> None:
+    upstreams = _real(data_dir)
+    upstreams.register("main", mysql.uri())
+    log = data_dir.logs / "main"
+    before = _files(log)
+    assert before
+    for lost in (False, True):
+        if lost:
+            for file in data_dir.store.parent.iterdir():
+                file.unlink()
+        other = _real(data_dir, "default" if lost else "other")
+        for uri in (mysql.uri(), "mysql://root@127.0.0.1:1"):
+            with pytest.raises(TidegateError) as refused:
+                other.register("main", uri)
+            assert refused.value.code == "TG:ErrUpstreamLogExists"
+            assert "main" in refused.value.object
+            assert refused.value.hint
+            assert _files(log) == before
+
+
+def test_a_registration_that_did_not_end_is_no_log(data_dir: DataDir) -> None:
+    """Neither one that was refused nor one whose process died is in the way of the next."""
+    source = Held()
+    source.answer.set()
+    source.error = UpstreamGone("no route")
+    upstreams = _capture(data_dir, source)
+    with pytest.raises(UpstreamGone):
+        upstreams.register("main", "mysql://u@h")
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            _capture(data_dir, Dies()).register("main", "mysql://u@h")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert data_dir.log("main").exists()
+    source.error = None
+    upstreams.register("main", "mysql://u@h")
+    assert _files(data_dir.logs / "main") == {"0/manifest": b"begun"}
+
+
+def test_a_server_that_does_not_answer_holds_nobody_up(data_dir: DataDir) -> None:
+    source = Held()
+    source.answer.set()
+    upstreams = _capture(data_dir, source)
+    upstreams.register("one", "mysql://u@h")
+    source.answer.clear()
+    source.asked.clear()
+    slow = threading.Thread(target=upstreams.register, args=("two", "mysql://u@h"), daemon=True)
+    slow.start()
+    assert source.asked.wait(30)
+    others = [
+        threading.Thread(target=upstreams.revive, args=("one",), daemon=True),
+        threading.Thread(target=upstreams.remove, args=("one",), daemon=True),
+    ]
+    for other in others:
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+    with pytest.raises(UpstreamExists):
+        upstreams.register("two", "mysql://u@h")
+    source.answer.set()
+    slow.join(20)
+    assert [i.name for i in upstreams.all()] == ["two"]
+    assert (data_dir.log("two") / "manifest").exists()
+
+
+def test_a_log_that_is_gone_is_not_begun_anew(mysql: Database, data_dir: DataDir) -> None:
+    """Else it would begin at the server's oldest binlog, below what changefeeds have."""
+    upstreams = _real(data_dir)
+    upstreams.register("main", mysql.uri())
+    (data_dir.logs / "main").rename(data_dir.path / "aside")
+    upstreams.start()
+    try:
+        _until(lambda: upstreams.status("main").state == "failed")
+        error = upstreams.status("main").error
+        assert error is not None
+        assert error.code == "TG:ErrUpstreamLogLost"
+        assert not (data_dir.log("main") / "manifest").exists()
+        # Put back, it is pulled on.
+        (data_dir.path / "aside").rename(data_dir.logs / "main")
+        upstreams.revive("main")
+        _until(lambda: upstreams.status("main").state == "running")
+    finally:
+        upstreams.stop()
+
+
+def test_what_fails_while_a_puller_is_begun_is_tried_again(
+    mysql: Database, data_dir: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete, failures = log_folders.complete, iter([OSError("no"), OSError("no")])
+
+    def fails(folder: Path) -> None:
+        if (error := next(failures, None)) is not None:
+            raise error
+        complete(folder)
+
+    upstreams = _real(data_dir)
+    upstreams.register("main", mysql.uri())
+    monkeypatch.setattr(log_folders, "complete", fails)
+    upstreams.start()
+    try:
+        _until(lambda: upstreams.status("main").state == "running")
+        assert next(failures, None) is None
+    finally:
+        upstreams.stop()
+
+
+def test_a_mark_that_another_thread_took_away_is_no_error(tmp_path: Path) -> None:
+    log_folders.make(tmp_path / "log")
+    log_folders.complete(tmp_path / "log")
+    log_folders.complete(tmp_path / "log")
+    assert list((tmp_path / "log").iterdir()) == []
+
+
+def _until(done: Callable[[], bool]) -> None:
+    end = CLOCK.monotonic() + 30
+    while not done():
+        assert CLOCK.monotonic() < end
+        threading.Event().wait(0.02)

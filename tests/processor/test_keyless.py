@@ -1,0 +1,73 @@
+"""A table that comes without a key, or loses it, is never left out without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.changelog.reader import ChangeLog
+from processor.catalog import TableKeyless
+from tests.e2e import topics
+from tests.processor.in_process import InProcessJobs, Running
+from tests.servers import Broker, Database
+from tests.source.pulling import Pulled
+
+SCHEMA = "keyless"
+STATEMENTS = (
+    "alter table loses drop primary key",
+    "insert into loses values (1)",
+    "create table late (id int)",
+    "insert into late values (2)",
+    # Made anew, it is another table, and never had one.
+    "drop table again",
+    "create table again (id int)",
+    "insert into again values (3)",
+    "insert into keyed values (4)",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(mariadb: Database, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("keyless") / "log"
+    mariadb.execute(f"drop database if exists {SCHEMA}", f"create database {SCHEMA}")
+    tables = [f"create table {t} (id int primary key)" for t in ("loses", "again", "keyed")]
+    mariadb.execute(*tables, database=SCHEMA)
+    with Pulled(mariadb, made) as pulled:
+        mariadb.execute(*STATEMENTS, database=SCHEMA)
+        pulled.caught_up()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("config", "stopped", "delivered"),
+    [
+        ({}, {"loses", "late", "again"}, [4]),
+        ({"ignore_ineligible_table": True}, {"loses"}, [4]),
+        ({"force_replicate": True}, set(), [1, 2, 3, 4]),
+    ],
+    ids=["by-default", "ignored", "forced"],
+)
+def test_the_answer_is_that_of_a_changefeeds_creation(
+    folder: Path,
+    broker: Broker,
+    topic_prefix: str,
+    config: dict[str, Any],
+    stopped: set[str],
+    delivered: list[int],
+) -> None:
+    opened = ChangeLog.open(folder)
+    start_ts = opened.state.first_ts
+    opened.close()
+    sink = f"kafka://{broker.bootstrap}/{topic_prefix}?protocol=canal-json&partition-num=1"
+    rules = {"filter": {"rules": [f"{SCHEMA}.*"]}, **config}
+    feed = topic_prefix.replace("_", "-")
+    running = Running(folder, sink, rules, InProcessJobs(), start_ts=start_ts, feed=feed)
+    try:
+        found = running.through().stopped_tables
+    finally:
+        running.stop()
+    assert {stop.table.partition(".")[2] for stop in found} == stopped
+    assert {stop.error.code for stop in found} <= {TableKeyless.code}
+    assert sorted(topics.ids(topics.read(broker.bootstrap, [topic_prefix]))) == delivered

@@ -1,0 +1,71 @@
+"""A worker takes up the plan of a later recovery without beginning anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
+from processor.delivery import FeedDelivery
+from processor.spark import task
+from processor.task_messages import Ack, Descriptor, FeedPlan
+from sink.contract import Layout
+from tests.changelog.logs import open_log
+
+
+def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[FeedPlan] = []
+    begun: list[FeedDelivery] = []
+    delivered: list[tuple[FeedDelivery, FeedPlan]] = []
+    begin = FeedDelivery.__init__
+
+    def beginning(self: FeedDelivery, plan: FeedPlan) -> None:
+        begun.append(self)
+        begin(self, plan)
+
+    def deliver(self: FeedDelivery, descriptor: Descriptor) -> Ack:
+        delivered.append((self, self.plan))
+        return Ack(descriptor.destinations)
+
+    monkeypatch.setattr(FeedDelivery, "__init__", beginning)
+    monkeypatch.setattr(FeedDelivery, "deliver", deliver)
+    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: frozen.append(plan))
+    monkeypatch.setattr(task, "_deliveries", {})
+    context: Any = TaskContext()
+    context._attemptNumber = 0
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    uri = "kafka://127.0.0.1:1/t?protocol=canal-json"
+    run = str(tmp_path / "run")
+    plan = FeedPlan(FeedId("i", "f", 1), 1, str(folder), 1, uri, {}, 1, run, Layout({"t": 1}))
+
+    def go(plan: FeedPlan) -> None:
+        (ack,) = task.run(iter([Descriptor(plan, Position(1), Position(2), (("t", 0),))]))
+        assert ack.error is None
+
+    for epoch in range(1, 40):
+        plan = replace(plan, epoch=epoch, layout=Layout({"t": epoch}))
+        go(plan)
+        go(plan)
+    assert len(begun) == 1
+    assert len(frozen) == 1
+    assert {id(one) for one, _ in delivered} == {id(begun[0])}
+    assert [p.layout.counts["t"] for _, p in delivered[::2]] == list(range(1, 40))
+    # Another configuration is read and judged anew: so is another incarnation, or another log.
+    for other in (
+        replace(plan, config={"force_replicate": True}),
+        replace(plan, start_ts=2, config={"force_replicate": True}),
+        replace(plan, feed=FeedId("i", "f", 2)),
+    ):
+        before = len(begun)
+        go(other)
+        assert len(begun) == before + 1
+        assert begun[-1].plan == other

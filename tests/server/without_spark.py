@@ -1,0 +1,42 @@
+"""``cdc server`` whose windows run in the capture itself; Spark "is started" once a file is there.
+
+For what is about the capture's own process: Spark takes seconds to start, and these do not count.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from cdc.server import capture
+from tests.processor.in_process import InProcessJobs
+
+STARTED = "TIDEGATE_TEST_SPARK_STARTED"
+
+
+class Jobs(InProcessJobs):
+    """In the place of ``SparkRunner``."""
+
+    alive = True
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__()
+
+    def start(self) -> None:
+        """Wait for the file."""
+        while not Path(os.environ[STARTED]).exists():
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End all deliverers."""
+        self.close()
+
+
+if __name__ == "__main__":
+    capture.SparkRunner = Jobs  # type: ignore[assignment,misc]
+
+    from cdc.cli.main import main
+
+    main()
