@@ -1,6 +1,7 @@
-"""One seed for each run of the tests: drawn anew, printed at the end, taken by ``SEED=``.
+"""One seed for each run of the tests: taken by ``SEED=`` or drawn anew, printed at the end.
 
-A run explores what the last one did not, and a failure is run again by its seed.
+A run explores what the last one did not, and a failure is run again by its seed. CI takes it from
+the commit, so each change meets new cases and a commit has one verdict.
 """
 
 from __future__ import annotations
