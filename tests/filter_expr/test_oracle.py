@@ -26,8 +26,8 @@ def test_our_outcomes_are_the_servers(database: Any, name: str, schema_name: str
     assert result.refused_share <= oracle.REFUSED, result.summary()
     assert result.wrongly_taken == []
     assert result.pairs >= PAIRS
-    # Each outcome was seen, or nothing is shown about it.
-    assert min(result.outcomes[code] for code in (-1, 0, 1, 2)) > 0
+    # Each outcome was seen, or nothing is shown about it; errors are too rare to be in each draw.
+    assert min(result.outcomes[code] for code in (-1, 0, 1)) > 0
 
 
 def test_another_server_in_each_run(database: Any, schema_name: str) -> None:
@@ -57,6 +57,7 @@ def test_what_once_differed_does_so_no_longer(database: Any, name: str, schema_n
     assert result.differences == []
     assert result.wrongly_taken == []
     assert (result.expressions, result.refused) == (len(expressions), {})
+    assert min(result.outcomes[code] for code in (-1, 0, 1, 2)) > 0
 
 
 def test_null_taken_for_false_is_seen(
