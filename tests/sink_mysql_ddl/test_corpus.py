@@ -32,7 +32,7 @@ def test_within_a_family_every_statement_arrives(
     for result in (written, random):
         assert (result.failed, result.different, result.refused) == ([], [], [])
         assert result.behind == 0
-    assert written.equal >= 110
+    assert written.equal >= 100
     assert random.equal >= _RANDOM // 4
     # Our own judgement of what the target shows agrees.
     assert not [r for r in caplog.records if r.name == carrying.__name__]
@@ -47,10 +47,10 @@ def test_between_families_it_arrives_or_is_refused(one: str, other: str) -> None
     for result in (written, random):
         assert (result.failed, result.different) == ([], [])
         assert all(why for _, why in result.refused)
-    assert written.limits.total() <= written.accepted // 50, written.limits
-    assert len(written.refused) <= written.accepted // 10
-    assert written.behind <= written.accepted // 20
-    assert written.equal >= 110
+    # MERGE tables and an exchanged partition, and what is about those tables then.
+    assert len(written.refused) <= 2, written.refused
+    assert written.behind <= 2
+    assert written.equal >= 130
     # So few drawn statements have no shares worth a bar of their own.
     assert random.equal >= _RANDOM // 4, random
 
