@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
+from cdc.kernels.compile import small
 from cdc.kernels.fold import BLOCK, FOLDS, fold
 
 # Of maps and of bytes objects, which are read-only; writable arrays convert to it.
@@ -39,7 +40,7 @@ def _tables() -> NDArray[np.uint32]:
 _T = _tables()
 
 
-@njit(types.uint32(types.int64, types.int64), nogil=True)
+@small
 def _sixteen(first, second):  # type: ignore[no-untyped-def]
     # State behind 16 bytes, given as two little-endian words, from the state 0.
     c = np.uint32(0)
