@@ -130,7 +130,9 @@ class Database:
 
         ``host=`` given makes it TCP; all of `pymysql.connect`'s settings are taken.
         """
-        place = {} if "host" in settings else {"unix_socket": str(self.socket)}
+        # A socket needs no TLS, and PyMySQL would read all of the system's authorities each time.
+        socket = {"unix_socket": str(self.socket), "ssl_disabled": True}
+        place = {} if "host" in settings else socket
         defaults = {"user": "root", "password": "", "charset": "utf8mb4", "autocommit": True}
         return pymysql.connect(**{"port": self.port, **place, **defaults, **settings})
 

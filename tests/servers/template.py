@@ -132,7 +132,8 @@ def _create_accounts(server: Installed, data: Path, work: Path) -> None:
 
     def connected() -> bool:
         try:
-            connections.append(pymysql.connect(unix_socket=str(socket), user="root"))
+            connection = pymysql.connect(unix_socket=str(socket), user="root", ssl_disabled=True)
+            connections.append(connection)
         except pymysql.err.OperationalError:
             return False
         return True
