@@ -24,7 +24,7 @@ STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cu
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) kernels ## .venv with the locked packages, kernels compiled
+setup: $(STAMP) kernels ## .venv with the locked packages, kernels compiled, Spark's classes kept
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "setup: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V)"; exit 1; }
@@ -38,8 +38,10 @@ $(STAMP):
 	@touch $@
 
 kernels: $(STAMP)
+	@$(BIN)/python -m compileall -q cdc filter owner processor sink bench tests
 	@mkdir -p "$$NUMBA_CACHE_DIR"
 	@$(BIN)/python -m cdc.kernels
+	@$(BIN)/python -m processor.spark.record_classes
 
 servers: setup ## fetch every server that tests and bench need
 	@$(BIN)/python -m tests.servers fetch --all

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
+from processor.spark import class_archive
 from processor.spark.scratch import prepare
 from processor.spark.task import run, warm
 
@@ -33,6 +34,8 @@ _REQUIRED = {
     # Spark's pages have no login: whoever sees them must not be able to end windows.
     "spark.ui.killEnabled": "false",
 }
+# Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
+JVM = "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1"
 _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     # Measured: 34 ms instead of 75 ms for an empty job; TCP waits for delayed acknowledgements.
@@ -43,8 +46,6 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "1000",
     "spark.driver.memory": "512m",
-    # Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
-    "spark.driver.extraJavaOptions": "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1",
     "spark.executor.heartbeatInterval": "20s",
     "spark.cleaner.referenceTracking": "true",
 }
@@ -60,7 +61,8 @@ def configuration(
     ``folders`` are the defaults of :func:`processor.spark.scratch.prepare`.
     """
     local = _LOCAL if settings.spark_master.startswith("local") else {}
-    return {**_DEFAULTS, **local, **(folders or {}), **settings.spark_conf, **_REQUIRED}
+    jvm = {"spark.driver.extraJavaOptions": f"{JVM} {class_archive.options()}".rstrip()}
+    return {**_DEFAULTS, **jvm, **local, **(folders or {}), **settings.spark_conf, **_REQUIRED}
 
 
 class SparkRunner:
@@ -137,7 +139,7 @@ class SparkRunner:
     def _need(self) -> SparkContext:
         with self._starting:
             if self._context is not None and _is_dead(self._context):
-                _forget(self._context)
+                _forget(type(self._context))
                 self._context = None
             if self._context is None:
                 self.start()
@@ -175,13 +177,24 @@ def _deadline(
         timer.cancel()
 
 
+def end_jvm() -> None:
+    """End the JVM that a stopped context leaves behind, and wait for its end."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        _forget(SparkContext)
+
+
 def _is_dead(context: Any) -> bool:
     """Whether the JVM behind a context has ended, killed or out of memory."""
     process = getattr(context._gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
-def _forget(context: Any) -> None:
+def _forget(kind: Any) -> None:
     # pyspark keeps one context and gateway for the process and would hand the dead ones out again.
-    kind = type(context)
     kind._active_spark_context = kind._gateway = kind._jvm = None

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import cdc
+from processor.spark import class_archive
 from tests.api.server_process import CdcServer, run_cdc
 
 
@@ -124,6 +125,14 @@ def test_the_data_is_private(server: CdcServer) -> None:
     for file in (server.data_dir / "store").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o700
+
+
+def test_spark_starts_from_its_kept_classes(server: CdcServer) -> None:
+    assert server.process is not None
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    (jvm,) = [process for process in family if process.name() == "java"]
+    mapped = {Path(m.path) for m in jvm.memory_maps()}
+    assert class_archive.path() in mapped
 
 
 def test_nothing_listens_beyond_this_machine(server: CdcServer) -> None:
