@@ -23,6 +23,18 @@ class SinkOptionNotSupported(InvalidError):
     code = "TG:ErrSinkOptionNotSupported"
 
 
+class SinkUnknownProtocol(InvalidError):
+    """No or an unknown ``protocol``."""
+
+    code = "TG:ErrSinkUnknownProtocol"
+
+
+class SinkProtocolNotSupported(InvalidError):
+    """A ``protocol`` of TiCDC that is not supported yet."""
+
+    code = "TG:ErrSinkProtocolNotSupported"
+
+
 class MessageTooLarge(DefiniteError):
     """A message over the limit of the sink or of its broker."""
 

@@ -18,6 +18,7 @@ from sink.codec.contract import MessageCodec
 from sink.codec.debezium.codec import DebeziumCodec
 from sink.codec.debezium.settings import DebeziumSettings
 from sink.codec.options import FormatOptions
+from sink.errors import SinkOptionNotSupported, SinkProtocolNotSupported, SinkUnknownProtocol
 
 
 class Protocol(StrEnum):
@@ -107,7 +108,33 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
 )
 
 
-def foreign_option(protocol: Protocol, given: Collection[str]) -> str | None:
+def check_protocol(
+    given: Mapping[str, Any], shown: str, usable: Collection[Protocol] = tuple(FORMATS)
+) -> None:
+    """Refuse options whose ``protocol`` is none of ``usable``, or not one that has the others.
+
+    ``shown`` is how errors show where they are from.
+    """
+    name = given.get("protocol", "")
+    hint = "use " + " or ".join(f"protocol={known}" for known in usable)
+    if name in usable:
+        other = _foreign_option(Protocol(name), given)
+        if other is not None:
+            raise SinkOptionNotSupported(
+                f"protocol {name} has no option {other}", object=shown, hint=f"remove {other}"
+            )
+        return
+    if name in KNOWN_PROTOCOLS or name in FORMATS:
+        raise SinkProtocolNotSupported(
+            f"protocol {name} is not supported {'yet' if name in KNOWN_PROTOCOLS else 'here'}",
+            object=shown,
+            hint=hint,
+        )
+    said = f"unknown protocol {name!r}" if name else "no protocol is given"
+    raise SinkUnknownProtocol(said, object=shown, hint=hint)
+
+
+def _foreign_option(protocol: Protocol, given: Collection[str]) -> str | None:
     """The first of ``given`` names that is another protocol's option, and not this one's."""
     others = frozenset[str]().union(*(form.options for form in FORMATS.values()))
     return next((n for n in given if n in others - FORMATS[protocol].options), None)

@@ -7,7 +7,6 @@ from kafka import errors as ke
 from cdc.base.errors import (
     DefiniteError,
     InternalError,
-    InvalidError,
     TidegateError,
     TransientError,
 )
@@ -17,18 +16,6 @@ from sink.errors import SinkOptionNotSupported as SinkOptionNotSupported
 from sink.errors import SinkUnknownOption as SinkUnknownOption
 from sink.errors import SinkURIInvalid as SinkURIInvalid
 from sink.errors import WindowTooLarge
-
-
-class SinkUnknownProtocol(InvalidError):
-    """No or an unknown ``protocol``."""
-
-    code = "TG:ErrSinkUnknownProtocol"
-
-
-class SinkProtocolNotSupported(InvalidError):
-    """A ``protocol`` of TiCDC that is not supported yet."""
-
-    code = "TG:ErrSinkProtocolNotSupported"
 
 
 class KafkaClientVersion(InternalError):

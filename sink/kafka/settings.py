@@ -14,15 +14,10 @@ from pydantic import Field, SecretStr, model_validator
 from cdc.base.hosts import is_loopback
 from cdc.source.login import LoginInsecure
 from sink.codec.options import FormatOptions
-from sink.codec.protocols import FORMATS, KNOWN_PROTOCOLS, Protocol, foreign_option
+from sink.codec.protocols import Protocol, check_protocol
 from sink.dispatch.read import read_column_selectors, read_dispatchers
 from sink.kafka.compression import Codec
-from sink.kafka.errors import (
-    SinkOptionNotSupported,
-    SinkProtocolNotSupported,
-    SinkUnknownProtocol,
-    SinkURIInvalid,
-)
+from sink.kafka.errors import SinkURIInvalid
 from sink.uri import SinkUri, known, option_names, seconds, section, validated
 
 SCHEMES = ("kafka", "kafka+ssl")
@@ -104,7 +99,7 @@ class KafkaSettings(FormatOptions):
             sink_uri, SCHEMES, _EXAMPLE, (*option_names(cls), *_LATER, *_WITHOUT_EFFECT)
         )
         fields, shown = _from_config(sink_config or {}) | _from_uri(uri), uri.shown
-        _check_protocol(fields, shown)
+        check_protocol(fields, shown)
         fields = known(fields, cls, shown, later=_LATER, without_effect=_WITHOUT_EFFECT)
         for name in ("read-timeout", "write-timeout"):
             if name in fields:
@@ -228,27 +223,6 @@ def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
     if "column-selectors" in fields:
         fields["column-selectors"] = read_column_selectors(fields["column-selectors"])
     return fields
-
-
-def _check_protocol(fields: dict[str, Any], shown: str) -> None:
-    protocol = fields.get("protocol", "")
-    if protocol in FORMATS:
-        other = foreign_option(Protocol(protocol), fields)
-        if other is not None:
-            raise SinkOptionNotSupported(
-                f"protocol {protocol} has no option {other}", object=shown, hint=f"remove {other}"
-            )
-        return
-    if protocol in KNOWN_PROTOCOLS:
-        raise SinkProtocolNotSupported(
-            f"protocol {protocol} is not supported yet", object=shown, hint=_hint()
-        )
-    said = f"unknown protocol {protocol!r}" if protocol else "no protocol is given"
-    raise SinkUnknownProtocol(said, object=shown, hint=_hint())
-
-
-def _hint() -> str:
-    return "use " + " or ".join(f"protocol={p}" for p in FORMATS)
 
 
 def _integer(name: str, value: str, shown: str) -> int:
