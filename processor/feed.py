@@ -205,8 +205,14 @@ class Feed:
             return
         self._deliver(window)
         self._backoff = self._backoff.succeeded()
-        if self._settings.min_interval_s:
-            self._stopping.wait(self._settings.min_interval_s)
+        # All up to now is delivered: rows gather for sinks to which each window costs files.
+        gather_s = self._gather_s if self._standing.main >= window.hi else 0.0
+        if pause_s := max(self._settings.min_interval_s, gather_s):
+            self._stopping.wait(pause_s)
+
+    @property
+    def _gather_s(self) -> float:
+        return self._sink.interval_s if self._sink is not None else 0.0
 
     def _at_one_position(self) -> bool:
         """Whether no destination is ahead, or none with a table that is parted, if any is."""

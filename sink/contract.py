@@ -209,6 +209,10 @@ class Sink(Protocol):
         """How long it waits for an answer: what failed sooner did not fail for being slow."""
 
     @property
+    def interval_s(self) -> float:
+        """How long rows are gathered into a window where all were delivered; 0: they are not."""
+
+    @property
     def whole_transactions(self) -> bool:
         """Whether a window must not end inside of a transaction."""
 

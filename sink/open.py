@@ -8,6 +8,8 @@ from typing import Any
 
 from sink.contract import Sink
 from sink.errors import SinkURIInvalid
+from sink.file.settings import SCHEMES as FILE
+from sink.file.sink import FileSink
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.sink import KafkaSink
 from sink.mysql.settings import ALL_SCHEMES as MYSQL
@@ -17,6 +19,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30})://")
 _KINDS: Mapping[str, Callable[..., Sink]] = {
     **dict.fromkeys(KAFKA, KafkaSink),
     **dict.fromkeys(MYSQL, MysqlSink),
+    **dict.fromkeys(FILE, FileSink),
 }
 
 

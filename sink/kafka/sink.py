@@ -21,6 +21,7 @@ class KafkaSink:
     """The two sides of a Kafka sink. Raises an ``InvalidError`` for what cannot be used."""
 
     whole_transactions = False
+    interval_s = 0.0
 
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False

@@ -18,6 +18,8 @@ from sink.schema_change import SchemaChanger
 class MysqlSink:
     """The two sides of a MySQL sink. Raises an ``InvalidError`` for what cannot be used."""
 
+    interval_s = 0.0
+
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
     ) -> None:

@@ -1,0 +1,130 @@
+"""The driver side of a file sink (``sink.contract.SinkDriver``)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
+from cdc.binlog.table_map import TableMap
+from cdc.schema.table import Table
+from sink.contract import Applied, Destination, Layout, Recovered
+from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.rules import Route
+from sink.dispatch.settings import PartitionMode
+from sink.errors import LayoutOutgrown
+from sink.file.errors import FileFolderTaken, FileFolderUnusable, mapped
+from sink.file.ledger import FileLedger, ledgers
+from sink.file.names import LEDGERS, folder
+from sink.file.settings import FileSettings
+
+
+class FileDriver:
+    """Folders, recovery and routes of one changefeed's files."""
+
+    def __init__(self, settings: FileSettings, *, case_sensitive: bool = False) -> None:
+        self._settings = settings
+        self._case_sensitive = case_sensitive
+
+    @property
+    def wants_watermarks(self) -> bool:
+        """A file's name says up to where it is."""
+        return False
+
+    def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
+        """The folder can be written to; every column rule fits the tables that it matches."""
+        columns = ColumnSelectors(
+            self._settings.column_selectors, case_sensitive=self._case_sensitive
+        )
+        for table in tables:
+            columns.check(table, ())
+        self._writable()
+
+    def recover(
+        self,
+        feed: FeedId,
+        epoch: int,
+        slots: int,
+        tables: Sequence[Table],
+        position: Position,
+        *,
+        begun: bool = False,
+    ) -> Recovered:
+        """Take the folder over, put what is committed in its place, remove what is not."""
+        with mapped():
+            ledger = FileLedger(self._settings.folder, feed)
+            ledger.claim(epoch, begun=begun)
+            reached = ledger.begin(epoch)
+        counts = {folder(table.schema, table.name): 1 for table in tables}
+        return Recovered(Layout(counts), {d: known.at for d, known in reached.items()})
+
+    def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
+        """Folders go by names."""
+        return False
+
+    def applied(
+        self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
+    ) -> list[Applied]:
+        """Every row becomes a line."""
+        return []
+
+    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
+        """Where each table's files stand."""
+        with mapped():
+            found = FileLedger(self._settings.folder, feed).reached()
+        return {destination: known.at for destination, known in found.items()}
+
+    def admit(self, feed: FeedId) -> Collection[FeedId]:
+        """A folder is of one changefeed: readers know tables, and not who wrote them."""
+        self._writable()
+        with mapped():
+            found = ledgers(self._settings.folder)
+        for other in found:
+            if other.name != feed.name:
+                raise FileFolderTaken(
+                    f"changefeed {other.name} delivers into it",
+                    object=str(self._settings.folder),
+                    hint="give each changefeed a folder of its own; when the other one is no more,"
+                    f" remove {LEDGERS}/{other.text}",
+                )
+        return found
+
+    def forget(self, feed: FeedId, slots: int) -> None:
+        """Fence the workers of all incarnations up to this one, remove their ledgers."""
+        with mapped():
+            for known in ledgers(self._settings.folder):
+                if known.upto(feed):
+                    FileLedger(self._settings.folder, known).forget()
+
+    def _writable(self) -> None:
+        where = self._settings.folder
+        try:
+            where.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=where, prefix=f"{LEDGERS}-") as probe:
+                os.fsync(probe.fileno())
+        except OSError as e:
+            raise FileFolderUnusable(
+                f"nothing can be written to it: {e.strerror}",
+                object=str(where),
+                hint="give a folder that the server's user may write to",
+            ) from None
+
+
+class FileRoutes:
+    """A table's folder, for the tables of the last recovery."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._folders = layout.counts
+
+    def route(self, table: Table) -> Route:
+        """The route of a table: one folder, one file after the other."""
+        name = folder(table.schema, table.name)
+        if name not in self._folders:
+            raise LayoutOutgrown(
+                "it came after the last recovery",
+                object=table.full_name,
+                hint="delivery recovers by itself and takes the table in",
+            )
+        return Route(name, PartitionMode.TABLE, (), 1, 0)

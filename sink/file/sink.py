@@ -1,0 +1,64 @@
+"""A file sink as the processor sees it (``sink.contract.Sink``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdc.base.ids import FeedId
+from sink.codec.contract import MessageCodec
+from sink.codec.protocols import FORMATS
+from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.file.changer import FileChanger
+from sink.file.driver import FileDriver, FileRoutes
+from sink.file.ledger import FileLedger
+from sink.file.settings import FileSettings
+from sink.file.worker import FileWorker
+from sink.schema_change import SchemaChanger
+
+
+class FileSink:
+    """The two sides of a file sink. Raises an ``InvalidError`` for what cannot be used."""
+
+    whole_transactions = False
+    single_stream = False
+    patience_s = 60.0
+
+    def __init__(
+        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+    ) -> None:
+        self._settings = FileSettings.parse(sink_uri, sink_config)
+        self._case_sensitive = case_sensitive
+
+    @property
+    def interval_s(self) -> float:
+        """How long rows are gathered, as each window makes files."""
+        return self._settings.flush_interval
+
+    @property
+    def routing(self) -> tuple[object, ...]:
+        """A table's folder goes by its name."""
+        return (self._settings.folder,)
+
+    def driver(self) -> SinkDriver:
+        """The capture's side."""
+        return FileDriver(self._settings, case_sensitive=self._case_sensitive)
+
+    def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
+        """A Spark worker's side; claims the slot."""
+        return FileWorker(self._settings, self._codec(), self._ledger(feed), epoch, slot)
+
+    def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
+        """The owner's side: schema changes as messages."""
+        return FileChanger(self._codec(), self._ledger(feed), epoch)
+
+    def routes(self, layout: Layout) -> Routes:
+        """Folders."""
+        return FileRoutes(layout)
+
+    def _ledger(self, feed: FeedId) -> FileLedger:
+        return FileLedger(self._settings.folder, feed)
+
+    def _codec(self) -> MessageCodec[Any]:
+        settings = self._settings
+        return FORMATS[settings.protocol].codec(settings, self._case_sensitive)

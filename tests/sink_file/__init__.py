@@ -1,0 +1,1 @@
+"""The file sink: settings, ledger, delivery with crashes at each step."""
