@@ -9,7 +9,7 @@ import sys
 from contextlib import AbstractContextManager
 
 from tests.servers import install
-from tests.servers.broker import Broker, broker
+from tests.servers.broker import Broker, broker, record_classes
 from tests.servers.cache import size_mb
 from tests.servers.catalogue import DEMO, SERVERS
 from tests.servers.database import Database, database
@@ -32,6 +32,8 @@ def _fetch(names: list[str]) -> int:
     for name in names:
         try:
             found = install.fetch(name)
+            if SERVERS[name].kind == "kafka":
+                record_classes()
             print(f"{name}: {found.version_text}", flush=True)
         except Unavailable as error:
             print(error, file=sys.stderr, flush=True)
