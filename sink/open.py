@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sink.blackhole.settings import SCHEMES as BLACKHOLE
+from sink.blackhole.sink import BlackholeSink
 from sink.contract import Sink
 from sink.errors import SinkURIInvalid
 from sink.file.settings import SCHEMES as FILE
@@ -20,6 +22,7 @@ _KINDS: Mapping[str, Callable[..., Sink]] = {
     **dict.fromkeys(KAFKA, KafkaSink),
     **dict.fromkeys(MYSQL, MysqlSink),
     **dict.fromkeys(FILE, FileSink),
+    **dict.fromkeys(BLACKHOLE, BlackholeSink),
 }
 
 
