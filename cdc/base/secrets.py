@@ -82,7 +82,9 @@ def mask_uri(uri: str, options: Collection[str] | None = None) -> str:
         [(n if _NAME.match(n) else MASK, MASK if _hidden(n, options) else v) for n, v in pairs],
         quote_via=lambda s, *_: quote(s, safe="*/:"),
     )
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    shown = urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    # urlunsplit leaves the slashes of an empty authority out where it does not know the scheme.
+    return shown if "://" in shown or "://" not in uri else shown.replace(":", "://", 1)
 
 
 def _hidden(name: str, options: Collection[str] | None) -> bool:

@@ -131,6 +131,8 @@ def test_what_can_be_read_is_shown_but_its_secrets() -> None:
     shown = mask_uri("kafka://h:9092/t?sasl-user=a@b&sasl-password=x&protocol=canal-json")
     assert shown == "kafka://h:9092/t?sasl-user=a%40b&sasl-password=******&protocol=canal-json"
     assert mask_uri("mysql://u:p@h:3306/") == "mysql://u:******@h:3306/"
+    for same in ("file:///data/x?protocol=canal-json", "blackhole://?protocol=canal-json"):
+        assert mask_uri(same) == same
     with pytest.raises(InvalidError) as caught:
         KafkaSettings.parse("kafka://h:9092/t?protocol=canal-json&sasl-pasword=x")
     assert "unknown option sasl-pasword" in str(caught.value)

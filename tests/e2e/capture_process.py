@@ -32,14 +32,19 @@ silence-s = 5.0
 
 
 def until(look: Callable[[], Found], what: str, timeout_s: float = 60.0) -> Found:
-    """Return the first truthy answer of ``look``; raise when time is up."""
+    """Return the first truthy answer of ``look``; raise when time is up.
+
+    It asks often at first and five times a second later: to ask takes time from what is asked.
+    """
     deadline = time.monotonic() + timeout_s
+    pause_s = 0.02
     while True:
         if found := look():
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        pause_s = min(0.2, pause_s * 1.3)
 
 
 SMALL_WINDOWS = """
