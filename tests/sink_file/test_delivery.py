@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cdc.changelog.files import write_at
 from processor.acknowledged import Acknowledged
 from processor.window_size import WindowSize
 from sink.contract import Destination
@@ -207,6 +210,24 @@ def test_without_the_ledger_rows_come_twice(
     _deliver(written, tmp_path, Forgetful())
     with pytest.raises(AssertionError):
         _folded(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["sink.file.worker.write_at", "sink.file.ledger.write_at"])
+def test_a_full_disk_loses_nothing(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    full = itertools.count(1)
+
+    def write_half(fd: int, data: memoryview, offset: int) -> None:
+        if next(full) in (4, 5, 9):
+            write_at(fd, data[: len(data) // 2], offset)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_at(fd, data, offset)
+
+    monkeypatch.setattr(where, write_half)
+    _deliver(written, tmp_path, InProcessJobs())
+    assert next(full) > 9
+    assert _folded(tmp_path) == written.rows
 
 
 def test_a_zombie_adds_nothing(written: Written, tmp_path: Path) -> None:
