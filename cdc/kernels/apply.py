@@ -35,7 +35,8 @@ M_START: Final = 0  # offset of its TABLE_MAP event in the constant bytes
 M_LENGTH: Final = 1
 M_COLUMNS: Final = 2
 M_ID: Final = 3  # table id in that event
-M_SIZE: Final = 4
+M_APART: Final = 4  # 1: UPDATEs of two source events never share one
+M_SIZE: Final = 5
 
 FLAG_STATEMENT_END: Final = 1
 FLAG_NO_FOREIGN_KEY_CHECKS: Final = 2
@@ -143,6 +144,9 @@ def _joins(buf, refs, a, b, flags, maps):  # type: ignore[no-untyped-def]
         return False
     size = (maps[plan, M_COLUMNS] + 7) >> 3
     x, y = _bitmap_of(refs, a), _bitmap_of(refs, b)
+    # Rows of one source event share its bitmaps.
+    if x != y and maps[plan, M_APART] and refs[a, L.R_KIND] & L.KIND_MASK == L.KIND_UPDATE:
+        return False
     if x != y and not same_bytes(buf, x, y, size):
         return False
     x, y = refs[a, L.R_BITMAP_AFTER], refs[b, L.R_BITMAP_AFTER]

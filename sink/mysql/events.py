@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,8 +58,13 @@ def apply_plan(
     entries: Sequence[tuple[Table, TableMap, Route, tuple[str, str]]],
     server_id: int,
     before: ApplyPlan = NO_TABLES,
+    keyless: Collection[tuple[str, str]] = (),
 ) -> ApplyPlan:
     """Plans of tables, behind those of ``before``; each with its ``(schema, name)`` at the target.
+
+    ``keyless`` are those of that name that the target has without a key. MySQL finds the rows of
+    such a table's event in any order (a hash of all its before images), so a row that is changed
+    twice must not be twice in one event: it would look for the second image before it is there.
 
     A table's place in that order is the plan index of runs. Raises ``SchemaMismatch`` or
     ``ColumnTypeNotSupported``. Optional metadata of TABLE_MAP is left out: the families number
@@ -75,7 +80,8 @@ def apply_plan(
             stored, table_id=number, flags=_TABLE_MAP_FLAGS, schema=schema, name=name, optional=b""
         )
         event = build_event(EventType.TABLE_MAP, moved.encode(), server_id=server_id)
-        maps.add([[constants.add(event), len(event), stored.columns, number]])
+        apart = not table.handle_key or (schema, name) in keyless
+        maps.add([[constants.add(event), len(event), stored.columns, number, apart]])
     return ApplyPlan(
         plans=builder.build("UTC"),
         maps=maps.build(),

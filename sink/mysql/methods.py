@@ -115,6 +115,11 @@ def job_plan(
         [(t, stored, route, names.target(t.schema, t.name)) for t, stored, route in entries],
         target.server_id,
         before.rows,
+        {
+            names.target(t.schema, t.name)
+            for (t, _, _), way in zip(entries, ways, strict=True)
+            if not way.target.table.handle_key
+        },
     )
     by_sql = np.concatenate((before.by_sql, np.array([way.sql for way in ways], np.bool_)))
     if not by_sql.any():

@@ -12,6 +12,7 @@ from processor.catalog import TableKeyless
 from tests.e2e import topics
 from tests.processor.in_process import InProcessJobs, Running
 from tests.servers import Broker, Database
+from tests.sink_mysql.replay import changed_twice, content
 from tests.source.pulling import Pulled
 
 SCHEMA = "keyless"
@@ -71,3 +72,28 @@ def test_the_answer_is_that_of_a_changefeeds_creation(
     assert {stop.table.partition(".")[2] for stop in found} == stopped
     assert {stop.error.code for stop in found} <= {TableKeyless.code}
     assert sorted(topics.ids(topics.read(broker.bootstrap, [topic_prefix]))) == delivered
+
+
+@pytest.mark.real
+def test_a_row_is_changed_twice_of_a_table_that_has_no_key_at_the_target(
+    mariadb: Database, mysql: Database, tmp_path: Path, schema_name: str
+) -> None:
+    columns = "id int not null, n int, c int, key (c, n)"
+    for server, more in ((mariadb, ", primary key (id)"), (mysql, "")):
+        server.execute(f"drop database if exists {schema_name}", f"create database {schema_name}")
+        server.execute(f"create table {schema_name}.t ({columns}{more})")
+    with Pulled(mariadb, tmp_path / "log") as pulled:
+        mariadb.execute(*changed_twice("t"), database=schema_name)
+        pulled.caught_up()
+    opened = ChangeLog.open(tmp_path / "log")
+    start_ts = opened.state.first_ts
+    opened.close()
+    config = {"filter": {"rules": [f"{schema_name}.*"]}, "sink": {"apply": "rows"}}
+    running = Running(
+        tmp_path / "log", f"{mysql.uri()}/", config, InProcessJobs(), start_ts=start_ts
+    )
+    try:
+        running.done()
+    finally:
+        running.stop()
+    assert content(mysql, schema_name) == content(mariadb, schema_name)

@@ -47,6 +47,14 @@ def same_schema(source: Any, target: Any, schema: str) -> None:
         )
 
 
+def changed_twice(table: str) -> tuple[str, ...]:
+    """Statements that change rows again: ``(id, n, c)``, of which ``n`` is in an index."""
+    rows = ", ".join(f"({i}, 0, {i % 3})" for i in range(12))
+    ids = ("1, 2, 3, 5", "2, 5", "1, 2, 3, 4, 5", "11, 2")
+    changes = (f"update {table} set n = {100 + n} where id in ({i})" for n, i in enumerate(ids))
+    return (f"insert into {table} values {rows}", *changes)
+
+
 class Replay:
     """Rows of one binlog file for some tables (by ``schema.name``). Picklable."""
 

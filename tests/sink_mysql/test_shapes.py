@@ -8,7 +8,7 @@ import pytest
 
 from cdc.base.errors import ErrorKind
 from sink.mysql.errors import TargetDuplicateKey, TargetRowMissing, TargetRowTooLarge
-from tests.sink_mysql.replay import Replay, content, same_schema
+from tests.sink_mysql.replay import Replay, changed_twice, content, same_schema
 
 _PAIRS = [
     ("mariadb-11.4", "mariadb-11.8"),
@@ -91,6 +91,25 @@ def test_every_shape(database: Any, fresh_name: str, one: str, other: str) -> No
         got = content(target, fresh_name)
         for name, rows in expected.items():
             assert got[name] == rows, name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("mysql-8.0", "mysql-9.7"), ("mariadb-11.4", "mysql-8.0")]
+)
+def test_a_row_without_a_key_is_changed_twice(
+    database: Any, fresh_name: str, one: str, other: str
+) -> None:
+    """MySQL hashes all before images of an event of such a table, and walks an index once."""
+    source, target = database(one), database(other)
+    source.execute(
+        f"create database {fresh_name}",
+        f"create table {fresh_name}.t (id int, n int, c int, key (c, n))",
+        "flush binary logs",
+    )
+    source.execute(*changed_twice("t"), database=fresh_name)
+    same_schema(source, target, fresh_name)
+    Replay.of(source, fresh_name).deliver(target)
+    assert content(target, fresh_name) == content(source, fresh_name)
 
 
 def test_what_the_target_logs_can_be_applied_again(database: Any, fresh_name: str) -> None:
