@@ -116,9 +116,9 @@ def test_old_segments_go_and_a_paused_changefeed_holds_them(small: CdcServer, db
     _caught_up(small, "one")
     # The collector has its chance once a second; too short a wait can only hide a fault.
     time.sleep(3)
-    now = _segments(small)
-    assert now[0] <= held
-    assert len(now) > 8
+    assert _segments(small)[0] <= held
+    # All that was loaded since, however many transactions a segment has taken at once.
+    assert _upstream(small)["log_bytes"] > 600_000
     # What is left serves both, also anew: the schemas of both starts were kept.
     for feed in ("one", "two"):
         small.cli("changefeed", "pause", "-c", feed)
