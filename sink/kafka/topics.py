@@ -10,7 +10,7 @@ from kafka import errors as ke
 
 from cdc.base.errors import InvalidError
 from sink.kafka.clients import mapped, open_admin
-from sink.kafka.errors import KafkaNotAuthorized, map_error
+from sink.kafka.errors import KafkaNotAuthorized, KafkaUnavailable, map_error
 from sink.kafka.ledger import LEDGER_TOPIC
 from sink.kafka.ledger_topic import NO_AUTHORIZATION, ensure_topic, topic_config
 from sink.kafka.settings import KafkaSettings
@@ -119,6 +119,13 @@ class Topics:
 
     def _check(self, admin: Any, name: str, found: Mapping[str, Any]) -> Topic:
         partitions = len(found.get("partitions", ()))
+        if not partitions:
+            # No topic has none: of a cluster, one that was just made is not known to all at once.
+            raise KafkaUnavailable(
+                "the broker that was asked does not know its partitions yet",
+                object=f"topic {name}",
+                hint="delivery asks again by itself; if this stays, look at the brokers",
+            )
         wanted = self._settings.partition_num
         if wanted is not None and wanted > partitions:
             raise TopicInvalid(
@@ -132,7 +139,7 @@ class Topics:
             int(config.get("max.message.bytes") or self._settings.max_message_bytes),
         )
         insync = int(config.get("min.insync.replicas") or 1)
-        replicas = len(found["partitions"][0]["replica_nodes"]) if partitions else 0
+        replicas = len(found["partitions"][0]["replica_nodes"])
         if self._settings.required_acks == -1 and 0 < replicas < insync:
             raise TopicInvalid(
                 f"it has {replicas} replicas, but min.insync.replicas is {insync}",
