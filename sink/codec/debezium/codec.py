@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-import numpy as np
-
-from cdc.base.ts import Ts, physical_ms
+from cdc.base.ts import Ts
 from cdc.kernels import debezium
-from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import Buffer, Order, RowBatch
 from cdc.rows.plan import planned
+from sink.codec.batches import EncodeStep, batches
 from sink.codec.contract import CodecEntry, EncodedMessages, EncodeLimits, Framing, Message
 from sink.codec.debezium.ddl import ddl_message
 from sink.codec.debezium.plan import NO_TABLES, DebeziumPlan, debezium_plan
 from sink.codec.debezium.settings import DebeziumSettings
-from sink.codec.limits import FIRST_ROOM, too_large
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.target import TargetRouter
 from sink.schema_change import SchemaChange, TableName
@@ -74,26 +71,15 @@ class DebeziumCodec:
         buffer: Callable[[int], Buffer] | None = None,
     ) -> Iterator[EncodedMessages]:
         """Messages of ``rows.refs[order]`` (``MessageCodec.encode``)."""
-        room = limits.batch + FIRST_ROOM
-        out = np.empty(room, np.uint8) if buffer is None else buffer(room)
-        plans, refs, i = plan.plans, rows.refs, 0
-        while i < len(order):
-            base_ms = physical_ms(int(refs[order[i], L.R_TS]))
-            after, size, records, error, at = debezium.encode(
-                rows.buf, refs, order, i, plans.tables, plans.columns, plan.heads, plan.forms,
-                plan.keys, plan.members, plan.constants, plans.texts, int(framing), build_ms,
-                base_ms, limits.message, limits.batch, out,
+        plans = plan.plans
+
+        def encode(i: int, base_ms: int, out: Buffer) -> EncodeStep:
+            return EncodeStep(
+                *debezium.encode(
+                    rows.buf, rows.refs, order, i, plans.tables, plans.columns, plan.heads,
+                    plan.forms, plan.keys, plan.members, plan.constants, plans.texts,
+                    int(framing), build_ms, base_ms, limits.message, limits.batch, out,
+                )
             )  # fmt: skip
-            if after > i:
-                max_ms = physical_ms(int(refs[order[i:after], L.R_TS].max()))
-                data = memoryview(out.data)[:size]
-                yield EncodedMessages(data, i, after, base_ms, max_ms, records=records)
-                i = after
-                if buffer is not None and i < len(order):
-                    out = buffer(room)
-            elif error == L.ERR_ROOM:
-                out = np.empty(at + limits.batch, np.uint8)
-            elif error == L.ERR_TOO_LARGE:
-                raise too_large(rows, int(order[i]), at, limits.message)
-            else:
-                raise rows.row_error(error, at, int(order[i]))
+
+        return batches(rows, order, limits, buffer, encode)
