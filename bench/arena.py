@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
+from pymysql.err import ProgrammingError
+
 from bench import load, replica
 from bench.replica import Replica
 from tests.servers import database, fetch
@@ -75,11 +79,9 @@ def wait_marks(server: Database, check: Callable[[], None], timeout_s: float = 6
     began = checked = time.monotonic()
     with server.connect() as connection, connection.cursor() as cursor:
         while True:
-            cursor.execute(
-                f"SELECT COUNT(*) FROM {load.SCHEMA}.{load.TABLE} WHERE id >= {_FIRST_MARK}"
-            )
+            found = _marks_at(cursor)
             now = time.monotonic()
-            if cursor.fetchone() == (_MARKS,):
+            if found == _MARKS:
                 return now
             if now - checked > _CHECK_S:
                 check()
@@ -87,6 +89,19 @@ def wait_marks(server: Database, check: Callable[[], None], timeout_s: float = 6
             if now - began > timeout_s:
                 raise TimeoutError(f"{server.name}: the load is not there in {timeout_s:.0f} s")
             time.sleep(_POLL_S)
+
+
+def _marks_at(cursor: Cursor) -> int:
+    try:
+        cursor.execute(f"SELECT COUNT(*) FROM {load.SCHEMA}.{load.TABLE} WHERE id >= {_FIRST_MARK}")
+    except ProgrammingError as error:
+        if error.args[0] != ER.NO_SUCH_TABLE:
+            raise
+        # The table's own CREATE is still on its way.
+        return 0
+    row = cursor.fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def digest(server: Database) -> tuple[int, ...]:

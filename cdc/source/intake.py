@@ -146,8 +146,7 @@ class Intake:
     def _expand_event(self, event: bytes) -> None:
         check_checksum(event, position=self.walker.here())
         if event[4] in PLAIN:
-            plain = np.frombuffer(plain_event(event, trailer=CHECKSUM), np.uint8)
-            self.walker.walk_all(plain, self.cold.handle)
+            self._walk_plain(event)
             return
         next_position = event[13:17]
         batch = bytearray()
@@ -162,6 +161,14 @@ class Intake:
         self._walk_payload(batch)
         self.walker.pass_event(bytes(13) + next_position)
         self.walker.mark_boundary()
+
+    def _walk_plain(self, event: bytes) -> None:
+        plain = np.frombuffer(plain_event(event, trailer=CHECKSUM), np.uint8)
+        after = self.walker.behind(len(event))
+        self.walker.walk_all(plain, self.cold.handle)
+        # Without a next position the kernel counted the plain length, which the upstream has not.
+        if event[13:17] == bytes(4):
+            self.walker.upstream_pos = after
 
     def _walk_payload(self, batch: bytearray) -> None:
         data = np.frombuffer(batch, np.uint8)

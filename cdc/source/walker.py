@@ -102,6 +102,10 @@ class Walker:
     def upstream_pos(self, pos: int) -> None:
         self.state[K.POS] = pos
 
+    def behind(self, length: int) -> int:
+        """Upstream offset behind an event of which our copy has ``length`` bytes."""
+        return int(self.state[K.POS] + length - self.state[K.ADDED])
+
     def resolve(self, ts: Ts) -> None:
         """Nothing at or below ``ts`` will come any more; later commits get a larger one."""
         if not self.in_group:

@@ -58,8 +58,8 @@ def _state(server: CdcServer, feed: str) -> str:
 def _ahead(sink: str, feed: str, ts: int) -> bool:
     """Whether the ledger has a position above ``ts``."""
     driver = open_sink(sink, {}).driver()
-    (known,) = driver.admit(FeedId("", feed, 0))
-    return any(p.ts > ts for p in driver.delivered(known).values())
+    known = driver.admit(FeedId("", feed, 0))
+    return any(p.ts > ts for each in known for p in driver.delivered(each).values())
 
 
 def _config(tmp_path: Path, text: str) -> str:
