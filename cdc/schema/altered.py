@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from cdc.schema.alter import Plan
-from cdc.schema.create import by_name, never_null, not_null
+from cdc.schema.create import by_name, never_null
 from cdc.schema.defaults import default_text
 from cdc.schema.draft import FIRST, ColumnDraft, KeyDraft, Options
 from cdc.schema.expressions import Default, with_renamed
@@ -22,6 +22,7 @@ from cdc.schema.resolve import (
     LONGEST_TABLE_COMMENT,
     as_wide_as,
     converted,
+    not_null,
     promote_first_timestamp,
     resolve,
     said_pair,
@@ -88,7 +89,7 @@ def alter(
     if options.versioned is False:
         # The columns of this one go in the same statement.
         periods.pop("system_time", None)
-    done = tuple(not_null(column, never_null(keys, periods)) for column in columns)
+    done = tuple(not_null(column, never_null(keys, periods), session) for column in columns)
     engine = options.engine or table.engine
     others = {**dict(table.options), **options.others}
     longest = longest_part(engine, others, session)

@@ -11,7 +11,13 @@ from cdc.schema.foreign import given_name, with_made
 from cdc.schema.indexes import finish, longest_part, with_hidden_lengths
 from cdc.schema.options import read_option
 from cdc.schema.partitions import read_partitioning
-from cdc.schema.resolve import LONGEST_TABLE_COMMENT, promote_first_timestamp, resolve, said_pair
+from cdc.schema.resolve import (
+    LONGEST_TABLE_COMMENT,
+    not_null,
+    promote_first_timestamp,
+    resolve,
+    said_pair,
+)
 from cdc.schema.session import Session
 from cdc.schema.system import INFORMATION_SCHEMA, is_information
 from cdc.schema.table import Column, Partitioning, Table
@@ -72,7 +78,7 @@ def make_table(
     promote_first_timestamp(body.columns, session)
     columns = [resolve(draft, (charset, collation), session) for draft in body.columns]
     keys = body.keys
-    done = tuple(not_null(column, never_null(keys, body.periods)) for column in columns)
+    done = tuple(not_null(column, never_null(keys, body.periods), session) for column in columns)
     engine = options.engine or "innodb"
     if options.engine is None and partitioning is not None and partitioning.partitions:
         engine = partitioning.partitions[0].engine or engine
@@ -99,13 +105,6 @@ def never_null(keys: Sequence[KeyDraft], periods: Mapping[str, tuple[str, str]])
     """Lower-case names of columns that a primary key or a period makes NOT NULL."""
     names = {p.name.lower() for k in keys if k.kind == "PRIMARY" for p in k.parts}
     return names | {name.lower() for period in periods.values() for name in period}
-
-
-def not_null(column: Column, names: set[str]) -> Column:
-    """The column, NOT NULL if it is one of these."""
-    if column.nullable and column.name.lower() in names:
-        return column.but(nullable=False)
-    return column
 
 
 def by_name(columns: tuple[Column, ...]) -> dict[str, Column]:

@@ -154,6 +154,18 @@ def _old_timestamp(draft: ColumnDraft, session: Session) -> bool:
     )
 
 
+def not_null(column: Column, names: set[str], session: Session) -> Column:
+    """The column, NOT NULL if it is one of ``names`` (lower case)."""
+    if not column.nullable or column.name.lower() not in names:
+        return column
+    bare = column.data_type == "timestamp" and column.default is None
+    implied = column.on_update is not None or not session.explicit_defaults_for_timestamp
+    if session.mariadb and bare and implied and column.generated is Generated.NO:
+        # MySQL leaves it without a default, or refuses the statement.
+        return column.but(nullable=False, default=_ZERO_TIMESTAMP + _fraction(column))
+    return column.but(nullable=False)
+
+
 def promote_first_timestamp(
     slots: Sequence[Column | ColumnDraft], session: Session
 ) -> Sequence[Column | ColumnDraft]:
