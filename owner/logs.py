@@ -18,6 +18,9 @@ class UpstreamLog(Protocol):
     def wait(self, above: Ts, timeout_s: float) -> Ts:
         """The resolved ts, as soon as it is greater than ``above`` or the time is over."""
 
+    def has_ddl(self, above: Ts, upto: Ts) -> bool:
+        """Whether there is a DDL with ``above < ts <= upto``, understood or not."""
+
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``, in order."""
 

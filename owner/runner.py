@@ -64,6 +64,8 @@ Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
 
 _IDLE_S = 30.0
 _AFTER_ERROR_S = 1.0
+# A log without DDLs has no news that processors wait for.
+_LOG_S = 1.0
 _PAUSE_MAX_S = 0.2
 
 
@@ -498,19 +500,23 @@ class OwnerRunner:
 
     def _follow_log(self, name: str) -> None:
         seen: Ts = 0
+        told: Ts = 0
+        told_s = -_LOG_S
         log: UpstreamLog | None = None
         while not self._stop.is_set() and name in self._in_use:
             try:
                 log = log or self._logs(name)
-                resolved = log.wait(seen, 1.0)
+                resolved = log.wait(seen, _LOG_S)
+                news = log.has_ddl(seen, resolved)
             except Exception:
                 # The tick meets the same error and deals with it.
                 log = None
                 self._stop.wait(_AFTER_ERROR_S)
                 self._wake.set()
                 continue
-            if resolved > seen:
-                seen = resolved
+            seen, now_s = resolved, self._clock.monotonic()
+            if news or (seen != told and now_s - told_s >= _LOG_S):
+                told, told_s = seen, now_s
                 self._wake.set()
 
 

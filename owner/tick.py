@@ -36,11 +36,14 @@ class FeedTick:
 
     ``epoch``: the start of delivery that the rest belongs to. DDLs at or below ``scanned_ts``
     have been judged; ``ready`` once all that the sink's ledger knows of are among them.
+    ``judged_ts``: ``scanned_ts`` when the last of them was judged, which is all that a processor
+    must hear of it.
     ``table_stops``: tables that the processor had to stop, by lower-case name.
     """
 
     epoch: int = 0
     scanned_ts: Ts = 0
+    judged_ts: Ts = 0
     ready: bool = False
     changes: Changes = field(default_factory=Changes)
     table_stops: Mapping[str, Stop] = field(default_factory=dict)
@@ -118,7 +121,8 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         info = info.model_copy(update={"epoch": next_epoch(info.epoch, now_ms)})
     if info.epoch != tick.epoch:
         kept = tick.changes.kept() if tick.epoch else Changes.of(seen.shown)
-        tick = FeedTick(info.epoch, seen.status.checkpoint_ts, changes=kept, retry=tick.retry)
+        begun = seen.status.checkpoint_ts
+        tick = FeedTick(info.epoch, begun, begun, changes=kept, retry=tick.retry)
     if seen.info.epoch == info.epoch:
         tick = _judge(tick, seen, now_ms)
     report = seen.report if seen.report and seen.report.epoch == info.epoch else None
@@ -143,7 +147,8 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         run=info.state in RUNNING and tick.ready and same,
         checkpoint_ts=main,
         tables=tables,
-        barrier_ts=status.barrier_ts,
+        judged_ts=tick.judged_ts,
+        barrier_ts=_barrier(tick, info),
         table_barriers=held,
         ties=_ties(seen.scope.ties, held.keys() | status.tables.keys()),
     )
@@ -163,11 +168,14 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         return tick
     new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
     changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
+    scanned = max(tick.scanned_ts, seen.resolved_ts)
+    ready = tick.ready or seen.resolved_ts >= max(seen.recorded, default=0)
     return replace(
         tick,
-        scanned_ts=max(tick.scanned_ts, seen.resolved_ts),
+        scanned_ts=scanned,
+        judged_ts=scanned if new or ready is not tick.ready else tick.judged_ts,
         changes=changes,
-        ready=tick.ready or seen.resolved_ts >= max(seen.recorded, default=0),
+        ready=ready,
     )
 
 
@@ -223,12 +231,16 @@ def _ties(ties: Iterable[tuple[str, str]], names: Collection[str]) -> list[tuple
     return sorted((a, b) for a, b in lowered if a in names and b in names)
 
 
-def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:
-    """Checkpoint = min over tables, barrier = how far anybody may go."""
-    target = info.target_ts or MAX_TS
+def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:
+    """How far any table may go, by all that has been judged."""
     stop = tick.changes.stop
     held = stop.ts - 1 if stop else MAX_TS
-    barrier = min(tick.scanned_ts, target, held, global_barrier(tick.changes.pending))
+    return min(info.target_ts or MAX_TS, held, global_barrier(tick.changes.pending))
+
+
+def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:
+    """Checkpoint = min over tables, barrier = how far anybody may go."""
+    barrier = min(tick.scanned_ts, _barrier(tick, info))
     status, stops = seen.status, tick.stops
     checkpoint, main, tables = status.checkpoint_ts, _main(status), dict(status.tables)
     named = {s.table: s for s in status.stopped_tables if s.table in stops}

@@ -36,6 +36,7 @@ from processor.catalog import (
     Unfit,
     delivered_tables,
 )
+from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
 from processor.jobs import JobRunner
 from processor.phase import Phase, Phases
@@ -104,6 +105,7 @@ class Feed:
         # What the owner said last, and what this turn goes by: nothing of it changes in a turn.
         self._newest = self._assignment = assignment
         self._log = log
+        self._horizon = DdlHorizon(log)
         self._log_folder = log_folder
         self._jobs = jobs
         self._settings = settings
@@ -135,7 +137,8 @@ class Feed:
         self._tried: tuple[int, float] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._said = False
+        self._reported_s: float | None = None
+        self._unreported = False
         self._parts = parts or Parts()
         self._part = self._parts.make(f"changefeed {info.id}", self._go_on, self._stopping)
 
@@ -158,20 +161,26 @@ class Feed:
         self._newest = assignment
         self._wake.set()
 
+    def wake(self) -> None:
+        """Look at the log again: it has resolved more."""
+        self._wake.set()
+
     def stop(self, timeout_s: float) -> None:
         """End after the window that is being delivered, or leave it to recovery after a while."""
         self._stopping.set()
         self._wake.set()
         self._part.join(timeout_s)
         self._parts.forget(self._part)
-        if self._acknowledged.dirty and not self._part.alive:
-            self._acknowledged.save()
+        if not self._part.alive:
+            if self._unreported:
+                self._report()
+            if self._acknowledged.dirty:
+                self._acknowledged.save()
 
     def _go_on(self) -> bool:
         """One window, or the error that it ended with; False if the owner must decide."""
-        if not self._said:
+        if self._reported_s is None:
             self._report()
-            self._said = True
         began = self._clock.monotonic()
         try:
             self._turn()
@@ -242,11 +251,21 @@ class Feed:
     def _idle(self) -> None:
         self._phases.enter(Phase.IDLE)
         self._acknowledged.save_in_time()
-        self._wake.wait(_SAVE_S if self._acknowledged.dirty else None)
+        if self._unreported and self._report_rest_s() <= 0:
+            self._report()
+        rests = [_SAVE_S] if self._acknowledged.dirty else []
+        if self._unreported:
+            rests.append(self._report_rest_s())
+        self._wake.wait(min(rests, default=None))
+
+    def _upper(self) -> Ts:
+        """How far any table may go by what the log has resolved and the owner has judged."""
+        self._log.refresh()
+        told = self._assignment
+        return min(self._horizon.upto(told.judged_ts), told.barrier_ts)
 
     def _next_window(self) -> Window | None:
-        self._log.refresh()
-        upper = min(self._log.state.resolved_ts, self._assignment.barrier_ts)
+        upper = self._upper()
         main = self._standing.main
         window = reach(main, upper)
         furthest = max(self._starts.values(), default=main)
@@ -299,7 +318,7 @@ class Feed:
         self._starts = {d: p for d, p in stands.items() if not passed(p, self._standing)}
         self._kept, self._parted, self._recorded = found.kept, found.parted, found.recorded
         # All tables were placed by what the target is now, behind every change that has run.
-        catalog.crossed(min(newest, self._assignment.barrier_ts), self._caps())
+        catalog.crossed(min(newest, self._upper()), self._caps())
         catalog.use(sink.routes(found.layout))
         self._plan = self._planned(epoch, slots, found)
 
@@ -342,7 +361,7 @@ class Feed:
         self._standing = after
         self._starts = {d: p for d, p in self._starts.items() if not passed(p, after)}
         self._catalog.collect(after.lowest().resolved())
-        self._report()
+        self._progressed(hi)
 
     def _late(self, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
         """Runs that tables catch up, and up to where they are complete, a share of a window each.
@@ -493,6 +512,19 @@ class Feed:
         # Rows of a table that waits are missing above its barrier.
         return min([hi.resolved(), *(span.hi.resolved() for span in spans.values())])
 
+    def _progressed(self, hi: Position) -> None:
+        """Tell the owner how far it is: at once where a DDL or an operator may wait for it."""
+        self._unreported = True
+        held = hi.resolved() >= self._upper() < self._log.state.resolved_ts
+        if held or self._caps() or self._report_rest_s() <= 0:
+            self._report()
+
+    def _report_rest_s(self) -> float:
+        if self._reported_s is None:
+            return 0.0
+        due = self._reported_s + self._settings.report_interval_s
+        return due - self._clock.monotonic()
+
     def _report(self, error: TidegateError | None = None) -> None:
         said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
         report = Report(
@@ -519,6 +551,7 @@ class Feed:
                     return
             else:
                 self._part.well()
+                self._reported_s, self._unreported = self._clock.monotonic(), False
                 return
 
     def _shrunk(self, error: TidegateError) -> bool:

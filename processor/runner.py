@@ -19,6 +19,7 @@ from cdc.coord.stored import StoredValueUnreadable, read, readable
 from processor.acknowledged import Acknowledged
 from processor.feed import Feed
 from processor.jobs import JobRunner
+from processor.log_follower import LogFollower
 from processor.settings import ProcessorSettings
 from processor.window_size import WindowSize
 
@@ -51,6 +52,7 @@ class ProcessorRunner:
         self._settings = settings
         self._clock = clock
         self._feeds: dict[str, Feed] = {}
+        self._followers: dict[str, LogFollower] = {}
         # What a changefeed has learned of its sink holds for its next epoch.
         self._sizes: dict[str, WindowSize] = {}
         self._stopping = threading.Event()
@@ -69,10 +71,14 @@ class ProcessorRunner:
         self._stopping.set()
         self._watch.close()
         self._part.join(timeout_s)
+        for follower in self._followers.values():
+            follower.stop()
         for feed in self._feeds.values():
             threading.Thread(target=feed.stop, args=(timeout_s,), daemon=True).start()
         for feed in self._feeds.values():
             feed.stop(timeout_s)
+        for follower in self._followers.values():
+            follower.join(timeout_s)
 
     def _look_on(self) -> bool:
         try:
@@ -107,6 +113,11 @@ class ProcessorRunner:
                 self._feeds[name].update(assignment)
             else:
                 done = self._start(name, assignment) and done
+        for upstream, follower in list(self._followers.items()):
+            if not follower.keep(set(self._feeds)):
+                follower.stop()
+                follower.join(0)
+                del self._followers[upstream]
         return done
 
     def _start(self, name: str, assignment: Assignment) -> bool:
@@ -137,6 +148,12 @@ class ProcessorRunner:
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
+        follower = self._followers.get(info.upstream)
+        if follower is None:
+            follower = LogFollower(info.upstream, folder, self._parts)
+            self._followers[info.upstream] = follower
+            follower.start()
+        follower.add(name, feed.wake)
         return True
 
     def _error_report(self, assignment: Assignment, error: TidegateError) -> Report:

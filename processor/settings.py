@@ -24,6 +24,8 @@ class ProcessorSettings(BaseModel):
     single_task_bytes: int = Field(default=4 * MIB, ge=0)
     # Pause between two windows, so that a trickle of rows is delivered in groups.
     min_interval_s: float = Field(default=0.0, ge=0.0)
+    # So often the owner hears of progress that nothing waits for.
+    report_interval_s: float = Field(default=0.2, ge=0.0)
     watermark_interval_s: float = Field(default=1.0, gt=0.0)
     # Transactional ids of a changefeed, as a multiple of Spark's parallelism: workers that are
     # dying still hold theirs while their successors start.

@@ -228,15 +228,18 @@ class Assignment(Message):
 
     ``checkpoint_ts``: everything at or below it is delivered, for all tables but those of
     ``tables`` (lower-case ``schema.table``), which stand where that says, lower or higher; both
-    count when delivery starts. ``barrier_ts``: no row above it may be delivered.
-    ``table_barriers``: the same for single tables, where lower. ``ties`` are pairs of tables that
-    the target ties together, of those that are held or catch up: these do so together.
+    count when delivery starts. ``judged_ts``: DDLs at or below it are judged, and what they hold
+    back is said here; no row above a later DDL of the log may be delivered, nor above
+    ``barrier_ts``. ``table_barriers``: the same for single tables, where lower. ``ties`` are pairs
+    of tables that the target ties together, of those that are held or catch up: these do so
+    together.
     """
 
     feed: str
     epoch: int
     run: bool
     checkpoint_ts: int
+    judged_ts: int
     barrier_ts: int
     tables: dict[str, int] = Field(default_factory=dict)
     table_barriers: dict[str, int] = Field(default_factory=dict)

@@ -72,6 +72,10 @@ class OwnerLog:
         """The resolved ts, as soon as it is greater than ``above`` or the time is over."""
         return self._log.wait(above, timeout_s).resolved_ts
 
+    def has_ddl(self, above: Ts, upto: Ts) -> bool:
+        """Whether there is a DDL with ``above < ts <= upto``, understood or not."""
+        return len(self._log.ddls(max(above, self._log.state.first_ts), upto)) > 0
+
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``; one that is not understood carries its error."""
         with self._guard:

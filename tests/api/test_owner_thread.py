@@ -1,4 +1,4 @@
-"""The owner's thread over a real log and store: how soon a resolved ts becomes a barrier."""
+"""The owner's thread over a real log and store: how soon a DDL is judged, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ from owner import admin, runner
 from owner.runner import OwnerRunner
 from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
+from tests.changelog.events import format_description
+from tests.changelog.logs import ddl
 from tests.e2e.capture_process import until
 from tests.server.failing_store import FailingStore
 
@@ -74,9 +76,10 @@ class Owned:
     start: int
 
     def create(self, feed: str = "f") -> None:
-        """Create a changefeed."""
+        """Create a changefeed of ``shop``."""
         sink = "kafka://h/t?protocol=canal-json"
-        info = FeedInfo(id=feed, upstream="u", sink_uri=sink, start_ts=self.start)
+        config = {"filter": {"rules": ["shop.*"]}}
+        info = FeedInfo(id=feed, upstream="u", sink_uri=sink, config=config, start_ts=self.start)
         admin.create(self.store, self.keys, info)
 
     def put(self, key: str, value: bytes) -> None:
@@ -93,19 +96,20 @@ class Owned:
         value = self.value(self.keys.assignment("c", feed))
         return Assignment.model_validate_json(value) if value else None
 
-    def barrier(self) -> int:
-        """Return how far ``f`` may go."""
+    def judged(self) -> int:
+        """Return up to which ts the DDLs of the log are judged for ``f``."""
         told = self.told()
-        return told.barrier_ts if told else 0
+        return told.judged_ts if told else 0
 
     def resolve(self, ts: int) -> float:
-        """Resolve a ts; return the seconds until it was the barrier."""
+        """A DDL of others at ``ts``; return the seconds until it was judged."""
         key = self.keys.assignment("c", "f")
         watch = self.store.watch(key, self.store.revision() + 1)
         began = time.monotonic()
+        ddl(self.writer, ts, "CREATE TABLE other.t (i INT)")
         self.writer.commit(ts, {})
         committed = time.monotonic()
-        while self.barrier() < ts:
+        while self.judged() < ts:
             assert watch.next(5.0)
             assert time.monotonic() - began < 5
         return time.monotonic() - committed
@@ -149,6 +153,7 @@ def _owned(tmp_path: Path, changer: SchemaChanger) -> Iterator[Owned]:
     assert owner is not None
     start = compose(clock.now_ms())
     writer = LogWriter.open(tmp_path / "log", ChangelogSettings(), clock)
+    writer.set_format(format_description())
     writer.begin(start, {})
     server = {"kind": "mysql", "version": "8.0.33"}
     writer.save_snapshot(start, {"ts": start, "server": server, "databases": {}, "tables": {}})
@@ -164,7 +169,7 @@ def _owned(tmp_path: Path, changer: SchemaChanger) -> Iterator[Owned]:
         store.close()
 
 
-def test_a_resolved_ts_wakes_the_owner(owned: Owned) -> None:
+def test_a_ddl_wakes_the_owner(owned: Owned) -> None:
     owned.create()
     waits = [owned.resolve(owned.start + i) for i in range(1, 60)]
     # The first ones wait for the threads to start.
@@ -277,8 +282,9 @@ def test_an_owner_survives_a_store_that_fails(owned: Owned) -> None:
     owned.create()
     owned.resolve(owned.start + 1)
     owned.store.broken = True
+    ddl(owned.writer, owned.start + 2, "CREATE TABLE other.t (i INT)")
     owned.writer.commit(owned.start + 2, {})
     until(lambda: owned.store.refused >= 2, "it tries again")
     assert owned.runner.alive
     owned.store.broken = False
-    until(lambda: owned.barrier() == owned.start + 2, "it goes on")
+    until(lambda: owned.judged() == owned.start + 2, "it goes on")

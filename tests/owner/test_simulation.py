@@ -49,8 +49,9 @@ def _one_late(pending: object) -> dict[str, int]:
         ("owner.tick", "table_barriers", _one_late),
         ("owner.tick", "global_barrier", lambda _: 1 << 62),
         ("owner.changes", "ready", lambda pending, reached: []),
+        ("tests.owner.simulated.World", "unjudged", lambda world, judged_ts: world.resolved),
     ],
-    ids=["tables", "late", "global", "deadlock"],
+    ids=["tables", "late", "global", "deadlock", "unjudged"],
 )
 def test_a_broken_rule_is_found(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, rule: Callable[..., object]

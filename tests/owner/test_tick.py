@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
@@ -115,7 +116,8 @@ def test_a_new_owner_starts_delivery_under_a_new_epoch() -> None:
     assert world.info.epoch == NOW
     assert effects.assignment.epoch == NOW
     assert effects.assignment.run
-    assert (effects.assignment.checkpoint_ts, effects.assignment.barrier_ts) == (100, 200)
+    told = effects.assignment
+    assert (told.checkpoint_ts, told.judged_ts, told.barrier_ts) == (100, 200, MAX_TS)
     assert world.turn().info is None
 
 
@@ -153,8 +155,12 @@ def test_a_change_stops_its_table_and_no_other_until_it_is_done() -> None:
         ddl(310, "CREATE TABLE other.y (i INT)"),
     ]
     effects = world.turn(resolved=500)
-    assert effects.assignment.barrier_ts == 500
+    assert (effects.assignment.judged_ts, effects.assignment.barrier_ts) == (500, MAX_TS)
     assert effects.assignment.table_barriers == {"shop.a": 299}
+    # What lies above is no news to the processor until there is a DDL among it.
+    assert world.turn(resolved=600).assignment == effects.assignment
+    world.log.append(ddl(650, "CREATE TABLE other.z (i INT)"))
+    assert world.turn(resolved=700).assignment.judged_ts == 700
     world.reported(250)
     assert world.ordered == []
     world.reported(500, table_checkpoints={"shop.a": 299})
@@ -344,9 +350,9 @@ def test_a_resumed_feed_never_sees_a_barrier_beyond_what_was_judged_again() -> N
     above = 500
     seen = FeedInput(world.info, world.status, None, 600, above, (), SCOPE, recorded={})
     world.tick, effects = step(world.tick, seen, NOW)
-    assert effects.assignment.barrier_ts == 100
+    assert (effects.assignment.judged_ts, effects.assignment.run) == (100, False)
     effects = world.turn(resolved=600)
-    assert effects.assignment.barrier_ts == 600
+    assert (effects.assignment.judged_ts, effects.assignment.run) == (600, True)
     assert effects.assignment.table_barriers == {"shop.a": 299}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.base.clock import Clock, SystemClock
+from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
@@ -102,6 +103,7 @@ class Running:
             epoch=epoch,
             run=True,
             checkpoint_ts=start_ts if checkpoint_ts is None else checkpoint_ts,
+            judged_ts=MAX_TS,
             barrier_ts=self.upto if barrier_ts is None else barrier_ts,
             tables=starts or {},
             table_barriers=barriers or {},

@@ -157,7 +157,7 @@ def _processor(store: FailingStore, folder: Path, parts: Parts) -> ProcessorRunn
 
 def _assign(store: FailingStore, feed: str, **more: Any) -> None:
     info = FeedInfo(id=feed, upstream="u", sink_uri="kafka://h/t", start_ts=1)
-    told = Assignment(feed=feed, epoch=1, run=True, checkpoint_ts=1, barrier_ts=1)
+    told = Assignment(feed=feed, epoch=1, run=True, checkpoint_ts=1, judged_ts=1, barrier_ts=1)
     values = {KEYS.feed_info(feed): info, KEYS.assignment("c", feed): told}
     ops = [Put(k, m.model_dump_json().encode()) for k, m in values.items()]
     ops += [Put(KEYS.feed_info(feed), v) for v in more.values()]
