@@ -283,9 +283,9 @@ class OwnerRunner:
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
         if self._write(entry, info, feed, effects, found):
             feed.tick = tick
-            self._carry_out(info, feed, seen, effects)
             if self._observe:
                 self._observe(effects.info or info, effects.status or status, report)
+            self._carry_out(info, feed, seen, effects)
         else:
             return 0.0
         after = effects.info or info

@@ -109,7 +109,8 @@ class Running:
             table_barriers=barriers or {},
         )
         self._assignment = assignment
-        chosen = ProcessorSettings(single_task_bytes=0, retry_first_s=0.01, **settings)
+        settings = {"single_task_bytes": 0, "retry_first_s": 0.01, "report_interval_s": 0.0} | settings
+        chosen = ProcessorSettings(**settings)
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,
             self.reports.append, clock or SystemClock(), self.acknowledged(info, folder),
