@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from cdc.base.position import Position
@@ -39,11 +40,10 @@ class FileChanger:
 
     def take_over(self) -> Mapping[Ts, Recorded]:
         """Write our epoch, read what is recorded and where tables stand."""
-        with self._lock, mapped():
+        with self._ours():
             self._ledger.claim(self._epoch, bits=RECOVERY_BITS)
             self._ledger.clear(CHANGE, self._epoch)
-            self._ledger.compact_changes()
-            self._recorded = self._ledger.changes()
+            self._recorded = self._ledger.begin_changes(self._epoch)
             self._stands = tuple(known.at for known in self._ledger.reached().values())
             return dict(self._recorded)
 
@@ -53,7 +53,7 @@ class FileChanger:
 
     def execute(self, change: SchemaChange) -> None:
         """Write it, unless it is recorded or rows behind it were delivered."""
-        with self._lock, mapped():
+        with self._ours():
             if self._recorded.get(change.ts) in _ENDED:
                 return
             if not proven(change, self._stands):
@@ -62,13 +62,13 @@ class FileChanger:
 
     def skip(self, change: SchemaChange) -> None:
         """Record that it is not to be written."""
-        with self._lock, mapped():
+        with self._ours():
             if self._recorded.get(change.ts) not in _ENDED:
                 self._record({change.ts: Recorded.SKIPPED})
 
     def forget_below(self, ts: Ts) -> None:
         """Remove the records at or below ``ts``."""
-        with self._lock, mapped():
+        with self._ours():
             old = [known for known in self._recorded if known <= ts]
             if old:
                 self._record(dict.fromkeys(old))
@@ -76,8 +76,13 @@ class FileChanger:
     def close(self) -> None:
         """Nothing is held."""
 
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        with self._lock, mapped(), self._ledger.of(self._epoch, bits=RECOVERY_BITS):
+            yield
+
     def _record(self, states: Mapping[Ts, Recorded | None]) -> None:
-        self._ledger.record(states)
+        self._ledger.record(self._epoch, states)
         self._ledger.check(self._epoch, bits=RECOVERY_BITS)
         for ts, state in states.items():
             if state is None:

@@ -9,14 +9,16 @@ its CRC (``cdc.changelog.lines``):
 ``base-EPOCH``          where each destination stood when that epoch began
 ``slot-EPOCH-SLOT``     a line for each window of a worker: where its destinations stand then,
                         and the files that the window has made
-``changes``             schema changes: ts and what became of it
+``changes-EPOCH``       schema changes: ts and what became of it; an owner's epoch begins with all
+                        that the one before it has recorded
 ``parts/``              files that no window has committed yet, or not yet moved to their place
 ======================= ====================================================================
 
 A window is committed by its line, and by nothing else. A worker writes the line, makes it durable,
 and then looks at ``epoch``: if that is not its own, the window does not count. Recovery writes its
 epoch before it reads the lines, so a line that it does not read belongs to a worker that sees the
-new epoch. The line names files of ``parts/``; whoever comes first, the worker or recovery, moves
+new epoch; and of lines only those count that are of the newest epoch with a ``base``. The line
+names files of ``parts/``; whoever comes first, the worker or recovery, moves
 them to where readers find them, whole.
 """
 
@@ -118,6 +120,15 @@ class FileLedger:
         if found >> bits != epoch >> bits:
             raise _fenced(self.feed, epoch, str(found))
 
+    @contextmanager
+    def of(self, epoch: int, *, bits: int = 0) -> Iterator[None]:
+        """What fails because the ledger has gone fails with FencedEpoch."""
+        try:
+            yield
+        except FileNotFoundError:
+            self.check(epoch, bits=bits)
+            raise
+
     def begin(self, epoch: int) -> dict[Destination, Reached]:
         """Where each destination stands, with nothing of older epochs left; after ``claim``."""
         reached, made = self._windows()
@@ -169,20 +180,24 @@ class FileLedger:
             if int(left.name.removeprefix(pattern).split("-")[0]) < epoch:
                 left.unlink()
 
-    def changes(self) -> dict[Ts, Recorded]:
-        """Schema changes that are recorded."""
-        found = {int(c["ts"]): c["state"] for c in _read(self.path / "changes")}
-        return {ts: Recorded(state) for ts, state in found.items() if state is not None}
+    def begin_changes(self, epoch: int) -> dict[Ts, Recorded]:
+        """Schema changes that are recorded, from now on in a file of this epoch."""
+        every = {int(f.name.split("-")[1]): f for f in self.path.glob("changes-*")}
+        found = {int(c["ts"]): c["state"] for c in _read(every[max(every)])} if every else {}
+        states = {ts: Recorded(state) for ts, state in found.items() if state is not None}
+        text = [lines.encode({"ts": ts, "state": state}) for ts, state in states.items()]
+        replace(self.path / f"changes-{epoch}", b"".join(text))
+        for older in every.keys() - {epoch}:
+            every[older].unlink()
+        return states
 
-    def compact_changes(self) -> None:
-        """Leave out of the file what was forgotten."""
-        text = [lines.encode({"ts": ts, "state": s}) for ts, s in self.changes().items()]
-        replace(self.path / "changes", b"".join(text))
+    def record(self, epoch: int, states: Mapping[Ts, Recorded | None]) -> None:
+        """Record schema changes durably; None takes a record away. After ``begin_changes``.
 
-    def record(self, states: Mapping[Ts, Recorded | None]) -> None:
-        """Record schema changes durably; None takes a record away."""
+        Raises FileNotFoundError if a newer epoch has begun.
+        """
         text = b"".join(lines.encode({"ts": ts, "state": s}) for ts, s in states.items())
-        with Journal(self.path / "changes") as journal:
+        with Journal(self.path / f"changes-{epoch}", new=False) as journal:
             journal.append(text)
 
     def forget(self) -> None:
@@ -196,7 +211,8 @@ class FileLedger:
     def _windows(self) -> tuple[dict[Destination, Reached], list[PartFile]]:
         found: dict[Destination, Reached] = {}
         made: list[PartFile] = []
-        for file in (*self.path.glob("base-*"), *self.path.glob("slot-*")):
+        newest = max((int(f.name.split("-")[1]) for f in self.path.glob("base-*")), default=0)
+        for file in (self.path / f"base-{newest}", *self.path.glob(f"slot-{newest}-*")):
             for line in _read(file):
                 made += [PartFile(*names) for names in line.get("files", ())]
                 for name, number, table, ts, row, held in line.get("reached", ()):
@@ -217,11 +233,14 @@ class FileLedger:
 
 
 class Journal:
-    """A file of lines that grows, of one writer; a torn line of a crash is overwritten."""
+    """A file of lines that grows, of one writer; a torn line of a crash is overwritten.
 
-    def __init__(self, path: Path) -> None:
-        new = not path.exists()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    One that is not ``new`` must be there.
+    """
+
+    def __init__(self, path: Path, *, new: bool = True) -> None:
+        new = new and not path.exists()
+        self._fd = os.open(path, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC, 0o644)
         data = path.read_bytes()
         self._end = data.rfind(b"\n") + 1
         if new:

@@ -13,6 +13,7 @@ LEDGERS = ".tidegate"
 PATTERN = "CDC*.json"
 """Files that are complete and never change again."""
 
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _UNFIT = re.compile(r"[/%\x00-\x1f\x7f]|^\.")
 
 
@@ -28,6 +29,20 @@ def part(name: str) -> str:
 def folder(schema: str, table: str) -> str:
     """``schema/table``, below the sink's folder."""
     return f"{part(schema)}/{part(table)}"
+
+
+def table_of(folder: str) -> str:
+    """The table (lower-case ``schema.table``) of a folder.
+
+    >>> table_of("shop/a%2FB")
+    'shop.a/b'
+    """
+    schema, table = (_ESCAPED.sub(_plain, name) for name in folder.split("/"))
+    return f"{schema}.{table}".lower()
+
+
+def _plain(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 16))
 
 
 def rows_name(upto: Position, number: int) -> str:

@@ -19,7 +19,7 @@ from sink.codec.contract import EncodeLimits, Framing, MessageCodec
 from sink.contract import Destination, Entry, Sent
 from sink.file.errors import FileInternal, mapped
 from sink.file.ledger import ROWS, FileLedger, Journal, PartFile, Reached, window_line
-from sink.file.names import folder, rows_name
+from sink.file.names import rows_name, table_of
 from sink.file.settings import FileSettings
 
 _BATCH_BYTES = 4_000_000
@@ -46,7 +46,6 @@ class FileWorker:
         self._ledger = ledger
         self._epoch = epoch
         self._slot = slot
-        self._tables: dict[str, str] = {}
         self._open: dict[Destination, _Growing] = {}
         self._made: dict[Destination, list[_Growing]] = {}
         self._stands: dict[Destination, Reached] = {}
@@ -57,7 +56,6 @@ class FileWorker:
 
     def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
         """Plans of the format; it is the same for both families."""
-        self._tables |= {folder(t.schema, t.name): t.full_name.lower() for t, _, _ in entries}
         self._plan = self._codec.plan(entries, self._plan if more else self._codec.no_tables)
         plans: PlanSet = self._plan.plans
         return plans
@@ -96,13 +94,13 @@ class FileWorker:
 
     def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
         """Make files durable, then the line that names them, then put them in their places."""
-        reached = {d: Reached(self._tables[d[0]], stand(at)) for d, at in ledger.items()}
+        reached = {d: Reached(table_of(d[0]), stand(at)) for d, at in ledger.items()}
         for destination, now in reached.items():
             before = self._stands.get(destination)
             if before is not None and now.own <= before.own:
                 raise FileInternal(f"position {now.own} goes back", object=destination[0])
         parts = []
-        with mapped():
+        with mapped(), self._ledger.of(self._epoch):
             for destination, files in self._made.items():
                 if destination not in reached:
                     raise FileInternal("rows without a position", object=destination[0])

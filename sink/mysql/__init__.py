@@ -2,7 +2,7 @@
 
 A window, as a Spark worker delivers it::
 
-    worker = MysqlWorker(settings, feed, epoch)
+    worker = MysqlWorker(settings, feed, epoch, slot)
     plans = worker.plan(entries, mariadb=...)             # again when the log sees new tables
     worker.begin([("mysql", 0), ("mysql", 1)])            # locks the ledger rows, or is fenced
     located = RowBatch(segment, runs, rows, plans, name)

@@ -99,6 +99,7 @@ class MysqlDeliverer:
         feed: FeedId,
         epoch: int,
         bucket: int = 0,
+        slot: int = 0,
         *,
         recheck: Recheck | None = None,
         binlog: bool = True,
@@ -107,6 +108,7 @@ class MysqlDeliverer:
         self._feed = feed
         self._epoch = epoch
         self._bucket = bucket
+        self._slot = slot
         self._state = DeliverState.READY
         self._position: Position | None = None
         self._used = False
@@ -236,7 +238,7 @@ class MysqlDeliverer:
                 statements.prepare(format_event(session.target))
             # What was sent behind a statement that ended the transaction must not count.
             session.run("SET SESSION autocommit = 0")
-            holders.hold(session, self._feed, self._bucket, self._epoch)
+            holders.hold(session, self._feed, self._bucket, self._epoch, self._slot)
         except (pymysql.err.Error, OSError, EOFError) as error:
             session.close()
             raise map_error(error, f"BINLOG at {self._settings.address}") from None

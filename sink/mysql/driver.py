@@ -81,7 +81,7 @@ class MysqlDriver:
         """Give tables their buckets, and see :func:`sink.mysql.ledger.take_over`.
 
         Tables with which a bucket is ahead of ``position``, and those that are tied to them, stay
-        where they were when it came there; ``slots`` mean nothing to a database. Raises
+        where they were when it came there. Raises
         MysqlLedgerLost if delivery has ``begun`` and the ledger knows nothing of it: this is
         another server, without the rows.
         """
@@ -110,7 +110,7 @@ class MysqlDriver:
                 apart = parted(held.tables, fresh, ties)
                 return held
 
-            placement, positions = self._take_over(session, feed, epoch, choose)
+            placement, positions = self._take_over(session, feed, epoch, slots, choose)
         finally:
             session.close()
         reached = {(TARGET, bucket): p for bucket, p in positions.items()}
@@ -184,7 +184,7 @@ class MysqlDriver:
             session.close()
 
     def _take_over(
-        self, session: SinkSession, feed: FeedId, epoch: int, choose: ledger.Choose
+        self, session: SinkSession, feed: FeedId, epoch: int, slots: int, choose: ledger.Choose
     ) -> tuple[Placement, Mapping[int, Position]]:
         """Take over; a connection of ours that keeps the ledger locked is ended after a while."""
         with mapped(f"target {self._settings.address}"):
@@ -196,7 +196,7 @@ class MysqlDriver:
             again = SinkSession(self._settings)
             try:
                 with mapped(f"target {self._settings.address}"):
-                    ended = holders.end(again, ledger.older(again, feed, epoch))
+                    ended = holders.end(again, ledger.older(again, feed, epoch), slots)
                 if not ended:
                     raise
                 _log.warning("changefeed %s: ended connections %s at the target", feed, ended)

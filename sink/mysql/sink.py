@@ -54,8 +54,8 @@ class MysqlSink:
         return MysqlDriver(self._settings)
 
     def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
-        """A Spark worker's side; a database knows no slots."""
-        return MysqlWorker(self._settings, feed, epoch)
+        """A Spark worker's side."""
+        return MysqlWorker(self._settings, feed, epoch, slot)
 
     def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """Who carries out schema changes."""

@@ -23,10 +23,11 @@ from sink.mysql.settings import MysqlSettings
 class MysqlWorker:
     """Buckets of one changefeed, each over a connection that is opened when it is first needed."""
 
-    def __init__(self, settings: MysqlSettings, feed: FeedId, epoch: int) -> None:
+    def __init__(self, settings: MysqlSettings, feed: FeedId, epoch: int, slot: int) -> None:
         self._settings = settings
         self._feed = feed
         self._epoch = epoch
+        self._slot = slot
         self._recheck = Recheck()
         self._binlog: bool | None = None
         self._planned: list[Entry] = []
@@ -122,6 +123,7 @@ class MysqlWorker:
                 self._feed,
                 self._epoch,
                 bucket,
+                self._slot,
                 recheck=self._recheck,
                 binlog=bool(self._binlog),
             )

@@ -109,7 +109,11 @@ class Running:
             table_barriers=barriers or {},
         )
         self._assignment = assignment
-        settings = {"single_task_bytes": 0, "retry_first_s": 0.01, "report_interval_s": 0.0} | settings
+        settings = {
+            "single_task_bytes": 0,
+            "retry_first_s": 0.01,
+            "report_interval_s": 0.0,
+        } | settings
         chosen = ProcessorSettings(**settings)
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,

@@ -71,6 +71,21 @@ def test_what_is_committed_comes_to_its_place_and_what_is_not_goes(tmp_path: Pat
     assert sorted(p.name for p in ledger.path.glob("*-*")) == ["base-3"]
 
 
+def test_a_worker_that_looked_before_a_recovery_and_wrote_behind_it_adds_nothing(
+    tmp_path: Path,
+) -> None:
+    ledger = _began(tmp_path, 1)
+    ledger.claim(2)
+    ledger.begin(2)
+    # Its journal and its file are made anew, as it does not know yet.
+    made = _window(ledger, 1, 99)
+    for epoch in (3, 4):
+        ledger.claim(epoch)
+        assert ledger.begin(epoch) == {}
+    assert _files(tmp_path) == []
+    assert not (ledger.parts / made.part).exists()
+
+
 def test_the_table_that_stands_higher_counts(tmp_path: Path) -> None:
     ledger = _began(tmp_path, 1)
     held = [Stand(50, held={"s.t": Position(ts)}) for ts in (30, 10, 20)]
@@ -120,13 +135,16 @@ def test_a_ledger_that_is_gone_or_damaged_is_an_error(tmp_path: Path) -> None:
 
 def test_schema_changes_are_recorded_and_forgotten(tmp_path: Path) -> None:
     ledger = _began(tmp_path, 1)
-    ledger.record({5: Recorded.DONE, 6: Recorded.SKIPPED})
-    ledger.record({5: None, 7: Recorded.DONE})
+    assert ledger.begin_changes(1) == {}
+    ledger.record(1, {5: Recorded.DONE, 6: Recorded.SKIPPED})
+    ledger.record(1, {5: None, 7: Recorded.DONE})
     left = {6: Recorded.SKIPPED, 7: Recorded.DONE}
-    assert FileLedger(tmp_path, FEED).changes() == left
-    ledger.compact_changes()
-    assert FileLedger(tmp_path, FEED).changes() == left
-    assert len((ledger.path / "changes").read_bytes().splitlines()) == 2
+    assert ledger.begin_changes(1) == left
+    assert len((ledger.path / "changes-1").read_bytes().splitlines()) == 2
+    assert FileLedger(tmp_path, FEED).begin_changes(2) == left
+    with pytest.raises(FileNotFoundError):
+        ledger.record(1, {8: Recorded.DONE})
+    assert [p.name for p in ledger.path.glob("changes-*")] == ["changes-2"]
 
 
 @pytest.mark.parametrize(("mode", "of_files"), [(0o750, 0o640), (0o700, 0o600), (0o2775, 0o664)])

@@ -170,13 +170,16 @@ def test_a_vanished_workers_locks(
     replay = _rows(source, target, fresh_name, 5)
     MysqlDriver(settings_of(target)).recover(FEED, 1, 1, (), START)
     with Proxy(target.port) as proxy:
-        gone = MysqlDeliverer(_through(proxy), FEED, 1)
+        # Another worker has been in the bucket before, and keeps its connection.
+        idle = MysqlDeliverer(settings_of(target), FEED, 1)
+        gone = MysqlDeliverer(_through(proxy), FEED, 1, slot=1)
         gone.begin()
         replay.send(gone)
         proxy.hold_answers()
         gone.close()
-        MysqlDriver(settings_of(target)).recover(FEED, 2, 1, (), START)
+        MysqlDriver(settings_of(target)).recover(FEED, 2, 2, (), START)
         proxy.pass_answers()
+        idle.close()
     deliverer = MysqlDeliverer(settings_of(target), FEED, 2)
     _window(deliverer, replay, START.ts)
     assert content(target, fresh_name) == content(source, fresh_name)
