@@ -12,8 +12,9 @@ from cdc.base.errors import DefiniteError
 from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
+from cdc.schema.alter import read_actions, read_alter_head
 from cdc.schema.ddl import Touched
-from cdc.schema.tokens import tokenize
+from cdc.schema.tokens import read_statement, tokenize
 from filter.decision import DdlFilter, Outcome
 from sink.schema_change import SchemaChange
 
@@ -183,20 +184,27 @@ def destructive(ddl: Ddl) -> bool:
     if ddl.change is None:
         return False
     before, after = ddl.change.before, ddl.change.after
+    _, items = tokenize(ddl.sql, ddl.change.session)
+    words = tuple(item.word for item in items)
+    dropped = _dropped(ddl.change) if ddl.touched.kind == "alter table" else set()
     for name in ddl.change.tables:
         old, new = before.table(*name), after.table(*name)
+        if old is not None and words[:3] == ("CREATE", "OR", "REPLACE"):
+            return True
         if old is None or new is None:
             continue
-        kept = {c.name.lower() for c in new.columns}
-        if ddl.touched.kind == "alter table" and any(
-            c.name.lower() not in kept for c in old.columns
-        ):
+        if any(c.name.lower() in dropped for c in old.columns):
             return True
         if _partitions(old) - _partitions(new):
             return True
-    _, items = tokenize(ddl.sql, ddl.change.session)
-    words = [item.word for item in items]
     return not _OF_PARTITIONS.isdisjoint(pairwise(words))
+
+
+def _dropped(change: SchemaChange) -> set[str]:
+    """Lower-case names of columns that an ALTER TABLE drops; one that it renames stays."""
+    c = read_statement(change.sql, change.session)
+    read_alter_head(c, change.session)
+    return read_actions(c, change.session).drops
 
 
 def _partitions(table: object) -> set[str]:

@@ -136,9 +136,18 @@ def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
         ("ALTER TABLE p /*M*/ TRUNCATE/* c */PARTITION p0", True),
         ("ALTER TABLE p EXCHANGE -- c\n PARTITION p0 WITH TABLE q", True),
         ("ALTER TABLE p COMMENT 'TRUNCATE PARTITION'", False),
+        ("CREATE OR REPLACE TABLE a (id INT PRIMARY KEY)", True),
+        ("CREATE /*c*/ OR REPLACE TABLE a LIKE q", True),
+        ("CREATE OR REPLACE TABLE not_there (id INT)", False),
+        ("CREATE TABLE IF NOT EXISTS a (id INT)", False),
+        ("ALTER TABLE a DROP COLUMN age", True),
+        ("ALTER TABLE a DROP age, ADD COLUMN age BIGINT", True),
+        ("ALTER TABLE a DROP IF EXISTS nothing", False),
+        ("ALTER TABLE a RENAME COLUMN age TO years", False),
+        ("ALTER TABLE a CHANGE age years BIGINT", False),
     ],
 )
-def test_what_loses_rows_is_told_behind_comments(sql: str, lost: bool) -> None:
+def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5))"
     catalog = apply(BEFORE, f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION)
     catalog = apply(catalog, "CREATE TABLE q (id INT PRIMARY KEY)", SESSION)
