@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from cdc.schema.charsets import charset_of_collation, codec_of, collation_of_id, decode
-from cdc.schema.session import Session, SqlMode
+from cdc.schema.session import Session
+from cdc.schema.sql_mode import SqlMode
 from cdc.schema.tokens import DDLNotUnderstood
 
 # Flags of the status variable FLAGS2.

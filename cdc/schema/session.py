@@ -6,20 +6,6 @@ In a binlog these travel with each QUERY event (``cdc.binlog.query``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
-
-
-class SqlMode(IntFlag):
-    """The bits of sql_mode that change how a DDL is read."""
-
-    REAL_AS_FLOAT = 1
-    ANSI_QUOTES = 4
-    ORACLE = 512
-    MSSQL = 1024
-    MAXDB = 4096
-    NO_BACKSLASH_ESCAPES = 0x100000
-    STRICT_TRANS_TABLES = 0x200000
-    STRICT_ALL_TABLES = 0x400000
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from cdc.binlog.query import StatusVariables
 from cdc.schema.alter import Plan, read_actions, read_alter_head
 from cdc.schema.session import Session
+from cdc.schema.sql_mode import mode_names
 from cdc.schema.tokens import DDLNotUnderstood, read_statement
 from sink.codec.canal.messages import message
 from sink.codec.canal.settings import CanalSettings
@@ -24,22 +25,7 @@ _TYPES = {
     "truncate table": "TRUNCATE",
     "alter table": "ALTER",
 }
-# Bits of sql_mode by place. Bundles of others, and what only SHOW obeys, are left out.
-_MODES = (
-    *("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY"),
-    *("NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "", "", "", "", "", "", "", "", "", "", ""),
-    *("NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES"),
-    *("STRICT_ALL_TABLES", "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES"),
-    *("ERROR_FOR_DIVISION_BY_ZERO", "", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION"),
-    *("PAD_CHAR_TO_FULL_LENGTH",),
-)
 _MAPS_COLLATIONS = (11, 2)
-_MARIADB_MODES = {
-    4: "IGNORE_BAD_TABLE_OPTIONS",
-    9: "ORACLE",
-    12: "MAXDB",
-    32: "EMPTY_STRING_IS_NULL",
-}
 
 
 def ddl_message(
@@ -117,10 +103,8 @@ def _variables(session: Session, status: StatusVariables) -> dict[str, object]:
     """Session variables that decide what the statement means, by name."""
     said: dict[str, object] = {"foreign_key_checks": int(session.foreign_key_checks)}
     if status.sql_mode is not None:
-        modes = dict(enumerate(_MODES)) | (_MARIADB_MODES if session.mariadb else {})
-        said["sql_mode"] = ",".join(
-            name for bit, name in sorted(modes.items()) if name and status.sql_mode >> bit & 1
-        )
+        modes = mode_names(status.sql_mode, mariadb=session.mariadb, version=session.version)
+        said["sql_mode"] = ",".join(modes)
     if status.explicit_defaults_ts is not None or session.mariadb:
         said["explicit_defaults_for_timestamp"] = int(session.explicit_defaults_for_timestamp)
     if status.time_zone and status.time_zone != "SYSTEM":

@@ -14,7 +14,8 @@ from pymysql.constants import COMMAND
 
 from cdc.schema.charsets import charset_of_collation
 from cdc.schema.events import session_of_event
-from cdc.schema.session import Session as Reading
+from cdc.schema.session import Session
+from cdc.schema.sql_mode import mode_names
 from cdc.schema.tokens import quoted
 from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.ddl.server import TargetServer
@@ -28,44 +29,13 @@ _ASK_S = 5.0
 _LOCK_WAIT_S = 120
 _NO_FOREIGN_KEYS = 1 << 26
 _NO_UNIQUE = 1 << 27
-# Bits of sql_mode that both families share; combinations (ANSI, TRADITIONAL) are their bits.
-_MODES = {
-    1: "REAL_AS_FLOAT",
-    2: "PIPES_AS_CONCAT",
-    4: "ANSI_QUOTES",
-    8: "IGNORE_SPACE",
-    32: "ONLY_FULL_GROUP_BY",
-    64: "NO_UNSIGNED_SUBTRACTION",
-    1 << 19: "NO_AUTO_VALUE_ON_ZERO",
-    1 << 20: "NO_BACKSLASH_ESCAPES",
-    1 << 21: "STRICT_TRANS_TABLES",
-    1 << 22: "STRICT_ALL_TABLES",
-    1 << 23: "NO_ZERO_IN_DATE",
-    1 << 24: "NO_ZERO_DATE",
-    1 << 25: "ALLOW_INVALID_DATES",
-    1 << 26: "ERROR_FOR_DIVISION_BY_ZERO",
-    1 << 29: "HIGH_NOT_PRECEDENCE",
-    1 << 30: "NO_ENGINE_SUBSTITUTION",
-    1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
-}
-_MARIADB_MODES = {
-    512: "ORACLE",
-    4096: "MAXDB",
-    1 << 32: "EMPTY_STRING_IS_NULL",
-    1 << 33: "SIMULTANEOUS_ASSIGNMENT",
-    1 << 34: "TIME_ROUND_FRACTIONAL",
-}
-_MYSQL_MODES = {1 << 32: "TIME_TRUNCATE_FRACTIONAL"}
 
 
-def sql_mode(bits: int, *, source_mariadb: bool, server: TargetServer) -> str:
+def sql_mode(bits: int, *, source: Session, server: TargetServer) -> str:
     """The upstream's sql_mode in the target's words; what the target does not know is left out."""
-    names = dict(_MODES)
-    if source_mariadb and server.mariadb:
-        names |= _MARIADB_MODES
-    if not source_mariadb and not server.mariadb and server.version >= (8, 0):
-        names |= _MYSQL_MODES
-    return ",".join(name for bit, name in names.items() if bits & bit)
+    ours = mode_names(bits, mariadb=source.mariadb, version=source.version)
+    known = mode_names(-1, mariadb=server.mariadb, version=server.version)
+    return ",".join(name for name in ours if name in known)
 
 
 class _Patient(SinkSession):
@@ -137,7 +107,7 @@ class Execution:
     def _variables(self, change: SchemaChange, server: TargetServer) -> Iterator[tuple[str, str]]:
         status = change.status
         bits = status.sql_mode or 0
-        mode = sql_mode(bits, source_mariadb=change.session.mariadb, server=server)
+        mode = sql_mode(bits, source=change.session, server=server)
         yield "sql_mode", f"'{mode}'"
         flags = status.flags2 or 0
         off = self._session.settings.foreign_key_checks is Checks.OFF
@@ -184,7 +154,7 @@ def _connection_collation(change: SchemaChange, server: TargetServer) -> str | N
     """What literals of the statement have; the client speaks utf8mb4 as it may."""
     if change.status.charset is None:
         return None
-    base = Reading(mariadb=change.session.mariadb, version=change.session.version)
+    base = Session(mariadb=change.session.mariadb, version=change.session.version)
     numbers = (change.status.charset[1],) * 3
     read = session_of_event(base, "", replace(change.status, charset=numbers))
     name = read.collation_client
