@@ -26,6 +26,11 @@ class DdlHorizon:
         ``judged_ts``: all DDLs at or below it are judged. Raises LogCollected if the log no longer
         knows which DDLs lie above it.
         """
+        unjudged = self.first_unjudged(judged_ts)
+        return self._log.state.resolved_ts if unjudged is None else unjudged - 1
+
+    def first_unjudged(self, judged_ts: Ts) -> Ts | None:
+        """The first DDL above ``judged_ts`` that the log has resolved. Raises as ``upto``."""
         resolved = self._log.state.resolved_ts
         lo = max(self._read_ts, judged_ts)
         if lo < resolved:
@@ -33,4 +38,4 @@ class DdlHorizon:
         self._read_ts = max(lo, resolved)
         while self._unjudged and self._unjudged[0] <= judged_ts:
             self._unjudged.popleft()
-        return self._unjudged[0] - 1 if self._unjudged else resolved
+        return self._unjudged[0] if self._unjudged else None

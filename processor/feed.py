@@ -20,7 +20,7 @@ from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError
 from cdc.base.parts import Parts
-from cdc.base.position import Position, Stand, stand
+from cdc.base.position import Position, stand
 from cdc.base.ts import Ts
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
@@ -40,13 +40,15 @@ from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
 from processor.jobs import JobRunner
 from processor.phase import Phase, Phases
+from processor.reporter import Reporter
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
 from processor.standing import Standing, passed, together
+from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.window import Window, group, reach, take, weigh
 from processor.window_size import WindowSize, may_be_too_much
-from sink.contract import RECOVERY_BITS, Destination, Recovered, Sink, SinkDriver
+from sink.contract import RECOVERY_BITS, Destination, Recovered
 from sink.errors import WindowTooLarge
 from sink.open import open_sink
 
@@ -56,6 +58,9 @@ _log = logging.getLogger("processor")
 _QUIET_ATTEMPTS = 4
 # A sink that is away longer than this must be seen, however slowly its attempts fail.
 _QUIET_S = 10.0
+# So long a window that would end at a DDL waits for the owner to judge it: else many DDLs make many
+# small windows, each with the price of a job.
+_JUDGING_S = 0.2
 # What was acknowledged last is written down even if nothing follows.
 _SAVE_S = 1.0
 # An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
@@ -110,7 +115,6 @@ class Feed:
         self._jobs = jobs
         self._settings = settings
         self._register_slots = register_slots
-        self._publish = publish
         self._clock = clock
         self._phases = Phases(info.id)
         self._config = FeedConfig.model_validate(info.config)
@@ -118,15 +122,10 @@ class Feed:
             Position(assignment.checkpoint_ts),
             {table: Position(ts) for table, ts in assignment.tables.items()},
         )
-        self._starts: dict[Destination, Stand] = {}
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
-        self._plan: FeedPlan | None = None
-        self._sink: Sink | None = None
-        self._driver: SinkDriver | None = None
-        self._kept = False
-        self._recorded = False
-        self._parted: frozenset[str] = frozenset()
+        # None: the sink must be taken over, for the first time or anew.
+        self._taken: Takeover | None = None
         self._catalog: DeliveredTables | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
@@ -135,12 +134,12 @@ class Feed:
         self._bytes = 0
         # Bytes of the turn's job, and when that began.
         self._tried: tuple[int, float] | None = None
+        self._awaited_ts: Ts = 0
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._reported_s: float | None = None
-        self._unreported = False
         self._parts = parts or Parts()
         self._part = self._parts.make(f"changefeed {info.id}", self._go_on, self._stopping)
+        self._reporter = Reporter(publish, settings, clock, self._part, self._stopping)
 
     @property
     def epoch(self) -> int:
@@ -172,14 +171,14 @@ class Feed:
         self._part.join(timeout_s)
         self._parts.forget(self._part)
         if not self._part.alive:
-            if self._unreported:
+            if self._reporter.owed:
                 self._report()
             if self._acknowledged.dirty:
                 self._acknowledged.save()
 
     def _go_on(self) -> bool:
         """One window, or the error that it ended with; False if the owner must decide."""
-        if self._reported_s is None:
+        if not self._reporter.begun:
             self._report()
         began = self._clock.monotonic()
         try:
@@ -198,65 +197,61 @@ class Feed:
         return True
 
     def _turn(self) -> None:
+        self._await_judgement()
         self._wake.clear()
         self._assignment, self._tried = self._newest, None
-        if self._kept and self._at_one_position():
-            # A new layout can begin there.
-            self._plan = None
-        if self._plan is None:
-            self._recover()
-        window = self._next_window()
+        taken = self._taken
+        # Where all stands at one position, a new layout can begin.
+        if taken is None or (taken.kept and taken.at_one_position(self._standing)):
+            taken = self._recover()
+        window = self._next_window(taken)
         if window is None:
             self._idle()
             return
-        if self._outgrown(window):
-            self._plan = None
+        if self._outgrown(taken, window):
+            self._taken = None
             return
-        self._deliver(window)
+        self._deliver(taken, window)
         self._backoff = self._backoff.succeeded()
         # All up to now is delivered: rows gather for sinks to which each window costs files.
-        gather_s = self._gather_s if self._standing.main >= window.hi else 0.0
+        gather_s = taken.sink.interval_s if self._standing.main >= window.hi else 0.0
         if pause_s := max(self._settings.min_interval_s, gather_s):
             self._stopping.wait(pause_s)
 
-    @property
-    def _gather_s(self) -> float:
-        return self._sink.interval_s if self._sink is not None else 0.0
-
-    def _at_one_position(self) -> bool:
-        """Whether no destination is ahead, or none with a table that is parted, if any is."""
-        if not self._starts:
-            return True
-        here = self._standing.stand()
-        ahead = self._starts.values()
-        return bool(self._parted) and all(
-            at.of(t) <= here.of(t) for at in ahead for t in self._parted
-        )
-
-    def _outgrown(self, window: Window) -> bool:
+    def _outgrown(self, taken: Takeover, window: Window) -> bool:
         """Whether tables that pass a schema change in the window belong elsewhere behind it.
 
         The change has run, or its barrier would end the window below it.
         """
-        assert self._catalog is not None
-        assert self._driver is not None
-        assert self._plan is not None
         upto = window.hi.ts
-        self._catalog.refresh(upto)
-        caps = self._caps()
-        changed = self._catalog.crossed(upto, caps)
-        found = (self._catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
-        return self._driver.outgrown(self._plan.layout, chain.from_iterable(found))
+        taken.catalog.refresh(upto)
+        caps = self._caps(taken)
+        changed = taken.catalog.crossed(upto, caps)
+        found = (taken.catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
+        return taken.driver.outgrown(taken.plan.layout, chain.from_iterable(found))
 
     def _idle(self) -> None:
         self._phases.enter(Phase.IDLE)
         self._acknowledged.save_in_time()
-        if self._unreported and self._report_rest_s() <= 0:
+        if self._reporter.owed and self._reporter.rest_s <= 0:
             self._report()
         rests = [_SAVE_S] if self._acknowledged.dirty else []
-        if self._unreported:
-            rests.append(self._report_rest_s())
+        if self._reporter.owed:
+            rests.append(self._reporter.rest_s)
         self._wake.wait(min(rests, default=None))
+
+    def _await_judgement(self) -> None:
+        """Give the owner time to judge the next DDL, once for each."""
+        self._log.refresh()
+        ddl_ts = self._horizon.first_unjudged(self._newest.judged_ts)
+        if ddl_ts is None or ddl_ts <= self._awaited_ts:
+            return
+        self._awaited_ts = ddl_ts
+        end = self._clock.monotonic() + _JUDGING_S
+        while self._newest.judged_ts < ddl_ts and not self._stopping.is_set():
+            if not self._wake.wait(max(0.0, end - self._clock.monotonic())):
+                return
+            self._wake.clear()
 
     def _upper(self) -> Ts:
         """How far any table may go by what the log has resolved and the owner has judged."""
@@ -264,19 +259,19 @@ class Feed:
         told = self._assignment
         return min(self._horizon.upto(told.judged_ts), told.barrier_ts)
 
-    def _next_window(self) -> Window | None:
+    def _next_window(self, taken: Takeover) -> Window | None:
         upper = self._upper()
         main = self._standing.main
         window = reach(main, upper)
-        furthest = max(self._starts.values(), default=main)
-        if window is not None and self._parted and main < furthest < window.hi:
+        furthest = max(taken.starts.values(), default=main)
+        if window is not None and taken.parted and main < furthest < window.hi:
             # The layout that holds is right for what destinations have of it, and for no more.
             window = Window(main, Position(furthest.ts, furthest.row))
-        if window is None and self._standing.behind(self._caps()):
+        if window is None and self._standing.behind(self._caps(taken)):
             return Window(main, main)
         return window
 
-    def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> None:
+    def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> Takeover:
         """Take the sink over, with destinations for the tables at ``at`` and those ``beside``.
 
         Tables that the log knows to come have them too, so that they need no recovery of their own.
@@ -298,10 +293,10 @@ class Feed:
         catalog, main = self._catalog, self._standing.main
         newest = self._log.refresh().resolved_ts
         catalog.refresh(newest)
-        sink = self._sink = open_sink(
+        sink = open_sink(
             self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
         )
-        driver = self._driver = sink.driver()
+        driver = sink.driver()
         known: dict[str, Table] = {}
         for ts in (newest, main.ts if at is None else at):
             known |= {t.full_name: t for t in delivered_tables(catalog.at(ts), self._config)}
@@ -315,12 +310,20 @@ class Feed:
             self._acknowledged.check(found.positions)
         self._phases.enter(Phase.PLANNING)
         stands = {d: stand(p) for d, p in found.positions.items()}
-        self._starts = {d: p for d, p in stands.items() if not passed(p, self._standing)}
-        self._kept, self._parted, self._recorded = found.kept, found.parted, found.recorded
+        taken = self._taken = Takeover(
+            plan=self._planned(epoch, slots, found),
+            sink=sink,
+            driver=driver,
+            catalog=catalog,
+            starts={d: p for d, p in stands.items() if not passed(p, self._standing)},
+            kept=found.kept,
+            parted=found.parted,
+            recorded=found.recorded,
+        )
         # All tables were placed by what the target is now, behind every change that has run.
-        catalog.crossed(min(newest, self._upper()), self._caps())
+        catalog.crossed(min(newest, self._upper()), self._caps(taken))
         catalog.use(sink.routes(found.layout))
-        self._plan = self._planned(epoch, slots, found)
+        return taken
 
     def _planned(self, epoch: int, slots: int, found: Recovered) -> FeedPlan:
         run_folder = self._log_folder / "run" / self._info.id
@@ -338,80 +341,74 @@ class Feed:
             layout=found.layout,
         )
 
-    def _deliver(self, window: Window) -> None:
-        assert self._catalog is not None
-        self._catalog.refresh(window.hi.ts)
-        caps = self._caps()
-        late, caught = self._late(caps)
-        runs, hi = self._cut(window)
+    def _deliver(self, taken: Takeover, window: Window) -> None:
+        taken.catalog.refresh(window.hi.ts)
+        caps = self._caps(taken)
+        late, caught = self._late(taken, caps)
+        runs, hi = self._cut(taken, window)
         runs = Runs.concat([late, runs]) if len(late) else runs
         spans = self._standing.spans(hi, caps, caught)
-        passing = self._passing(runs, hi, spans, caught)
+        passing = self._passing(taken, runs, hi, spans, caught)
         if passing is None:
             return
-        runs, spans, tables = passing
+        taken, runs, spans, tables = passing
         weights = weigh(runs, {i: t.route for i, t in tables.items()})
-        watermark = self._watermark(hi, spans)
+        watermark = self._watermark(taken, hi, spans)
         if watermark is not None:
-            assert self._plan is not None
-            weights = {d: weights.get(d, 0) for d in self._plan.layout.destinations()}
+            weights = {d: weights.get(d, 0) for d in taken.plan.layout.destinations()}
         after = self._standing.after(hi, spans)
         if weights:
-            self._run_job(window, hi, weights, spans, after, watermark, runs)
+            self._run_job(taken, window, hi, weights, spans, after, watermark, runs)
         self._standing = after
-        self._starts = {d: p for d, p in self._starts.items() if not passed(p, after)}
-        self._catalog.collect(after.lowest().resolved())
-        self._progressed(hi)
+        taken = self._taken = taken.after(after)
+        taken.catalog.collect(after.lowest().resolved())
+        self._progressed(taken, hi)
 
-    def _late(self, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
+    def _late(self, taken: Takeover, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
         """Runs that tables catch up, and up to where they are complete, a share of a window each.
 
         Others wait for no more than a window's work.
         """
-        assert self._catalog is not None
-        assert self._sink is not None
-        whole = self._sink.whole_transactions
+        whole = taken.sink.whole_transactions
         behind = self._standing.behind(caps)
         parts, caught = [], {}
         for table, span in behind.items():
-            ids = self._catalog.ids_of(table)
+            ids = taken.catalog.ids_of(table)
             size = max(1, self.window_size.now // len(behind))
             runs, caught[table] = take(self._log, span.lo, span.hi, ids, size, whole=whole)
             parts.append(runs)
         return Runs.concat(parts), together(caught, behind, self._assignment.ties)
 
-    def _cut(self, window: Window) -> tuple[Runs, Position]:
+    def _cut(self, taken: Takeover, window: Window) -> tuple[Runs, Position]:
         """The window's runs and its end."""
-        assert self._catalog is not None
         if window.lo == window.hi:
             return Runs.empty(), window.hi
-        assert self._sink is not None
-        size, whole = self.window_size.now, self._sink.whole_transactions
-        return take(self._log, window.lo, window.hi, self._catalog.ids, size, whole=whole)
+        size, whole = self.window_size.now, taken.sink.whole_transactions
+        return take(self._log, window.lo, window.hi, taken.catalog.ids, size, whole=whole)
 
-    def _caps(self) -> dict[str, Ts]:
+    def _caps(self, taken: Takeover) -> dict[str, Ts]:
         """Tables of which nothing above a ts is delivered: the owner's, our own stops, parted."""
         caps = dict(self._assignment.table_barriers)
         for name, stop in self._stops.items():
             caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
-        for name in self._parted:
-            # Rows that a destination may have go where they went; those behind have no place yet.
-            known = max(
-                [self._standing.of(name).ts, *(s.of(name).ts for s in self._starts.values())]
-            )
-            caps[name] = min(known, caps.get(name, known))
+        for name, ts in taken.caps(self._standing).items():
+            caps[name] = min(ts, caps.get(name, ts))
         return caps
 
     def _passing(
-        self, runs: Runs, hi: Position, spans: dict[str, Span], caught: Mapping[str, Position]
-    ) -> tuple[Runs, dict[str, Span], dict[int, Replicated]] | None:
+        self,
+        taken: Takeover,
+        runs: Runs,
+        hi: Position,
+        spans: dict[str, Span],
+        caught: Mapping[str, Position],
+    ) -> tuple[Takeover, Runs, dict[str, Span], dict[int, Replicated]] | None:
         """The runs that may be delivered, and their tables; one that cannot be stops at its first.
 
         Tables that no recovery has seen make the layout anew; None if another window must be cut
         for it.
         """
-        assert self._catalog is not None
-        catalog = self._catalog
+        catalog = taken.catalog
         new: dict[str, Table] = {}
         while True:
             runs = catalog.inside(runs, spans)
@@ -421,19 +418,19 @@ class Feed:
                 if e.table.full_name in new:
                     raise
                 new[e.table.full_name] = e.table
-                self._recover(hi.ts, new.values())
-                if self._parted:
+                taken = self._recover(hi.ts, new.values())
+                if taken.parted:
                     return None
                 continue
             unfit = {i: t for i, t in tables.items() if isinstance(t, Unfit)}
             if not unfit:
                 fit = {i: t for i, t in tables.items() if isinstance(t, Replicated)}
                 keep = np.isin(runs.table, list(fit))
-                return (runs if keep.all() else runs.take(keep)), spans, fit
+                return taken, (runs if keep.all() else runs.take(keep)), spans, fit
             for table_id, one in unfit.items():
                 ts = int(runs.commit_ts[runs.table == table_id].min())
                 self._stop_table(one.name, ts, one.error)
-            spans = self._standing.spans(hi, self._caps(), caught)
+            spans = self._standing.spans(hi, self._caps(taken), caught)
 
     def _stop_table(self, name: str, ts: Ts, error: TidegateError) -> None:
         known = self._stops.get(name.lower())
@@ -444,6 +441,7 @@ class Feed:
 
     def _run_job(
         self,
+        taken: Takeover,
         window: Window,
         hi: Position,
         weights: dict[Destination, int],
@@ -452,18 +450,17 @@ class Feed:
         watermark: Ts | None,
         runs: Runs,
     ) -> None:
-        assert self._plan is not None
         size = sum(weights.values())
         tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
         groups = group(weights, tasks)
         at_once = self.window_size.at_once(len(groups))
         descriptors = [
             Descriptor(
-                plan=self._plan,
+                plan=taken.plan,
                 lo=window.lo,
                 hi=hi,
                 destinations=tuple(sorted(g)),
-                starts={d: self._starts[d] for d in g if d in self._starts},
+                starts={d: taken.starts[d] for d in g if d in taken.starts},
                 spans=spans,
                 held=after.held(),
                 watermark=watermark,
@@ -480,31 +477,29 @@ class Feed:
             f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {names}"[:200],
             self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes),
         )
-        if self._recorded:
+        if taken.recorded:
             for ack in acks:
                 self._acknowledged.add(ack.reached)
-        self._check(acks, runs)
+        self._check(taken, acks, runs)
         self.window_size = self.window_size.delivered(size)
         self._rows += sum(a.rows for a in acks)
         self._bytes += sum(a.bytes for a in acks)
 
-    def _check(self, acks: Sequence[Ack], runs: Runs) -> None:
+    def _check(self, taken: Takeover, acks: Sequence[Ack], runs: Runs) -> None:
         """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""
-        found = failure(acks, kept=self._kept)
+        found = failure(acks, kept=taken.kept)
         if found is None:
             return
         error, table = found
-        assert self._catalog is not None
-        ours = np.isin(runs.table, self._catalog.ids_of(table.lower())) if table else None
+        ours = np.isin(runs.table, taken.catalog.ids_of(table.lower())) if table else None
         if table is None or ours is None or not ours.any():
             raise error
         self._stop_table(table, int(runs.commit_ts[ours].min()), error)
         raise TableHasStopped(error.message, object=table, hint="the other tables go on")
 
-    def _watermark(self, hi: Position, spans: Mapping[str, Span]) -> Ts | None:
-        assert self._driver is not None
+    def _watermark(self, taken: Takeover, hi: Position, spans: Mapping[str, Span]) -> Ts | None:
         now = time.monotonic()
-        if not self._driver.wants_watermarks:
+        if not taken.driver.wants_watermarks:
             return None
         if now - self._last_watermark < _WATERMARK_EARLY * self._settings.watermark_interval_s:
             return None
@@ -512,18 +507,12 @@ class Feed:
         # Rows of a table that waits are missing above its barrier.
         return min([hi.resolved(), *(span.hi.resolved() for span in spans.values())])
 
-    def _progressed(self, hi: Position) -> None:
+    def _progressed(self, taken: Takeover, hi: Position) -> None:
         """Tell the owner how far it is: at once where a DDL or an operator may wait for it."""
-        self._unreported = True
+        self._reporter.owed = True
         held = hi.resolved() >= self._upper() < self._log.state.resolved_ts
-        if held or self._caps() or self._report_rest_s() <= 0:
+        if held or self._caps(taken) or self._reporter.rest_s <= 0:
             self._report()
-
-    def _report_rest_s(self) -> float:
-        if self._reported_s is None:
-            return 0.0
-        due = self._reported_s + self._settings.report_interval_s
-        return due - self._clock.monotonic()
 
     def _report(self, error: TidegateError | None = None) -> None:
         said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
@@ -537,39 +526,27 @@ class Feed:
             error=said,
             rows=self._rows,
             bytes=self._bytes,
-            running=self._plan is not None and error is None,
+            running=self._taken is not None and error is None,
         )
-        backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
-        while True:
-            try:
-                self._publish(report)
-            except TransientError as e:
-                # Nothing is wrong with what was delivered: it only cannot be said yet.
-                self._part.failed(e)
-                backoff = backoff.failed()
-                if self._stopping.wait(backoff.delay_s()):
-                    return
-            else:
-                self._part.well()
-                self._reported_s, self._unreported = self._clock.monotonic(), False
-                return
+        self._reporter.tell(report)
 
     def _shrunk(self, error: TidegateError) -> bool:
         """Whether windows are smaller from here on, as the turn's may have been too much."""
-        if self._tried is None or self._sink is None:
+        if self._tried is None or self._taken is None:
             return False
         (size, began), before = self._tried, self.window_size
-        if may_be_too_much(error, self._clock.monotonic() - began, self._sink.patience_s):
+        if may_be_too_much(error, self._clock.monotonic() - began, self._taken.sink.patience_s):
             self.window_size = before.failed(size)
         return self.window_size.now < before.now
 
     def _failed(self, error: TidegateError, began: float) -> bool:
         """Deal with a failed turn; False if the owner must decide how it goes on."""
-        self._plan = None
         if self._stopping.is_set():
             return False
         _log.warning("changefeed %s: %s", self._info.id, error)
-        if self._shrunk(error) and isinstance(error, WindowTooLarge):
+        shrunk = self._shrunk(error)
+        self._taken = None
+        if shrunk and isinstance(error, WindowTooLarge):
             # There is something to try that has not been tried.
             return True
         self._backoff = self._backoff.failed()

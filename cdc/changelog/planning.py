@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdc.base.position import Position
+from cdc.base.ts import Ts
 from cdc.changelog.index import RunKind, Runs
 
 
 class SegmentPlan:
-    """The DML rows of a segment's index, in delivery order, with their commit ts for searching."""
+    """The DML and DDL rows of a segment's index, in delivery order, ready to be searched by ts."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
@@ -20,6 +21,14 @@ class SegmentPlan:
         # Most segments hold nothing but DML rows: then rows are taken as views.
         self.which: NDArray[np.int64] | None = None if len(which) == len(runs) else which
         self.ts: NDArray[np.int64] = runs.commit_ts if self.which is None else runs.commit_ts[which]
+        none = np.empty(0, np.int64)
+        self._ddls = none if self.which is None else np.flatnonzero(runs.kind == RunKind.DDL)
+        self._ddl_ts = runs.commit_ts[self._ddls]
+
+    def ddls(self, lo_ts: Ts, hi_ts: Ts) -> NDArray[np.int64]:
+        """Indices (into ``runs``) of the DDLs with ``lo_ts < commit_ts <= hi_ts``."""
+        a, b = np.searchsorted(self._ddl_ts, (lo_ts, hi_ts), "right")
+        return self._ddls[a:b]
 
     def select(
         self, lo: Position, hi: Position, tables: Collection[int] | None

@@ -23,7 +23,7 @@ from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.changelog import journal, names, notify, snapshots
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
-from cdc.changelog.index import RunKind, Runs
+from cdc.changelog.index import Runs
 from cdc.changelog.index_cache import IndexCache
 from cdc.changelog.manifest import last_state
 from cdc.changelog.planning import SegmentPlan, complete_to, cut_at
@@ -165,12 +165,8 @@ class ChangeLog:
         state = self._state
         self._check_kept(state, Position(lo_ts))
         hi_ts = min(hi_ts, state.resolved_ts)
-        parts = []
-        for plan in self._plans(state, lo_ts, hi_ts, whole=True, ddls=True):
-            runs = plan.runs
-            wanted = (runs.kind == RunKind.DDL) & (runs.commit_ts > lo_ts)
-            parts.append(runs.take(wanted & (runs.commit_ts <= hi_ts)))
-        return Runs.concat(parts)
+        plans = self._plans(state, lo_ts, hi_ts, whole=True, ddls=True)
+        return Runs.concat([plan.runs.take(plan.ddls(lo_ts, hi_ts)) for plan in plans])
 
     def ddl_gtids(self, lo_ts: Ts, hi_ts: Ts) -> dict[Ts, tuple[str, int]]:
         """GTID (source, number) of the DDLs of :meth:`ddls` that have one, by ts.
