@@ -86,6 +86,7 @@ class CaptureProcess:
         lines = "".join(f'"{k}" = "{v}"\n' for k, v in chosen.items())
         self._config.write_text(f"{settings or SETTINGS}\n[processor.spark-conf]\n{lines}")
         self._process: subprocess.Popen[bytes] | None = None
+        self._offset = 0
         # A connection of its own for each request: an idle one may end just when it is used again.
         limits = httpx.Limits(max_keepalive_connections=0)
         self._http = httpx.Client(timeout=120, trust_env=False, limits=limits)
@@ -109,7 +110,7 @@ class CaptureProcess:
 
     def start(self, *, ready: bool = True) -> CaptureProcess:
         """Start; with ``ready`` wait until Spark is warm."""
-        offset = self.log.stat().st_size if self.log.exists() else 0
+        self._offset = self.log.stat().st_size if self.log.exists() else 0
         command = [sys.executable, "-m", self.module, "server"]
         command += ["--data-dir", str(self.data_dir), "--addr", f"127.0.0.1:{self.port}"]
         command += ["--spark-master", self.master, "--config", str(self._config)]
@@ -117,13 +118,16 @@ class CaptureProcess:
         env = {"PYTHONFAULTHANDLER": "1"}
         self._process = process.spawn(command, cwd=Path.cwd(), log=self.log, env=env)
         if ready:
-            self._await_ready(offset)
+            self.await_ready()
         return self
 
-    def _await_ready(self, offset: int) -> None:
+    def await_ready(self) -> None:
+        """Wait until the capture that was started last is ready: its API answers, Spark is warm."""
+
         def ready() -> bool:
-            assert self.running, f"the capture ended:\n{self.text()[offset:]}"
-            return _READY.search(self.text()[offset:]) is not None
+            written = self.text()[self._offset :]
+            assert self.running, f"the capture ended:\n{written}"
+            return _READY.search(written) is not None
 
         until(ready, "the capture is ready", 120)
 

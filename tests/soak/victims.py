@@ -197,8 +197,9 @@ class Killer:
         until(lambda: self._newest() > now, "a row written after the kill", _STUCK_S)
 
     def settle(self) -> None:
-        """Wait until what was killed last is back."""
+        """Wait until what was killed last is back; a capture, until it answers."""
         self._join()
+        self._capture.await_ready()
 
     def _aim(self, phase: str) -> None:
         """Wait until a recovery is in ``phase``; bring one about if the last kill caused none."""
