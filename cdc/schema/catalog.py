@@ -82,12 +82,20 @@ class Tables:
 
     def of(self, pairs: Iterator[tuple[str, Table | Unread]]) -> Tables:
         """A version with all of these, made in one go."""
-        rows = [[dict(bucket) for bucket in row] for row in self.rows]
+        # Only what they fall into is copied: a server may have thousands of small databases.
+        buckets: dict[int, dict[int, _Bucket]] = {}
+        count = self.count
         for name, table in pairs:
             i, j = _place(name)
-            rows[i][j][name] = table
-        count = sum(len(bucket) for row in rows for bucket in row)
-        return Tables(tuple(tuple(row) for row in rows), count)
+            row = buckets.setdefault(i, {})
+            if j not in row:
+                row[j] = dict(self.rows[i][j])
+            count += name not in row[j]
+            row[j][name] = table
+        rows = list(self.rows)
+        for i, changed in buckets.items():
+            rows[i] = tuple(changed.get(j, bucket) for j, bucket in enumerate(rows[i]))
+        return Tables(tuple(rows), count)
 
 
 @dataclass(frozen=True, slots=True)
