@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from cdc.base.errors import TransientError
@@ -29,4 +29,10 @@ class JobRunner(Protocol):
 
         Raises if any task was lost, :class:`JobTimedOut` if it was cancelled behind ``timeout_s``:
         then nothing is known of its outcome but what the sink's ledger says.
+        """
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """Keep idle workers alive, and let them give back what they have of other changefeeds.
+
+        What has ended is not started for it. May raise what the runner raises.
         """

@@ -61,16 +61,20 @@ class ProcessorRunner:
         self._parts = parts or Parts()
         self._timeout_s: float | None = 0.0
         self._part = self._parts.make("processor", self._look_on, self._stopping)
+        self._tending = self._parts.make("processor-workers", self._tend_workers, self._stopping)
 
     def start(self) -> None:
         """Begin to take assignments."""
         self._part.start()
+        if self._settings.keep_workers_s:
+            self._tending.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop all changefeeds; windows under way get ``timeout_s`` to end."""
         self._stopping.set()
         self._watch.close()
         self._part.join(timeout_s)
+        self._tending.join(timeout_s)
         for follower in self._followers.values():
             follower.stop()
         for feed in self._feeds.values():
@@ -90,6 +94,12 @@ class ProcessorRunner:
         self._timeout_s = _RETRY_S
         if self._turn():
             self._timeout_s = None
+        return True
+
+    def _tend_workers(self) -> bool:
+        if self._stopping.wait(self._settings.keep_workers_s):
+            return False
+        self._jobs.tend(list(self._feeds))
         return True
 
     def _turn(self) -> bool:

@@ -30,6 +30,9 @@ class ProcessorSettings(BaseModel):
     # Transactional ids of a changefeed, as a multiple of Spark's parallelism: workers that are
     # dying still hold theirs while their successors start.
     slots_per_core: int = Field(default=4, ge=1)
+    # Spark ends workers that nobody has used for a minute, and the next row pays for new ones,
+    # which read the log's schema anew. So often they are used; 0 lets them go.
+    keep_workers_s: float = Field(default=20.0, ge=0.0)
     stop_timeout_s: float = 8.0
     retry_first_s: float = 0.2
     retry_max_s: float = 10.0

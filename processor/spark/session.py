@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
 from processor.spark.scratch import prepare
-from processor.spark.task import run, warm
+from processor.spark.task import run, tend, warm
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -129,6 +129,18 @@ class SparkRunner:
         with _deadline(context, descriptors[0].plan.feed.name, description, timeout_s):
             rdd = context.parallelize(list(descriptors), len(descriptors))
             return list(rdd.mapPartitions(run).collect())
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """A job of next to nothing on each worker: only its use of one keeps Spark from ending all.
+
+        ``feeds`` are the changefeeds that run. Nothing happens while there is no JVM.
+        """
+        context = self._context
+        if context is None or _is_dead(context):
+            return
+        n = int(context.defaultParallelism)
+        context.setJobDescription("tidegate: keep workers")
+        context.parallelize([frozenset(feeds)] * n, n).mapPartitions(tend).collect()
 
     def stop(self) -> None:
         """Stop Spark and its workers."""

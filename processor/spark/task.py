@@ -38,6 +38,14 @@ def warm(numbers: Iterator[int]) -> Iterator[int]:
     yield from (os.getpid() for _ in numbers)
 
 
+def tend(running: Iterator[frozenset[str]]) -> Iterator[int]:
+    """Give back what this worker has of changefeeds that do not run; of how many it has any."""
+    for names in running:
+        for name in _deliveries.keys() - names:
+            _deliveries.pop(name).discard()
+        yield len(_deliveries)
+
+
 class TaskRepeated(TransientError):
     """Spark ran a task again whose executor it had lost: delivery recovers instead."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class InProcessJobs:
 
     def __init__(self, after: Callable[[int, int], None] = lambda job, task: None) -> None:
         self.jobs: list[Sequence[Descriptor]] = []
+        self.tended: list[frozenset[str]] = []
         self._after = after
         self._deliveries: dict[tuple[str, int], FeedDelivery] = {}
 
@@ -47,6 +48,10 @@ class InProcessJobs:
             acks.append(self._delivery(task, descriptor).deliver(descriptor))
             self._after(len(self.jobs) - 1, task)
         return acks
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """Note for which changefeeds workers are kept."""
+        self.tended.append(frozenset(feeds))
 
     def close(self) -> None:
         """End all producers."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from pyspark import TaskContext
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from processor.delivery import FeedDelivery
+from processor.slot import NoSlotFree, Slot
 from processor.spark import task
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Layout
@@ -69,3 +72,33 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
         go(other)
         assert len(begun) == before + 1
         assert begun[-1].plan == other
+
+
+def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliveries: dict[str, FeedDelivery] = {}
+    monkeypatch.setattr(task, "_deliveries", deliveries)
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    for name in ("kept", "removed"):
+        plan = FeedPlan(
+            FeedId("i", name, 1), 1, str(folder), 1, "blackhole://", {}, 1,
+            str(tmp_path / name), Layout({"t": 1}),
+        )  # fmt: skip
+        deliveries[name] = FeedDelivery(plan)
+        deliveries[name].open()
+    gone = weakref.ref(deliveries["removed"])
+    # What lives in a worker is frozen: only the last reference frees it.
+    gc.disable()
+    try:
+        assert list(task.tend(iter([frozenset({"kept"})]))) == [1]
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert list(deliveries) == ["kept"]
+    freed = Slot.claim(tmp_path / "removed", 1)
+    freed.release()
+    with pytest.raises(NoSlotFree):
+        Slot.claim(tmp_path / "kept", 1)
+    deliveries["kept"].discard()
