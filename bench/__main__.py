@@ -34,6 +34,7 @@ from bench import (
     provenance,
     pull,
     quiet,
+    scale,
     schema,
     sustained,
 )
@@ -60,6 +61,8 @@ ITEMS: dict[str, Item] = {
     "kafka_filtered": filter.kafka,
     "encode_debezium": encode.debezium,
     "schema_tables": schema.tables,
+    "scale_tables": scale.tables,
+    "scale_feeds": scale.feeds,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
 }

@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 
 from bench.gate import Gate
+from bench.processes import cpu_seconds
 from bench.topic import End
 from tests.servers import cache, maven, process
 from tests.servers.broker import Broker
@@ -85,6 +86,12 @@ class Connect:
         self._request("PUT", "/connectors/c/resume")
         self._until(lambda: self._streams() > before, 90, 0.005)
         return time.monotonic()
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the worker so far."""
+        assert self._process is not None
+        return cpu_seconds(self._process.pid)
 
     def check(self) -> None:
         """Raise if the connector has failed."""

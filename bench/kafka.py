@@ -22,6 +22,7 @@ _INTERVAL = re.compile(r"(\d+) records sent, ([0-9.]+) records/sec")
 # Its JVM compiles in the first seconds; ours is warmed by a whole load.
 _WARM_INTERVALS = 1
 _PRODUCER_LOADS = 15
+_OURS = ("capture", "jvm", "workers")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any
             peer = statistics.median(r["rows_per_s"] for r in theirs)
             name = f"Debezium {debezium.VERSION} (lz4)"
             figures.append(Figure.more(one.name, rate, "rows/s", name, peer))
+            figures.append(_cpu_per_row(one, mine, theirs, name))
             if one.name == "kafka_bulk":
                 tool = _producer(one, place, settings, payload)
                 detail[one.name]["producer_performance"] = tool
@@ -66,6 +68,18 @@ def _measure(one: Load, settings: Settings) -> tuple[list[Figure], dict[str, Any
         else:
             figures.append(Figure(one.name, round(rate), "rows/s"))
         return figures, detail
+
+
+def _cpu_per_row(
+    one: Load, mine: list[dict[str, Any]], theirs: list[dict[str, Any]], peer: str
+) -> Figure:
+    """Processor time of our processes, and of the peer's worker, for a million rows."""
+    ours_s = statistics.median(sum(r["cpu_s"][kind] for kind in _OURS) for r in mine)
+    peer_s = statistics.median(r["cpu_s"] for r in theirs)
+    millions = one.rows / 1e6
+    name = one.name.replace("kafka_", "cpu_per_row_")
+    unit = "s per million rows"
+    return Figure.less(name, ours_s / millions, unit, peer, peer_s / millions)
 
 
 def our_runs(
@@ -138,10 +152,18 @@ def _debezium(one: Load, place: Ground, settings: Settings) -> list[dict[str, An
             load.empty(place.database)
             load.run(place.database, one.statements(one.rows))
             offsets = end.offsets()
+            cpu_s = worker.cpu_s
             began = worker.resume()
             finished, count = end.wait(offsets, one.rows, worker.check)
             seconds = finished - began
-            runs.append({"rows_per_s": one.rows / seconds, "seconds": seconds, "messages": count})
+            runs.append(
+                {
+                    "rows_per_s": one.rows / seconds,
+                    "seconds": seconds,
+                    "messages": count,
+                    "cpu_s": round(worker.cpu_s - cpu_s, 2),
+                }
+            )
             print(f"{one.name} debezium: {one.rows / seconds:,.0f} rows/s ({count} messages)")
         end.close()
     return runs
