@@ -17,12 +17,20 @@ from cdc.server import token
 
 _TOKEN_VARIABLE = "TIDEGATE_TOKEN"
 DEFAULT_SERVER = "http://127.0.0.1:8300"
+# Asking is quick; an upstream with many tables takes minutes to be read.
+_ASK_S, _CHANGE_S = 120.0, 900.0
 
 
 class ServerUnreachable(TransientError):
     """No server answers there."""
 
     code = "TG:ErrServerUnreachable"
+
+
+class AnswerLate(TransientError):
+    """The server has not answered in time; what it was told to do, it goes on with."""
+
+    code = "TG:ErrAnswerLate"
 
 
 class ServerUrlInvalid(InvalidError):
@@ -121,7 +129,7 @@ class Client:
         found = access.token(url)
         self._http = httpx.Client(
             base_url=url,
-            timeout=httpx.Timeout(120.0, connect=5.0),
+            timeout=httpx.Timeout(_CHANGE_S, connect=5.0),
             headers={"Authorization": f"Bearer {found}"} if found else None,
             verify=access.verified() if url.scheme == "https" else False,
             trust_env=False,
@@ -129,7 +137,7 @@ class Client:
 
     def get(self, path: str, **params: str) -> Any:
         """Answer of a GET."""
-        return self._send("GET", path, params=params)
+        return self._send("GET", path, params=params, timeout=httpx.Timeout(_ASK_S, connect=5.0))
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Answer of a POST."""
@@ -146,6 +154,12 @@ class Client:
     def _send(self, method: str, path: str, **how: Any) -> Any:
         try:
             answer = self._http.request(method, f"/api/v2{path}", **how)
+        except httpx.ReadTimeout:
+            raise AnswerLate(
+                "the server has not answered yet, and goes on with it",
+                object=f"{method} {path}",
+                hint="list what there is before you do it again",
+            ) from None
         except httpx.HTTPError as e:
             raise ServerUnreachable(
                 str(e) or type(e).__name__,

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import cdc
+from cdc.cli import client
 from processor.spark import class_archive
 from tests.api.server_process import CdcServer, run_cdc
 
@@ -200,6 +201,18 @@ def test_nobody_there() -> None:
         done = run_cdc("cli", "changefeed", "list", "--server", url)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: [TG:ErrServerUnreachable]")
+
+
+def test_an_answer_that_does_not_come_is_no_server_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_ASK_S", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        asked = client.Client(f"http://127.0.0.1:{silent.getsockname()[1]}", client.Access())
+        with pytest.raises(client.AnswerLate, match="goes on with it"):
+            asked.get("/changefeeds")
 
 
 def test_version() -> None:
