@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.soak.ddl_judge import of_binlog, of_topic, verdict
 from tests.soak.ddl_load import SCHEMA, Change, Writer
+from tests.soak.load_thread import LoadThread
 from tests.soak.plan import (
     CATCH_UP_S,
     SETTINGS,
@@ -46,6 +48,7 @@ from tests.soak.plan import (
 from tests.soak.victims import BROKER, TARGET, Killer
 
 _TABLES, _WRITERS, _PARTITIONS = 50, 2, 3
+_LOOK_S, _NEAR_S = 1.0, 30.0
 _RULES = [f"{SCHEMA}.*", f"{SCHEMA}_*.*"]
 _CHARSET = "CHARACTER SET utf8mb4"
 
@@ -118,9 +121,11 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     feeds = tuple(feed for side in sides for feed in side.feeds)
     around: dict[str, Broker | Database] = {BROKER: broker, TARGET: sides[0].target}
     killer = Killer(capture, around, _Newest(capture, feeds), plan.seed, say)
+    pace = _Pace(_Newest(capture, feeds))
+    pace.start()
     for side in sides:
         for writer in side.writers:
-            writer.start(1.0 / plan.statements_per_s)
+            writer.start(1.0 / plan.statements_per_s, pace.go)
     try:
         _kill(plan, killer, sides)
         killer.settle()
@@ -129,6 +134,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
             show_stuck(capture, feeds, say)
             raise
         say(f"stuck: {error}")
+    pace.stop()
     for side in sides:
         for writer in side.writers:
             writer.stop()
@@ -147,6 +153,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     if plan.control is None:
         faults += lacking(killer) + _refused(sides)
     lines = [*table(killer), *(_summary(side) for side in sides)]
+    lines.append(f"the load stood still for {pace.held_s:.0f} s, until delivery was near")
     lines.append(f"{made.total()} row changes, {time.monotonic() - began:.0f} s")
     judged = verdict(made, seen)
     return Result(judged, killer.kills, killer.recovering, complete, tuple(lines), tuple(faults))
@@ -164,6 +171,28 @@ class _Newest:
         except (httpx.HTTPError, AssertionError):
             return 0.0  # A capture that has just been killed, or starts.
         return physical_ms(min(reached)) / 1000
+
+
+class _Pace(LoadThread):
+    """Lets writers go on while delivery is near: this soak is about right and wrong, not speed.
+
+    What a machine cannot carry out beside its kills would pile up, and each recovery take longer.
+    """
+
+    def __init__(self, newest: _Newest) -> None:
+        super().__init__("pace")
+        self.go = threading.Event()
+        self.go.set()
+        self.held_s = 0.0
+        self._newest = newest
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_S):
+            newest = self._newest()
+            # While a capture starts nobody knows; what was known last holds.
+            if newest:
+                (self.go.set if time.time() - newest < _NEAR_S else self.go.clear)()
+            self.held_s += 0.0 if self.go.is_set() else _LOOK_S
 
 
 def _kill(plan: Plan, killer: Killer, sides: list[_Side]) -> None:

@@ -38,6 +38,7 @@ _VALUES = {
 _FK = "FOREIGN KEY (r) REFERENCES"
 _SPREAD = 10**9
 _LARGEST_BATCH = 12
+_LOOK_S = 0.5
 # Refused by the server, as the model does not know all: nothing has happened then.
 _REFUSALS = (pymysql.err.OperationalError, pymysql.err.ProgrammingError, pymysql.err.InternalError)
 
@@ -80,9 +81,9 @@ class Writer:
         for table in list(self._rows):
             self._insert(table)
 
-    def start(self, pause_s: float) -> None:
-        """Go on until ``stop``, with a pause behind each statement."""
-        self._pause_s = pause_s
+    def start(self, pause_s: float, go: threading.Event) -> None:
+        """Go on until ``stop``, with a pause behind each statement, and while ``go`` is set."""
+        self._pause_s, self._go = pause_s, go
         self._thread.start()
 
     def stop(self) -> None:
@@ -114,7 +115,8 @@ class Writer:
     def _guarded(self) -> None:
         try:
             while not self._stopping.wait(self._pause_s):
-                self.step()
+                if self._go.wait(_LOOK_S):
+                    self.step()
         except BaseException as error:
             self._failed.append(error)
 
