@@ -18,6 +18,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts, to_text
 from cdc.coord import stored
+from cdc.coord.acknowledgements import behind, read
 from cdc.coord.contract import Put, Store
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Acknowledgements, FeedInfo
@@ -108,23 +109,6 @@ class Acknowledged:
         self._store.txn([], [Put(self._key, value.model_dump_json().encode())], durable=False)
         self._saved_s = self._clock.monotonic()
         self.dirty = False
-
-
-def behind(
-    known: Mapping[Destination, Position], found: Mapping[Destination, Position]
-) -> list[Destination]:
-    """Destinations whose ledger entry is gone, or stands below what was acknowledged."""
-    return sorted(d for d, at in known.items() if found.get(d, _NOTHING) < at)
-
-
-def read(store: Store, keys: Keys, feed: FeedId) -> Acknowledgements:
-    """What the store has of this incarnation."""
-    entry = store.get(keys.acknowledged(feed.name))
-    if entry is not None:
-        known = stored.read(entry, Acknowledgements)
-        if known.incarnation == feed.incarnation:
-            return known
-    return Acknowledgements(incarnation=feed.incarnation)
 
 
 def note_logs(store: Store, keys: Keys, log_ts: Callable[[str], Ts]) -> None:

@@ -18,12 +18,12 @@ from cdc.base.position import Position, Stand, stand
 from cdc.changelog.index import Runs
 from cdc.changelog.names import data_name
 from cdc.changelog.reader import ChangeLog
+from cdc.coord.acknowledgements import behind
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
 from filter.passing import Passing
 from filter.transactions import Transactions
-from processor.acknowledged import behind
 from processor.catalog import DeliveredTables, Numbering
 from processor.plans import Plans
 from processor.slot import Slot

@@ -17,6 +17,7 @@ from cdc.base.errors import InvalidError, TidegateError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand, stand
 from cdc.base.ts import Ts, compose, physical_ms, to_text
+from cdc.coord import acknowledgements
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.installation import installation
 from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
@@ -29,7 +30,6 @@ from filter.rules import TableRules
 from filter.traps import traps
 from owner import admin
 from owner.state import FeedEvent, transition
-from processor import acknowledged
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink
 
@@ -203,9 +203,9 @@ def rewind(capture: Capture, feed: str) -> FeedInfo:
     store, keys = capture.store, capture.keys
     _, info = admin.get(store, keys, feed)
     transition(info.state, FeedEvent.RESUME, f"changefeed {feed}")
-    known = acknowledged.read(store, keys, info.ledger_id)
+    known = acknowledgements.read(store, keys, info.ledger_id)
     found = _sink(info.sink_uri, info.config).delivered(info.ledger_id)
-    lost = acknowledged.behind(known.by_destination(), found)
+    lost = acknowledgements.behind(known.by_destination(), found)
     if not lost or not found:
         raise RewindRefused(
             "the sink's ledger has all that was acknowledged"
