@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import cdc
 from cdc.api.models import CreateChangefeed, UpdateChangefeed
-from cdc.api.replica_config import ConfigInvalid, check
-from cdc.api.rerouting import check_rerouting
 from cdc.base.collector import collection_paused
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.base.ids import FeedId
@@ -29,6 +27,8 @@ from filter.passing import Passing
 from filter.rules import TableRules
 from filter.traps import traps
 from owner import admin
+from owner.replica_config import ConfigInvalid, check
+from owner.rerouting import check_rerouting
 from owner.state import FeedEvent, transition
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink

@@ -16,13 +16,13 @@ from cdc.api.explain_models import (
     TableVerdict,
 )
 from cdc.api.models import CreateChangefeed
-from cdc.api.replica_config import check
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.server.capture import Capture
 from filter.explain import REPLICATED, Explainer, Explanation, topic_of
 from filter.names import table_name
+from owner.replica_config import check
 
 
 def router(capture: Capture) -> APIRouter:

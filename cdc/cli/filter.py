@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from cdc.api.explain_models import ExplanationOut
-from cdc.api.replica_config import check
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.cli import output
 from cdc.cli.client import ServerRefused
@@ -20,6 +19,7 @@ from cdc.cli.tables_file import read_tables
 from cdc.schema.session import Session
 from filter.explain import Explainer, Explanation, topic_of
 from filter.names import table_name
+from owner.replica_config import check
 
 app = typer.Typer(no_args_is_help=True, help="Look at what a changefeed's filter does.")
 

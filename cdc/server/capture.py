@@ -21,11 +21,11 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
-from cdc.server.owner_log import OwnerLogs
 from cdc.server.session import CaptureSession
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import LogSource, Upstreams
 from cdc.verify.job import Jobs
+from owner.ddl_log import OwnerLogs
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs

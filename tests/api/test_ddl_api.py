@@ -17,7 +17,6 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from cdc.api import ddl, errors
-from cdc.api.replica_config import ConfigInvalid, check
 from cdc.base.clock import Clock, SystemClock
 from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
@@ -32,6 +31,7 @@ from cdc.coord.messages import (
     FeedInfo,
 )
 from owner import admin
+from owner.replica_config import ConfigInvalid, check
 from tests.api.server_process import run_cdc
 
 WAITS, HELD, RUNS, FAILED, DONE = 1000 << 18, 2000 << 18, 3000 << 18, 4000 << 18, 500 << 18

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from cdc.api.replica_config import check
 from cdc.server.settings import ServerSettings, load
+from owner.replica_config import check
 from sink.open import open_sink
 
 CONFIGS = Path(__file__).parents[2] / "configs"

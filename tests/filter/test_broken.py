@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdc.api.replica_config import check
 from cdc.base.errors import InvalidError
+from owner.replica_config import check
 
 Case = tuple[dict[str, Any], str, str]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cdc.api.replica_config import ConfigInvalid, ConfigNotSupported, ConfigUnknownKey, check
 from cdc.base.errors import InvalidError
+from owner.replica_config import ConfigInvalid, ConfigNotSupported, ConfigUnknownKey, check
 
 
 def test_both_spellings_give_the_same() -> None:

@@ -30,8 +30,8 @@ from cdc.coord.messages import (
     Report,
     UpstreamInfo,
 )
-from cdc.server.owner_log import OwnerLogs
 from owner import admin, runner
+from owner.ddl_log import OwnerLogs
 from owner.runner import OwnerRunner
 from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
