@@ -61,8 +61,21 @@ def status(store: Store, keys: Keys, info: FeedInfo) -> FeedStatus:
     return read(entry, FeedStatus)
 
 
+def check_free(store: Store, keys: Keys, feed: str) -> None:
+    """Raises ChangefeedExists if there is a changefeed of this id, though it cannot be read."""
+    if store.get(keys.feed_info(feed)) is not None:
+        raise ChangefeedExists(
+            "a changefeed of this id exists",
+            object=f"changefeed {feed}",
+            hint="choose another id, or remove the old one first",
+        )
+
+
 def create(store: Store, keys: Keys, info: FeedInfo) -> None:
-    """Write a new changefeed; it starts once the owner sees it."""
+    """Write a new changefeed; it starts once the owner sees it.
+
+    Raises ChangefeedExists, or StoreBusy if its upstream changes in the same moment.
+    """
     key, upstream = keys.feed_info(info.id), keys.upstream_info(info.upstream)
     entry = store.get(upstream)
     first = FeedStatus(checkpoint_ts=info.start_ts)
@@ -73,12 +86,7 @@ def create(store: Store, keys: Keys, info: FeedInfo) -> None:
     # The upstream is compared too, so that it is not removed in the same moment.
     held = entry.mod_revision if entry else -1
     if not store.txn([Unchanged(key, 0), Unchanged(upstream, held)], ops):
-        if store.get(key) is not None:
-            raise ChangefeedExists(
-                "a changefeed of this id exists",
-                object=f"changefeed {info.id}",
-                hint="choose another id, or remove the old one first",
-            )
+        check_free(store, keys, info.id)
         raise StoreBusy("the upstream changed meanwhile", object=f"upstream {info.upstream}")
 
 

@@ -16,8 +16,8 @@ from owner.ddl import Ddl
 from sink.schema_change import SchemaChange
 
 
-class OwnerLogs:
-    """One :class:`OwnerLog` per upstream, opened on first use.
+class DdlLogs:
+    """One :class:`DdlLog` per upstream, opened on first use.
 
     ``folder`` names the folder of an upstream's log; ``info`` raises for an unknown upstream.
     """
@@ -26,9 +26,9 @@ class OwnerLogs:
         self._folder = folder
         self._info = info
         self._guard = threading.Lock()
-        self._open: dict[str, tuple[int, OwnerLog]] = {}
+        self._open: dict[str, tuple[int, DdlLog]] = {}
 
-    def log(self, upstream: str) -> OwnerLog:
+    def log(self, upstream: str) -> DdlLog:
         """The log of an upstream; a new one if the upstream was registered anew."""
         created = self._info(upstream).create_time_ms
         with self._guard:
@@ -36,12 +36,16 @@ class OwnerLogs:
             if known is None or known[0] != created:
                 if known is not None:
                     known[1].close()
-                known = (created, OwnerLog(ChangeLog.open(self._folder(upstream))))
+                known = (created, DdlLog(ChangeLog.open(self._folder(upstream))))
                 self._open[upstream] = known
             return known[1]
 
+    def check_kept(self, upstream: str, ts: Ts) -> None:
+        """Raises LogCollected if an upstream's log does not hold all that lies above ``ts``."""
+        self.log(upstream).check_kept(ts)
 
-class OwnerLog:
+
+class DdlLog:
     """:class:`owner.logs.UpstreamLog` over a change log.
 
     DDLs are read once for all changefeeds of the upstream, in order, each with the catalogs before

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from fastapi import APIRouter
 
-from cdc.api import create as creation
 from cdc.api import progress
 from cdc.api.applied import applied
 from cdc.api.errors import ParameterInvalid
@@ -41,7 +40,7 @@ def _asked_for(found: FeedState, state: str) -> bool:
 def router(capture: Capture) -> APIRouter:
     """The routes over one capture."""
     routes = APIRouter(prefix="/changefeeds", tags=["changefeed"])
-    store, keys = capture.store, capture.keys
+    store, keys, operations = capture.store, capture.keys, capture.operations
 
     def full(info: FeedInfo) -> ChangefeedInfo:
         return ChangefeedInfo.of(info, admin.status(store, keys, info))
@@ -66,10 +65,8 @@ def router(capture: Capture) -> APIRouter:
 
     @routes.post("")
     def create(asked: CreateChangefeed) -> CreatedChangefeed:
-        info = creation.create(capture, asked)
-        return CreatedChangefeed(
-            **full(info).model_dump(), warnings=creation.warnings(capture, info)
-        )
+        created = operations.create(asked.request())
+        return CreatedChangefeed(**full(created.info).model_dump(), warnings=created.warnings)
 
     @routes.get("/{feed}")
     def query(feed: str) -> ChangefeedInfo:
@@ -77,11 +74,11 @@ def router(capture: Capture) -> APIRouter:
 
     @routes.put("/{feed}")
     def update(feed: str, asked: UpdateChangefeed) -> ChangefeedInfo:
-        return full(creation.update(capture, feed, asked))
+        return full(operations.update(feed, asked.request()))
 
     @routes.delete("/{feed}")
     def remove(feed: str) -> Empty:
-        creation.remove(capture, feed)
+        operations.remove(feed)
         return Empty()
 
     @routes.post("/{feed}/pause")
@@ -93,9 +90,9 @@ def router(capture: Capture) -> APIRouter:
     def resume(feed: str, asked: ResumeChangefeed | None = None) -> Empty:
         how = asked or ResumeChangefeed()
         if how.rewind:
-            creation.rewind(capture, feed)
+            operations.rewind(feed)
         else:
-            creation.resume(capture, feed, how.overwrite_checkpoint_ts)
+            operations.resume(feed, how.overwrite_checkpoint_ts)
         return Empty()
 
     @routes.get("/{feed}/synced")

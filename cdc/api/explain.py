@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from fastapi import APIRouter
 
-from cdc.api.create import matched_tables
 from cdc.api.errors import ParameterInvalid
 from cdc.api.explain_models import (
     ExplainFilter,
@@ -22,6 +21,7 @@ from cdc.schema.table import Table
 from cdc.server.capture import Capture
 from filter.explain import REPLICATED, Explainer, Explanation, topic_of
 from filter.names import table_name
+from owner.eligibility import eligible, matched_tables
 from owner.replica_config import check
 
 
@@ -56,8 +56,7 @@ def router(capture: Capture) -> APIRouter:
         able: list[TableNameOut] = []
         unable: list[TableNameOut] = []
         for table in matched_tables(schema, config):
-            fits = bool(table.handle_key) or config.force_replicate
-            (able if fits else unable).append(_out(table))
+            (able if eligible(table, config) else unable).append(_out(table))
         return TablesOfChangefeed(eligible_tables=able, ineligible_tables=unable)
 
     return routes

@@ -20,6 +20,7 @@ from cdc.coord.messages import (
     UpstreamStatus,
 )
 from cdc.coord.stored import StoredValueUnreadable
+from owner.requests import ChangefeedUpdate, NewChangefeed
 
 
 class _Request(BaseModel):
@@ -41,6 +42,18 @@ class CreateChangefeed(_Request):
     replica_config: dict[str, Any] = Field(default_factory=dict, repr=False)
     replace_installation: str = ""
 
+    def request(self) -> NewChangefeed:
+        """As the owner takes it."""
+        return NewChangefeed(
+            self.changefeed_id,
+            self.upstream,
+            self.sink_uri,
+            self.start_ts,
+            self.target_ts,
+            self.replica_config,
+            self.replace_installation,
+        )
+
 
 class UpdateChangefeed(_Request):
     """``PUT /changefeeds/{id}``: what is None stays."""
@@ -48,6 +61,10 @@ class UpdateChangefeed(_Request):
     sink_uri: str | None = Field(default=None, repr=False)
     target_ts: int | None = Field(default=None, ge=0)
     replica_config: dict[str, Any] | None = Field(default=None, repr=False)
+
+    def request(self) -> ChangefeedUpdate:
+        """As the owner takes it."""
+        return ChangefeedUpdate(self.sink_uri, self.target_ts, self.replica_config)
 
 
 class ResumeChangefeed(_Request):

@@ -25,7 +25,8 @@ from cdc.server.session import CaptureSession
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import LogSource, Upstreams
 from cdc.verify.job import Jobs
-from owner.ddl_log import OwnerLogs
+from owner.ddl_log import DdlLogs
+from owner.operations import Operations
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs
@@ -106,7 +107,16 @@ class Capture:
             self.metrics,
             self.parts,
         )
-        self.owner_logs = OwnerLogs(self._dir.log, self.upstreams.info)
+        self._ddl_logs = DdlLogs(self._dir.log, self.upstreams.info)
+        self.operations = Operations(
+            self.store,
+            self.keys,
+            clock,
+            self.upstreams,
+            self._ddl_logs,
+            forget_metrics=self.metrics.forget_feed,
+            slots=self._slots,
+        )
         self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
         self._spark = SparkRunner(settings.processor, self._dir.spark)
@@ -135,11 +145,6 @@ class Capture:
     def data_dir(self) -> Path:
         """Where everything of this capture lies."""
         return self._dir.path
-
-    def slots(self, feed: str) -> int:
-        """How many transactional ids a changefeed has ever used."""
-        entry = self.store.get(self.keys.slots(feed))
-        return int(json.loads(entry.value)["slots"]) if entry else 0
 
     def check_health(self) -> None:
         """Raises :class:`CaptureUnhealthy` that names the parts that do not do their work.
@@ -199,6 +204,11 @@ class Capture:
         finally:
             log.close()
 
+    def _slots(self, feed: str) -> int:
+        """How many transactional ids a changefeed has ever used."""
+        entry = self.store.get(self.keys.slots(feed))
+        return int(json.loads(entry.value)["slots"]) if entry else 0
+
     def _start_processor(self) -> None:
         try:
             self._spark.start()
@@ -236,7 +246,7 @@ class Capture:
             self.store,
             self.keys,
             token,
-            self.owner_logs.log,
+            self._ddl_logs.log,
             _open_changer,
             self.clock,
             policy=policy,

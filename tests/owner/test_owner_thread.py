@@ -31,7 +31,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
 )
 from owner import admin, runner
-from owner.ddl_log import OwnerLogs
+from owner.ddl_log import DdlLogs
 from owner.runner import OwnerRunner
 from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
@@ -157,7 +157,7 @@ def _owned(tmp_path: Path, changer: SchemaChanger) -> Iterator[Owned]:
     writer.begin(start, {})
     server = {"kind": "mysql", "version": "8.0.33"}
     writer.save_snapshot(start, {"ts": start, "server": server, "databases": {}, "tables": {}})
-    logs = OwnerLogs(lambda _: tmp_path / "log", lambda _: upstream)
+    logs = DdlLogs(lambda _: tmp_path / "log", lambda _: upstream)
     made = OwnerRunner(store, keys, owner.create_revision, logs.log, lambda _: changer, clock)
     made.start()
     try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cdc.api.create import rewound
 from cdc.base.clock import SystemClock
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, stand
@@ -15,6 +14,7 @@ from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
+from owner.rewinding import rewound
 from processor.acknowledged import Acknowledged, LogBehindLedger, note_logs
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.settings import MysqlSettings

@@ -1,0 +1,232 @@
+"""What operators do to changefeeds: everything is checked before anything is written.
+
+The checks come in TiCDC's order, and the first that fails is the answer. What is written is one
+transaction of ``owner.admin``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import cdc
+from cdc.base.clock import Clock
+from cdc.base.errors import TidegateError
+from cdc.base.ids import FeedId
+from cdc.base.ts import Ts, physical_ms
+from cdc.coord import acknowledgements
+from cdc.coord.contract import Store
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.installation import installation
+from cdc.coord.keys import Keys
+from cdc.coord.messages import Acknowledgements, FeedInfo
+from cdc.coord.stored import read
+from cdc.schema.snapshot import Schema
+from filter.traps import traps
+from owner import admin
+from owner.admission import (
+    changefeed_id,
+    check_target,
+    check_times,
+    configured_sink,
+    newest_incarnation,
+)
+from owner.eligibility import checked_tables, keyless_warnings, tables_to_deliver
+from owner.ports import KeptLogs, KnownUpstreams
+from owner.replica_config import check
+from owner.requests import ChangefeedUpdate, NewChangefeed
+from owner.rerouting import check_rerouting
+from owner.rewinding import lost_stands, rewound
+from owner.state import FeedEvent, transition
+
+_log = logging.getLogger("changefeed")
+_OLD_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new changefeed, and what its user should know about it."""
+
+    info: FeedInfo
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What operators do to changefeeds, over all that it takes.
+
+    ``forget_metrics`` drops what is measured of a changefeed; ``slots`` says how many transactional
+    ids one has ever used.
+    """
+
+    store: Store
+    keys: Keys
+    clock: Clock
+    upstreams: KnownUpstreams
+    logs: KeptLogs
+    forget_metrics: Callable[[str], None]
+    slots: Callable[[str], int]
+
+    def create(self, asked: NewChangefeed) -> Created:
+        """The new changefeed, written to the store; raises the first thing that is wrong.
+
+        Tables are read once, for all that is asked of them: reading takes the most of it.
+        """
+        now_ms = self.clock.now_ms()
+        feed = changefeed_id(asked.id)
+        admin.check_free(self.store, self.keys, feed)
+        self.upstreams.info(asked.upstream)
+        driver = configured_sink(asked.sink_uri, asked.replica_config).driver()
+        check_times(asked.start_ts, asked.target_ts, now_ms)
+        config = check(asked.replica_config)
+        start_ts, schema = self._start(asked.upstream, asked.start_ts, asked.target_ts)
+        driver.verify(checked_tables(schema, config), mariadb=schema.session.mariadb)
+        place = installation(self.store, self.keys)
+        newest = newest_incarnation(driver, FeedId(place, feed, 0), asked.replaced_installation)
+        # Its ledger is a new one: what an older one has left does not count.
+        ledger = FeedId(place, feed, max(newest + 1, now_ms))
+        info = _new(asked, ledger, config, start_ts, now_ms)
+        # Of two that create it at once, one is refused by this.
+        admin.create(self.store, self.keys, info)
+        return Created(info, _warnings(start_ts, config, schema, now_ms))
+
+    def resume(self, feed: str, overwrite: Ts | Literal["now"] = 0) -> FeedInfo:
+        """Resume, from another ts than the checkpoint if one is given.
+
+        Then it is checked as a start is, and the changefeed becomes a new incarnation, whose ledger
+        is empty: what was delivered above that ts is delivered once more, what lies between the
+        checkpoint and it is left out. The store changes all of that at once; the first recovery of
+        the new incarnation fences what still runs of the old one. Raises TransitionRefused unless
+        it may be resumed.
+        """
+        now_ms = self.clock.now_ms()
+        info = self._allowed(feed, FeedEvent.RESUME)
+        start_ts: Ts | None = None
+        newest = 0
+        if overwrite != 0:
+            start_ts, newest = self._elsewhere(info, 0 if overwrite == "now" else overwrite, now_ms)
+        self.upstreams.revive(info.upstream)
+        return admin.resume(self.store, self.keys, feed, now_ms, start_ts, newest=newest)
+
+    def rewind(self, feed: str) -> FeedInfo:
+        """Resume from where the sink's ledger stands, which has gone back.
+
+        What it has lost is delivered again; the ledger stays, so what it still has is not. Raises
+        RewindRefused if it has not gone back or has nothing to go on from, LogCollected if the log
+        does not reach so far, TransitionRefused unless the changefeed may be resumed.
+        """
+        info = self._allowed(feed, FeedEvent.RESUME)
+        known = acknowledgements.read(self.store, self.keys, info.ledger_id)
+        ledger = configured_sink(info.sink_uri, info.config).driver().delivered(info.ledger_id)
+        stands = lost_stands(feed, known.by_destination(), ledger, info.start_ts)
+        after = rewound(admin.status(self.store, self.keys, info), stands)
+        self.logs.check_kept(info.upstream, after.checkpoint_ts)
+        self.upstreams.revive(info.upstream)
+        kept = Acknowledgements.of(known.incarnation, ledger, known.log_ts)
+        return admin.rewind(self.store, self.keys, feed, self.clock.now_ms(), after, kept)
+
+    def update(self, feed: str, asked: ChangefeedUpdate) -> FeedInfo:
+        """Change sink, target or configuration of a changefeed that does not run.
+
+        Raises TransitionRefused if it runs, else the first thing that is wrong.
+        """
+        info = self._allowed(feed, FeedEvent.UPDATE)
+        changes: dict[str, Any] = {}
+        if asked.replica_config is not None:
+            changes["config"] = check(asked.replica_config).model_dump()
+        if asked.sink_uri is not None:
+            changes["sink_uri"] = asked.sink_uri
+        if changes:
+            self._check_delivery(info, info.model_copy(update=changes))
+        if asked.target_ts is not None:
+            check_target(self._checkpoint(info), asked.target_ts)
+            changes["target_ts"] = asked.target_ts
+        return admin.update(self.store, self.keys, feed, changes)
+
+    def remove(self, feed: str) -> None:
+        """Remove a changefeed, then clear its ledger; nothing happens if there is none.
+
+        A sink that cannot be reached does not keep the changefeed alive: a later changefeed of the
+        same id clears the ledger when it starts.
+        """
+        entry = self.store.get(self.keys.feed_info(feed))
+        if entry is None:
+            return
+        admin.remove(self.store, self.keys, feed)
+        self.forget_metrics(feed)
+        try:
+            info = read(entry, FeedInfo)
+            driver = configured_sink(info.sink_uri, info.config).driver()
+            driver.forget(info.ledger_id, self.slots(feed))
+        except TidegateError as e:
+            _log.warning("changefeed %s: its ledger was not cleared: %s", feed, e)
+
+    def _allowed(self, feed: str, event: FeedEvent) -> FeedInfo:
+        """The changefeed, in a state in which this may happen to it."""
+        _, info = admin.get(self.store, self.keys, feed)
+        transition(info.state, event, f"changefeed {feed}")
+        return info
+
+    def _start(self, upstream: str, start_ts: Ts, target_ts: Ts) -> tuple[Ts, Schema]:
+        """Where it starts, which is now if nothing else is asked for, and the schema there."""
+        start_ts, schema = self.upstreams.schema_at(upstream, start_ts)
+        check_target(start_ts, target_ts)
+        return start_ts, schema
+
+    def _elsewhere(self, info: FeedInfo, asked_ts: Ts, now_ms: int) -> tuple[Ts, int]:
+        """Where it starts anew, and the newest incarnation that the sink's ledger knows."""
+        config = _config(info)
+        check_times(asked_ts, info.target_ts, now_ms)
+        start_ts, schema = self._start(info.upstream, asked_ts, info.target_ts)
+        self.logs.check_kept(info.upstream, start_ts)
+        driver = configured_sink(info.sink_uri, info.config).driver()
+        driver.verify(tables_to_deliver(schema, config), mariadb=schema.session.mariadb)
+        return start_ts, newest_incarnation(driver, info.ledger_id)
+
+    def _check_delivery(self, before: FeedInfo, after: FeedInfo) -> None:
+        """Raises what forbids to go on from the checkpoint with another sink or configuration."""
+        old, config = _config(before), _config(after)
+        checkpoint_ts = self._checkpoint(before)
+        _, schema = self.upstreams.schema_at(before.upstream, checkpoint_ts)
+        sink = configured_sink(after.sink_uri, after.config)
+        tables = checked_tables(schema, config)
+        sink.driver().verify(tables, mariadb=schema.session.mariadb)
+        newest_incarnation(sink.driver(), before.ledger_id)
+        old_sink = configured_sink(before.sink_uri, before.config)
+        old_tables = tables_to_deliver(schema, old)
+        check_rerouting(before.ledger_id, old_sink, sink, old_tables, tables, checkpoint_ts)
+
+    def _checkpoint(self, info: FeedInfo) -> Ts:
+        """How far it has come: the schema of its start may have gone with the log."""
+        return admin.status(self.store, self.keys, info).checkpoint_ts
+
+
+def _warnings(start_ts: Ts, config: FeedConfig, schema: Schema, now_ms: int) -> list[str]:
+    """What TiCDC warns of: an old start, event filters that catch more, tables without a key."""
+    age_s = (now_ms - physical_ms(start_ts)) / 1000
+    old = [f"start-ts is {age_s / 3600:.0f} hours ago"] if age_s > _OLD_S else []
+    return [*old, *traps(config), *keyless_warnings(schema, config)]
+
+
+def _new(
+    asked: NewChangefeed, ledger: FeedId, config: FeedConfig, start_ts: Ts, now_ms: int
+) -> FeedInfo:
+    return FeedInfo(
+        id=ledger.name,
+        installation=ledger.installation,
+        incarnation=ledger.incarnation,
+        upstream=asked.upstream,
+        sink_uri=asked.sink_uri,
+        config=config.model_dump(),
+        start_ts=start_ts,
+        target_ts=asked.target_ts,
+        create_time_ms=now_ms,
+        creator_version=cdc.__version__,
+        epoch=now_ms,
+    )
+
+
+def _config(info: FeedInfo) -> FeedConfig:
+    return FeedConfig.model_validate(info.config)

@@ -1,0 +1,32 @@
+"""What operating a changefeed needs of the capture in which it happens, and nothing more."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cdc.base.ts import Ts
+from cdc.coord.messages import UpstreamInfo
+from cdc.schema.snapshot import Schema
+
+
+class KnownUpstreams(Protocol):
+    """The upstreams that are registered."""
+
+    def info(self, name: str) -> UpstreamInfo:
+        """One upstream; raises an invalid error if there is none of this name."""
+
+    def schema_at(self, name: str, ts: Ts) -> tuple[Ts, Schema]:
+        """(ts, schema) to start a changefeed at; 0 takes a new snapshot of this moment.
+
+        Raises LogCollected if the log begins later.
+        """
+
+    def revive(self, name: str) -> None:
+        """Start a puller anew that an error has ended; nothing happens if it runs."""
+
+
+class KeptLogs(Protocol):
+    """How far back the change logs go."""
+
+    def check_kept(self, upstream: str, ts: Ts) -> None:
+        """Raises LogCollected if the upstream's log does not hold all that lies above ``ts``."""
