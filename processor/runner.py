@@ -99,7 +99,11 @@ class ProcessorRunner:
     def _tend_workers(self) -> bool:
         if self._stopping.wait(self._settings.keep_workers_s):
             return False
-        self._jobs.tend(list(self._feeds))
+        try:
+            self._jobs.tend(list(self._feeds))
+        except Exception as e:
+            # What has died meanwhile took this with it; the next window deals with that.
+            _log.info("idle workers were not kept: %s", (str(e).splitlines() or [""])[0][:300])
         return True
 
     def _turn(self) -> bool:

@@ -49,6 +49,8 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "20s",
     "spark.cleaner.referenceTracking": "true",
 }
+# An idle worker answers at once.
+_TEND_S = 30.0
 # Nobody else must reach the driver of a local master; the executors of a cluster must.
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -126,21 +128,24 @@ class SparkRunner:
         """
         context = self._need()
         context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed.name)
-        with _deadline(context, descriptors[0].plan.feed.name, description, timeout_s):
+        of = f"changefeed {descriptors[0].plan.feed.name}"
+        with _deadline(context, of, description, timeout_s):
             rdd = context.parallelize(list(descriptors), len(descriptors))
             return list(rdd.mapPartitions(run).collect())
 
     def tend(self, feeds: Collection[str]) -> None:
         """A job of next to nothing on each worker: only its use of one keeps Spark from ending all.
 
-        ``feeds`` are the changefeeds that run. Nothing happens while there is no JVM.
+        ``feeds`` are the changefeeds that run. Nothing happens while there is no JVM. Raises as
+        :meth:`run` does.
         """
         context = self._context
         if context is None or _is_dead(context):
             return
         n = int(context.defaultParallelism)
-        context.setJobDescription("tidegate: keep workers")
-        context.parallelize([frozenset(feeds)] * n, n).mapPartitions(tend).collect()
+        # A worker that hangs must not keep its core from windows.
+        with _deadline(context, "workers", "tidegate: keep workers", _TEND_S):
+            context.parallelize([frozenset(feeds)] * n, n).mapPartitions(tend).collect()
 
     def stop(self) -> None:
         """Stop Spark and its workers."""
@@ -160,11 +165,12 @@ class SparkRunner:
 
 
 @contextmanager
-def _deadline(
-    context: SparkContext, feed: str, description: str, timeout_s: float
-) -> Iterator[None]:
-    """Cancel the jobs of this thread behind ``timeout_s``; Spark then kills their workers."""
-    group = f"tidegate-{feed}-{uuid.uuid4()}"
+def _deadline(context: SparkContext, of: str, description: str, timeout_s: float) -> Iterator[None]:
+    """Cancel the jobs of this thread behind ``timeout_s``; Spark then kills their workers.
+
+    ``of`` is what they are of, for the error.
+    """
+    group = f"tidegate-{uuid.uuid4()}"
     context.setJobGroup(group, description, interruptOnCancel=True)
     late = threading.Event()
 
@@ -182,7 +188,7 @@ def _deadline(
             raise
         raise JobTimedOut(
             f"it did not end in {timeout_s:.0f} s: {description}",
-            object=f"changefeed {feed}",
+            object=of,
             hint="look at Spark's workers and their hosts; delivery recovers by itself",
         ) from error
     finally:

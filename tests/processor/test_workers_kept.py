@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from cdc.base.clock import SystemClock
+from cdc.base.parts import Parts
 from cdc.base.ts import MAX_TS
 from cdc.coord.contract import Delete, Put
 from cdc.coord.embedded import EmbeddedStore
@@ -38,6 +40,25 @@ def test_workers_are_kept_for_the_changefeeds_that_run(tmp_path: Path) -> None:
     until(lambda: frozenset({"f"}) in jobs.tended, "its worker is kept")
     store.txn([], [Delete(keys.assignment("c", "f"))])
     until(lambda: jobs.tended[-1] == frozenset(), "what it had is given back")
+    runner.stop()
+    store.close()
+
+
+class _Dying(InProcessJobs):
+    def tend(self, feeds: Collection[str]) -> None:
+        super().tend(feeds)
+        raise ConnectionResetError("a worker was killed")
+
+
+def test_a_worker_that_dies_meanwhile_is_no_trouble(tmp_path: Path) -> None:
+    store, parts, jobs = EmbeddedStore(tmp_path / "meta.db", SystemClock()), Parts(), _Dying()
+    settings = ProcessorSettings(keep_workers_s=0.01)
+    runner = ProcessorRunner(
+        store, Keys(), "c", lambda _: tmp_path, jobs, settings, SystemClock(), parts
+    )
+    runner.start()
+    until(lambda: len(jobs.tended) > 2, "it goes on")
+    assert parts.troubles() == {}
     runner.stop()
     store.close()
 
