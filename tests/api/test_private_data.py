@@ -6,6 +6,8 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -21,9 +23,16 @@ OTHERS = 0o077
 
 
 def open_to_others(top: Path) -> list[str]:
-    """All paths at and below ``top`` that others than their owner have a right on."""
-    found = [p for p in (top, *top.rglob("*")) if not p.is_symlink()]
-    return [f"{p} {p.stat().st_mode:o}" for p in found if p.stat().st_mode & OTHERS]
+    """All paths at and below ``top`` that others than their owner have a right on.
+
+    A server writes files beside and moves them to their place: one may go while it is looked at.
+    """
+    modes: dict[Path, int] = {}
+    below = [Path(folder, n) for folder, *names in os.walk(top) for n in chain(*names)]
+    for path in (top, *below):
+        with suppress(FileNotFoundError):
+            modes[path] = path.lstat().st_mode
+    return [f"{p} {m:o}" for p, m in modes.items() if not stat.S_ISLNK(m) and m & OTHERS]
 
 
 @pytest.fixture(scope="module")
