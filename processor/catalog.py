@@ -127,6 +127,7 @@ class DeliveredTables:
         self._entries: dict[int, TableEntry] = {}
         self._ids: dict[str, list[int]] = {}
         self._changes: dict[str, list[Ts]] = {}
+        self._untold: dict[str, list[Ts]] = {}
         self._known: dict[int, tuple[Table, Replicated | Unfit | None]] = {}
 
     def use(self, routes: Routes) -> None:
@@ -139,7 +140,9 @@ class DeliveredTables:
         for statement in self._history.refresh(upto):
             if statement.touched is not None:
                 for name in (*statement.touched.tables, *statement.touched.referenced):
-                    self._changes.setdefault(".".join(name).lower(), []).append(statement.ts)
+                    key = ".".join(name).lower()
+                    for changes in (self._changes, self._untold):
+                        changes.setdefault(key, []).append(statement.ts)
         entries = self._log.tables
         for table_id in range(self._seen, len(entries)):
             entry = entries[table_id]
@@ -172,15 +175,9 @@ class DeliveredTables:
 
         They come up to ``upto``, or to what ``caps`` say.
         """
-        found = set()
-        for name, changes in list(self._changes.items()):
-            left = [ts for ts in changes if ts > caps.get(name, upto)]
-            if len(left) < len(changes):
-                found.add(name)
-                self._changes[name] = left
-            if not left:
-                del self._changes[name]
-        return found
+        return {
+            name for name in list(self._untold) if _cut(self._untold, name, caps.get(name, upto))
+        }
 
     def named(self, name: str, ts: Ts) -> list[Table]:
         """The table of a lower-case ``schema.table`` as it is at ``ts``.
@@ -208,16 +205,19 @@ class DeliveredTables:
             return
         self._above = below
         self._history.versions.collect(below)
-        for name, changes in list(self._changes.items()):
-            if changes[0] > below:
-                continue
-            self._changes[name] = [ts for ts in changes if ts > below]
-            if not self._changes[name]:
-                del self._changes[name]
-            for table_id in self._ids.get(name, ()):
-                known = self._known.get(table_id)
-                if known is not None and not self._still(table_id, known[0]):
-                    del self._known[table_id]
+        # Whoever asks which tables pass a change has been told of these.
+        for name in list(self._untold):
+            _cut(self._untold, name, below)
+        for name in list(self._changes):
+            if _cut(self._changes, name, below):
+                self._forget_versions(name)
+
+    def _forget_versions(self, name: str) -> None:
+        """Forget what rows to come cannot have of a table that has changed."""
+        for table_id in self._ids.get(name, ()):
+            known = self._known.get(table_id)
+            if known is not None and not self._still(table_id, known[0]):
+                del self._known[table_id]
 
     def inside(self, runs: Runs, spans: Spans) -> Runs:
         """The runs that ``spans`` let pass: of a table that has one, those in it."""
@@ -319,6 +319,17 @@ def _not_there(name: str) -> Unfit:
     what = "rows of a table that the tracked schema does not know"
     hint = "create the changefeed anew; it then starts with the present schema"
     return Unfit(name, TableNotInSchema(what, object=name, hint=hint))
+
+
+def _cut(changes: dict[str, list[Ts]], name: str, upto: Ts) -> bool:
+    """Take out a table's changes at or below ``upto``; whether there were any."""
+    left = [ts for ts in changes[name] if ts > upto]
+    taken = len(left) < len(changes[name])
+    if left:
+        changes[name] = left
+    else:
+        del changes[name]
+    return taken
 
 
 def _key(entry: TableEntry) -> str:

@@ -49,8 +49,10 @@ def _versions() -> int:
     return sum(isinstance(one, Table) for one in gc.get_objects())
 
 
+@pytest.mark.parametrize("crossing", [True, False], ids=["capture", "worker"])
 @pytest.mark.parametrize("collected", [True, False], ids=["collected", "not-collected"])
-def test_versions_below_the_checkpoint_go(tmp_path: Path, collected: bool) -> None:
+def test_versions_below_the_checkpoint_go(tmp_path: Path, collected: bool, crossing: bool) -> None:
+    """A capture asks which tables pass a change too, a worker does not."""
     held = []
     with open_log(tmp_path) as writer, closing(ChangeLog.open(tmp_path)) as log:
         writer.save_snapshot(1, first_snapshot("mariadb"))
@@ -67,6 +69,8 @@ def test_versions_below_the_checkpoint_go(tmp_path: Path, collected: bool) -> No
                 if collected:
                     catalog.collect(ts - 1)
                 catalog.refresh(ts + 9)
+                if crossing:
+                    assert catalog.crossed(ts + 9, {}) == {"test.kept", f"test.staged_{ts}"}
                 for row in (ts + 1, ts + 3):
                     runs = log.runs(Position(row - 1), Position(row), tables=catalog.ids)
                     assert len(catalog.in_force(runs)) == 1
