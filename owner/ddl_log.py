@@ -108,6 +108,7 @@ class DdlLog:
                 self._from = ts
                 del self._ddls[: bisect_right(self._ddls, ts, key=lambda d: d.ts)]
                 self._history.versions.collect(ts)
+                self._log.forget_below(ts)
 
 
 def _ddl(s: Statement, history: History, gtid: tuple[str, int]) -> Ddl:

@@ -205,6 +205,7 @@ class DeliveredTables:
             return
         self._above = below
         self._history.versions.collect(below)
+        self._log.forget_below(below)
         # Whoever asks which tables pass a change has been told of these.
         for name in list(self._untold):
             _cut(self._untold, name, below)

@@ -72,6 +72,11 @@ class IndexCache:
             self._held.popitem(last=False)
         return plan
 
+    def forget_before(self, number: int) -> None:
+        """Give back segments with lower numbers; who asks for one again has it read again."""
+        for old in [n for n in self._held if n < number]:
+            del self._held[old]
+
     @property
     def nbytes(self) -> int:
         """Bytes held by all."""

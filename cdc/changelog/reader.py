@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -39,7 +40,8 @@ _POLL_MAX_S = 0.05
 class ChangeLog:
     """A log opened for reading; safe for use by several threads.
 
-    ``index_bytes`` bounds the memory of indexes that are kept.
+    ``index_bytes`` bounds the memory of indexes that are kept; those of segments that the log has
+    collected, and of what its user has behind it (:meth:`forget_below`), are not.
     """
 
     def __init__(self, folder: Path, index_bytes: int) -> None:
@@ -107,7 +109,24 @@ class ChangeLog:
                     # The dictionary first: a run must never name a table that is not there.
                     self._read_tables(last.state.tables_length)
                     self._read, self._state = last.end, last.state
+                    # A file that is still mapped keeps its place on the disk.
+                    self._forget_before(self._state.first_segment)
             return self._state
+
+    def forget_below(self, ts: Ts) -> None:
+        """Give back the memory of segments that end at or below ``ts``: they will hardly be read.
+
+        Whoever asks for one all the same has it read again.
+        """
+        state = self._state
+        behind = bisect_right(state.closed, ts, key=lambda s: s.last_ts)
+        left = state.closed[behind:]
+        self._forget_before(left[0].number if left else state.segment)
+
+    def _forget_before(self, number: int) -> None:
+        with self._lock:
+            self._indexes.forget_before(number)
+        self._maps.forget_before(number)
 
     def runs(
         self,

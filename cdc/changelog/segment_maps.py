@@ -51,6 +51,12 @@ class SegmentMaps:
             name = names.data_name(info.number)
             raise LogDamage(name, int(offset), "an event has a wrong length or CRC").error()
 
+    def forget_before(self, number: int) -> None:
+        """Unmap segments with lower numbers, once no array of theirs is used any more."""
+        with self._lock:
+            for old in [n for n in self._held if n < number]:
+                del self._held[old]
+
     def _get(self, info: SegmentInfo) -> _Held:
         with self._lock:
             return self._map(info)

@@ -68,6 +68,11 @@ class LogState:
         """Durable bytes of the current segment's index."""
         return self.current.index
 
+    @property
+    def first_segment(self) -> int:
+        """Number of the first segment that is kept, 0 before there is one."""
+        return self.closed[0].number if self.closed else self.current.number
+
     def segments(self) -> tuple[SegmentInfo, ...]:
         """All segments, oldest first."""
         return (*self.closed, self.current) if self.current.number else self.closed
