@@ -21,7 +21,11 @@ class LeaseExpired(FencedError):
 
 
 class StoreFailed(TransientError):
-    """The store could not write; nothing has changed, and the same may succeed later."""
+    """The store could not write; nothing has changed, and the same may succeed later.
+
+    Where a store cannot know that (``StoreUncertain``), it says so: look before the same is said
+    again, unless saying it twice does no harm.
+    """
 
     code = "TG:ErrStoreFailed"
 

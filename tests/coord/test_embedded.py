@@ -8,14 +8,16 @@ import stat
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cdc.base.clock import SystemClock
-from cdc.coord.contract import Put, StoreFailed, WatchCompacted
+from cdc.coord.contract import LeaseExpired, Put, Store, StoreFailed, WatchCompacted
 from cdc.coord.embedded import EmbeddedStore
 from tests.coord.failing_sync import failing_sync
+from tests.coord.test_contract import ManualClock
 
 _WRITER = """
 import sys
@@ -31,6 +33,18 @@ while True:
     store.txn([], [Put("/n", str(i).encode()), Put("/m", str(i).encode())], durable=i % 7 == 0)
     print(i, flush=True)
 """
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    made = EmbeddedStore(tmp_path / "store" / "meta.db", clock)
+    yield made
+    made.close()
 
 
 def test_every_acknowledged_write_survives_kill_9(tmp_path: Path) -> None:
@@ -126,3 +140,58 @@ def test_a_sync_that_fails_is_no_success_and_spoils_nothing(tmp_path: Path) -> N
         found = {e.key: e.value for e in again.range("/")[1]}
         again.close()
     assert found == {"/a": b"1", "/b": b"3"}
+
+
+def test_keys_of_a_lease_go_with_it(store: Store, clock: ManualClock) -> None:
+    lease = store.grant(10)
+    store.txn([], [Put("/session", b"me", lease), Put("/mine", b"stays")])
+    clock.t += 9
+    store.keepalive(lease)
+    clock.t += 9
+    assert store.get("/session") is not None
+    clock.t += 2
+    # Seen to be over, it has its time once more: the holder may have been stopped with the store.
+    assert store.get("/session") is not None
+    clock.t += 11
+    assert store.get("/session") is None
+    assert store.get("/mine") is not None
+    with pytest.raises(LeaseExpired):
+        store.keepalive(lease)
+    with pytest.raises(LeaseExpired):
+        store.txn([], [Put("/session", b"me", lease)])
+    store.revoke(lease)
+
+
+def test_a_stall_of_the_whole_process_does_not_end_a_lease(
+    store: Store, clock: ManualClock
+) -> None:
+    lease = store.grant(10)
+    store.txn([], [Put("/session", b"me", lease)])
+    for _ in range(3):
+        clock.t += 60
+        # Others are first to look, and the holder comes only behind them.
+        assert store.get("/session") is not None
+        assert store.revision()
+        store.keepalive(lease)
+        assert store.txn([], [Put("/again", b"", lease)])
+    # The holder is the first one.
+    clock.t += 60
+    store.keepalive(lease)
+
+
+def test_watch_of_forgotten_events_is_refused(store: Store) -> None:
+    for i in range(9000):
+        store.txn([], [Put("/busy", str(i).encode())], durable=False)
+    with pytest.raises(WatchCompacted):
+        store.watch("/busy", 5).next(0)
+    assert store.watch("/busy", store.revision()).next(0)[0].value == b"8999"
+
+
+def test_a_lease_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
+    path = tmp_path / "meta.db"
+    store = EmbeddedStore(path, SystemClock())
+    store.txn([], [Put("/session", b"", store.grant(10))])
+    store.close()
+    again = EmbeddedStore(path, SystemClock())
+    assert again.get("/session") is None
+    again.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["mysql", "mariadb", "kafka"]
+Kind = Literal["mysql", "mariadb", "kafka", "etcd"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,11 @@ AIO = DebianPackages("bookworm", ("libaio1", "libnuma1"), libraries=("libaio.so.
 _MARIADB_PROGRAMS = ("mariadbd", "mariadb", "mariadb-binlog", "mariadb-dump", "mariadb-admin")
 _MARIADB_PACKAGES = ("mariadb-server-core", "mariadb-client-core", "mariadb-client")
 _MYSQL_PROGRAMS = ("mysqld", "mysql", "mysqlbinlog", "mysqldump", "mysqladmin")
+
+
+def _etcd(suite: str) -> DebianPackages:
+    return DebianPackages(suite, ("etcd-server",), programs=("etcd",))
+
 
 SERVERS: dict[str, Server] = {
     s.name: s
@@ -153,6 +158,8 @@ SERVERS: dict[str, Server] = {
             optional=True,
         ),
         Server("kafka-4.1", "kafka", Path(__file__).with_name("kafka-4.1.pom.xml")),
+        Server("etcd-3.4", "etcd", _etcd("bookworm")),
+        Server("etcd-3.5", "etcd", _etcd("trixie")),
     )
 }
 
@@ -163,4 +170,5 @@ TOOL_SOURCES: dict[Kind, tuple[str, ...]] = {
     "mariadb": ("mariadb-11.8", "mariadb-10.11"),
     "mysql": ("mysql-8.0", "mysql-9.7"),
     "kafka": (),
+    "etcd": (),
 }

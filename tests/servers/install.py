@@ -53,8 +53,10 @@ class Installed:
 
     def server_command(self) -> list[str]:
         """Return the command line of the database server, without options of a data folder."""
-        command = self.program("mariadbd", "mysqld")
+        command = self.program("mariadbd", "mysqld", "etcd")
         assert command is not None, self.base
+        if self.kind == "etcd":
+            return command
         command += ["--no-defaults", f"--basedir={self.base}"]
         if (self.base / "plugin").is_dir():
             command += [
@@ -133,7 +135,7 @@ def _version(server: Server, base: Path) -> str:
         text=True,
         check=False,
     )
-    match = re.search(r"Ver (\S+)", done.stdout)
+    match = re.search(r"Ver(?:sion:)? (\S+)", done.stdout)
     if match is None:
         raise Unavailable(server.name, "it does not run here: " + done.stdout + done.stderr)
     return match[1]

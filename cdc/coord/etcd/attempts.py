@@ -1,0 +1,142 @@
+"""Transactions that may be sent again, whatever became of the first attempt.
+
+A transaction whose answer is lost may have been carried out, may be so later, or never. So each
+leaves a mark in its own writes: a key of one of the client's markers, whose value is the number of
+the transaction and its outcome. An attempt does nothing where the mark says that this transaction,
+or a later one of the marker, is over. A marker serves one transaction at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from etcd3 import etcdrpc
+
+from cdc.coord.contract import Compare, Delete, Held, Op
+
+_NUMBER = b"%020d"
+_DONE, _REFUSED = b"+", b"-"
+
+
+@dataclass
+class Marker:
+    """``made``: its mark was there. ``uncertain``: an attempt may still be on its way."""
+
+    key: bytes
+    made: bool = False
+    uncertain: bool = False
+
+
+class Markers:
+    """Keys of marks below ``prefix``; as many as there were transactions at a time."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._lock = threading.Lock()
+        self._free: list[Marker] = []
+        self._count = 0
+        self._numbers = itertools.count(1)
+
+    @contextmanager
+    def take(self) -> Iterator[tuple[Marker, bytes]]:
+        """A marker, and the number of a transaction, larger than all before."""
+        with self._lock:
+            if self._free:
+                marker = self._free.pop()
+            else:
+                marker = Marker(f"{self._prefix}{self._count}".encode())
+                self._count += 1
+            number = _NUMBER % next(self._numbers)
+        try:
+            yield marker, number
+        finally:
+            with self._lock:
+                self._free.append(marker)
+
+
+def first_mark(marker: Marker, lease: int) -> etcdrpc.TxnRequest:
+    """The request that makes a marker's mark, where there is none."""
+    absent = etcdrpc.Compare(
+        result=etcdrpc.Compare.EQUAL, target=etcdrpc.Compare.VERSION, key=marker.key, version=0
+    )
+    return etcdrpc.TxnRequest(
+        compare=[absent], success=[_mark(marker, _NUMBER % 0, _REFUSED, lease)]
+    )
+
+
+def attempt(
+    compares: Sequence[object], ops: Sequence[object], marker: Marker, number: bytes, lease: int
+) -> etcdrpc.TxnRequest:
+    """The request of one attempt, of etcd's compares and operations.
+
+    Once there was an attempt whose fate is not known, a refusal leaves its mark as well: that one
+    must not find the compares true later. The operations stand at the top, as etcd's quota does not
+    look into transactions of transactions.
+    """
+    before = etcdrpc.Compare(
+        result=etcdrpc.Compare.LESS, target=etcdrpc.Compare.VALUE, key=marker.key, value=number
+    )
+    look = etcdrpc.RequestOp(request_range=etcdrpc.RangeRequest(key=marker.key))
+    if marker.uncertain:
+        refused = etcdrpc.TxnRequest(
+            compare=[before], success=[_mark(marker, number, _REFUSED, lease)], failure=[look]
+        )
+        look = etcdrpc.RequestOp(request_txn=refused)
+    return etcdrpc.TxnRequest(
+        compare=[*compares, before],
+        success=[*ops, _mark(marker, number, _DONE, lease)],
+        failure=[look],
+    )
+
+
+def _mark(marker: Marker, number: bytes, outcome: bytes, lease: int) -> etcdrpc.RequestOp:
+    put = etcdrpc.PutRequest(key=marker.key, value=number + outcome, lease=lease)
+    return etcdrpc.RequestOp(request_put=put)
+
+
+def outcome(answer: etcdrpc.TxnResponse, number: bytes) -> bool | None:
+    """Whether the compares held, in this attempt or in the one that was carried out.
+
+    None: the mark is gone with its lease, so nothing was done.
+    """
+    if answer.succeeded:
+        return True
+    (found,) = answer.responses
+    if found.HasField("response_txn"):
+        if found.response_txn.succeeded:
+            return False
+        (found,) = found.response_txn.responses
+    marks = found.response_range.kvs
+    if not marks:
+        return None
+    return bool(marks[0].value == number + _DONE)
+
+
+def compare(one: Compare, key: bytes) -> etcdrpc.Compare:
+    """etcd's words for a compare; a key that does not exist has revision 0."""
+    if isinstance(one, Held):
+        return etcdrpc.Compare(
+            result=etcdrpc.Compare.EQUAL,
+            target=etcdrpc.Compare.CREATE,
+            key=key,
+            create_revision=one.create_revision,
+        )
+    return etcdrpc.Compare(
+        result=etcdrpc.Compare.EQUAL,
+        target=etcdrpc.Compare.MOD,
+        key=key,
+        mod_revision=one.mod_revision,
+    )
+
+
+def operation(op: Op, key: bytes) -> etcdrpc.RequestOp:
+    """etcd's words for a put or a delete."""
+    if isinstance(op, Delete):
+        return etcdrpc.RequestOp(request_delete_range=etcdrpc.DeleteRangeRequest(key=key))
+    return etcdrpc.RequestOp(
+        request_put=etcdrpc.PutRequest(key=key, value=op.value, lease=op.lease)
+    )
