@@ -20,6 +20,7 @@ from cdc.base.errors import ErrorKind, FencedError, TidegateError
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
 from cdc.coord.contract import (
+    MAX_OPS,
     Compare,
     Delete,
     Held,
@@ -444,8 +445,9 @@ class OwnerRunner:
             return status.checkpoint_ts if status else 0
 
         gone = [Delete(key) for key in leftovers(found, self._keys, captures, passed)]
-        if gone:
-            self._store.txn([Held(self._keys.owner, self._token)], gone, durable=False)
+        for first in range(0, len(gone), MAX_OPS):
+            some = gone[first : first + MAX_OPS]
+            self._store.txn([Held(self._keys.owner, self._token)], some, durable=False)
 
     def _message(self, entry: StoredKey, kind: type[M]) -> M:
         known = self._parsed.get(entry.key)

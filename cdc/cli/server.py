@@ -33,6 +33,14 @@ def server(
     cert: Annotated[Path | None, typer.Option(help="PEM file: the API's certificate.")] = None,
     key: Annotated[Path | None, typer.Option(help="PEM file: its key.")] = None,
     spark_master: Annotated[str | None, typer.Option(help="local[*] or spark://host:port.")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "--pd",
+            help="Coordination store: embedded, or etcd://host:port,host:port/prefix.",
+        ),
+    ] = None,
     cluster_id: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much to log.")] = None,
     log_file: Annotated[Path | None, typer.Option(help="Log there instead of stderr.")] = None,
@@ -47,6 +55,7 @@ def server(
         "cert": cert,
         "key": key,
         "spark_master": spark_master,
+        "store": store,
         "cluster_id": cluster_id,
         "log_level": log_level,
         "log_file": log_file,

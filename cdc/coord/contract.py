@@ -13,6 +13,9 @@ from typing import Protocol
 
 from cdc.base.errors import DefiniteError, FencedError, TransientError
 
+MAX_OPS = 120
+"""Operations, and compares, of a transaction that every store takes; etcd's limit is 128."""
+
 
 class LeaseExpired(FencedError):
     """The lease is gone: whoever held it has been taken for dead."""

@@ -29,6 +29,11 @@ class Keys:
         return self.meta_prefix + "owner"
 
     @property
+    def only_capture(self) -> str:
+        """The capture of the cluster, under its lease: for now a cluster has one."""
+        return self.meta_prefix + "only-capture"
+
+    @property
     def installation(self) -> str:
         """The installation's id, see ``cdc.coord.installation``."""
         return self.meta_prefix + "installation"

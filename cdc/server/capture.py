@@ -15,13 +15,13 @@ from cdc.base.errors import InternalError, TransientError
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
-from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo, FeedInfo
+from cdc.coord.opening import open_store
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
-from cdc.server.session import CaptureSession
+from cdc.server.session import CaptureSession, end_earlier, note_lease
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import LogSource, Upstreams
 from cdc.verify.job import Jobs
@@ -78,7 +78,8 @@ class Capture:
         self.lost = threading.Event()
         self.stopping = False
         self._dir = data_dir
-        self.store = EmbeddedStore(self._dir.store, clock)
+        self.store = open_store(settings.store, self._dir.store, clock)
+        end_earlier(self.store, settings.store, self._dir.session)
         info = CaptureInfo(
             id=self.id,
             address=settings.advertise_addr or address,
@@ -94,8 +95,10 @@ class Capture:
             settings.capture_session_ttl,
             on_owner=self._become_owner,
             on_lost=self.lost.set,
+            clock=clock,
             parts=self.parts,
         )
+        note_lease(self._dir.session, settings.store, self._session.lease)
         self.upstreams = Upstreams(
             self.store,
             self.keys,

@@ -79,6 +79,11 @@ class DataDir:
         return self.path / "store" / "meta.db"
 
     @property
+    def session(self) -> Path:
+        """File that names the lease of the capture that works here, or did last."""
+        return self.path / "session"
+
+    @property
     def logs(self) -> Path:
         """Folder of all change logs."""
         return self.path / "log"

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
+from cdc.base.clock import Clock, SystemClock
+from cdc.base.errors import InvalidError
 from cdc.base.parts import Parts
 from cdc.coord import election
-from cdc.coord.contract import LeaseExpired, Put, Store, StoreFailed, WatchCompacted
+from cdc.coord.contract import (
+    LeaseExpired,
+    Put,
+    Store,
+    StoreFailed,
+    Unchanged,
+    WatchCompacted,
+)
 from cdc.coord.election import Candidate, Role
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
 
 _log = logging.getLogger("session")
+
+
+class CaptureExists(InvalidError):
+    """A cluster has one capture for now."""
+
+    code = "TG:ErrCaptureExists"
+
+
+def end_earlier(store: Store, address: str, note: Path) -> None:
+    """End the session of whoever worked in this data directory before, and has not said good-bye.
+
+    The directory's lock tells that it is dead; its lease would last some seconds more.
+    """
+    with suppress(OSError, ValueError, KeyError):
+        noted = json.loads(note.read_text("utf-8"))
+        if noted["store"] == _digest(address):
+            store.revoke(int(noted["lease"]))
+
+
+def note_lease(note: Path, address: str, lease: int) -> None:
+    """Write down whose session this data directory's capture has."""
+    note.write_text(json.dumps({"store": _digest(address), "lease": lease}), "utf-8")
+
+
+def _digest(address: str) -> str:
+    """Tells addresses apart; they may hold a password."""
+    return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 class CaptureSession:
@@ -33,23 +72,44 @@ class CaptureSession:
         *,
         on_owner: Callable[[int], None],
         on_lost: Callable[[], None],
+        clock: Clock | None = None,
         parts: Parts | None = None,
     ) -> None:
+        clock = clock or SystemClock()
+        self._clock = clock
         self._store = store
         self._keys = keys
         self._ttl_s = ttl_s
         self._on_owner = on_owner
         self._on_lost = on_lost
+        # What was kept alive lasts from when it was asked for, not from the answer.
+        self._kept_s = clock.monotonic()
         self.lease = store.grant(ttl_s)
         self._me = Candidate(info.id, self.lease)
-        value = info.model_dump_json().encode()
-        store.txn([], [Put(keys.capture(info.id), value, self.lease)])
+        self._register(info)
         self._stop = threading.Event()
         self._watch = store.watch(keys.owner, store.revision() + 1)
         self._announced = 0
         parts = parts or Parts()
         self._keeper = parts.make("session-keepalive", self._keep, self._stop)
         self._elector = parts.make("session-election", self._campaign, self._stop)
+
+    def _register(self, info: CaptureInfo) -> None:
+        only = self._keys.only_capture
+        puts = [
+            Put(self._keys.capture(info.id), info.model_dump_json().encode(), self.lease),
+            Put(only, info.address.encode(), self.lease),
+        ]
+        if self._store.txn([Unchanged(only, 0)], puts):
+            return
+        other = self._store.get(only)
+        self._store.revoke(self.lease)
+        raise CaptureExists(
+            f"a capture at {other.value.decode() if other else 'another address'} works in it",
+            object=f"cluster {self._keys.cluster}",
+            hint="stop that one (a killed one is gone when its session has ended), or choose "
+            "another --cluster-id",
+        )
 
     @property
     def is_owner(self) -> bool:
@@ -75,12 +135,21 @@ class CaptureSession:
     def _keep(self) -> bool:
         if self._stop.wait(self._ttl_s / 3):
             return False
+        asked_s = self._clock.monotonic()
         try:
             self._store.keepalive(self.lease)
         except LeaseExpired as e:
             _log.error("%s", e)
             self._on_lost()
             return False
+        except StoreFailed as e:
+            # By then the store may have ended it and given what it held to others.
+            if self._clock.monotonic() - self._kept_s >= self._ttl_s:
+                _log.error("the session was not prolonged for %g s: %s", self._ttl_s, e)
+                self._on_lost()
+                return False
+            raise
+        self._kept_s = asked_s
         return True
 
     def _campaign(self) -> bool:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cdc.base.errors import InvalidError
 from cdc.changelog.settings import ChangelogSettings
+from cdc.coord.opening import EMBEDDED, check_address
 from cdc.source.settings import SourceSettings
 from processor.settings import ProcessorSettings
 
@@ -94,13 +95,18 @@ class SecuritySettings(BaseModel):
 
 
 class ServerSettings(BaseModel):
-    """All settings of one capture."""
+    """All settings of one capture.
+
+    ``store`` is the address of the coordination store (``cdc.coord.opening``); it may hold a
+    password.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data_dir: Path
     addr: str = "127.0.0.1:8300"
     advertise_addr: str = ""
+    store: str = Field(default=EMBEDDED, repr=False)
     cluster_id: str = "default"
     log_level: LogLevel = LogLevel.INFO
     log_file: Path | None = None
@@ -118,6 +124,11 @@ class ServerSettings(BaseModel):
         if value and (found is None or int(found["port"]) > 65535):
             raise ValueError(f"{value!r} is not host:port")
         return value
+
+    @field_validator("store")
+    @classmethod
+    def _store(cls, value: str) -> str:
+        return check_address(value)
 
     @field_validator("cluster_id")
     @classmethod

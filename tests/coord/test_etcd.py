@@ -16,6 +16,7 @@ from etcd3 import etcdrpc
 from etcd3.etcdrpc.auth_pb2 import Permission
 
 from cdc.coord.contract import (
+    MAX_OPS,
     Held,
     KeyEvent,
     LeaseExpired,
@@ -28,7 +29,6 @@ from cdc.coord.contract import (
 from cdc.coord.etcd import store as store_module
 from cdc.coord.etcd.address import EtcdAddress, StoreAddressInvalid
 from cdc.coord.etcd.errors import (
-    MAX_OPS,
     StoreFull,
     StoreRefused,
     StoreTxnTooLarge,

@@ -1,9 +1,9 @@
 """Transactions that may be sent again, whatever became of the first attempt.
 
 A transaction whose answer is lost may have been carried out, may be so later, or never. So each
-leaves a mark in its own writes: a key of one of the client's markers, whose value is the number of
-the transaction and its outcome. An attempt does nothing where the mark says that this transaction,
-or a later one of the marker, is over. A marker serves one transaction at a time.
+leaves a mark in its own writes: a key of the client's, whose value is the number of the transaction
+and its outcome. An attempt does nothing where the mark says that this transaction, or a later one
+of the same mark, is over. A mark serves one transaction at a time.
 """
 
 from __future__ import annotations
@@ -23,78 +23,76 @@ _DONE, _REFUSED = b"+", b"-"
 
 
 @dataclass
-class Marker:
-    """``made``: its mark was there. ``uncertain``: an attempt may still be on its way."""
+class Mark:
+    """``made``: its key was there. ``uncertain``: an attempt may still be on its way."""
 
     key: bytes
     made: bool = False
     uncertain: bool = False
 
 
-class Markers:
+class Marks:
     """Keys of marks below ``prefix``; as many as there were transactions at a time."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._lock = threading.Lock()
-        self._free: list[Marker] = []
+        self._free: list[Mark] = []
         self._count = 0
         self._numbers = itertools.count(1)
 
     @contextmanager
-    def take(self) -> Iterator[tuple[Marker, bytes]]:
-        """A marker, and the number of a transaction, larger than all before."""
+    def take(self) -> Iterator[tuple[Mark, bytes]]:
+        """A mark, and the number of a transaction, larger than all before."""
         with self._lock:
             if self._free:
-                marker = self._free.pop()
+                mark = self._free.pop()
             else:
-                marker = Marker(f"{self._prefix}{self._count}".encode())
+                mark = Mark(f"{self._prefix}{self._count}".encode())
                 self._count += 1
             number = _NUMBER % next(self._numbers)
         try:
-            yield marker, number
+            yield mark, number
         finally:
             with self._lock:
-                self._free.append(marker)
+                self._free.append(mark)
 
 
-def first_mark(marker: Marker, lease: int) -> etcdrpc.TxnRequest:
-    """The request that makes a marker's mark, where there is none."""
+def make_mark(mark: Mark, lease: int) -> etcdrpc.TxnRequest:
+    """The request that makes a mark's key, where there is none."""
     absent = etcdrpc.Compare(
-        result=etcdrpc.Compare.EQUAL, target=etcdrpc.Compare.VERSION, key=marker.key, version=0
+        result=etcdrpc.Compare.EQUAL, target=etcdrpc.Compare.VERSION, key=mark.key, version=0
     )
-    return etcdrpc.TxnRequest(
-        compare=[absent], success=[_mark(marker, _NUMBER % 0, _REFUSED, lease)]
-    )
+    return etcdrpc.TxnRequest(compare=[absent], success=[_put(mark, _NUMBER % 0, _REFUSED, lease)])
 
 
 def attempt(
-    compares: Sequence[object], ops: Sequence[object], marker: Marker, number: bytes, lease: int
+    compares: Sequence[object], ops: Sequence[object], mark: Mark, number: bytes, lease: int
 ) -> etcdrpc.TxnRequest:
     """The request of one attempt, of etcd's compares and operations.
 
-    Once there was an attempt whose fate is not known, a refusal leaves its mark as well: that one
+    Once there was an attempt whose fate is not known, a refusal is marked as well: that one
     must not find the compares true later. The operations stand at the top, as etcd's quota does not
     look into transactions of transactions.
     """
     before = etcdrpc.Compare(
-        result=etcdrpc.Compare.LESS, target=etcdrpc.Compare.VALUE, key=marker.key, value=number
+        result=etcdrpc.Compare.LESS, target=etcdrpc.Compare.VALUE, key=mark.key, value=number
     )
-    look = etcdrpc.RequestOp(request_range=etcdrpc.RangeRequest(key=marker.key))
-    if marker.uncertain:
+    look = etcdrpc.RequestOp(request_range=etcdrpc.RangeRequest(key=mark.key))
+    if mark.uncertain:
         refused = etcdrpc.TxnRequest(
-            compare=[before], success=[_mark(marker, number, _REFUSED, lease)], failure=[look]
+            compare=[before], success=[_put(mark, number, _REFUSED, lease)], failure=[look]
         )
         look = etcdrpc.RequestOp(request_txn=refused)
     return etcdrpc.TxnRequest(
         compare=[*compares, before],
-        success=[*ops, _mark(marker, number, _DONE, lease)],
+        success=[*ops, _put(mark, number, _DONE, lease)],
         failure=[look],
     )
 
 
-def _mark(marker: Marker, number: bytes, outcome: bytes, lease: int) -> etcdrpc.RequestOp:
-    put = etcdrpc.PutRequest(key=marker.key, value=number + outcome, lease=lease)
+def _put(mark: Mark, number: bytes, outcome: bytes, lease: int) -> etcdrpc.RequestOp:
+    put = etcdrpc.PutRequest(key=mark.key, value=number + outcome, lease=lease)
     return etcdrpc.RequestOp(request_put=put)
 
 

@@ -12,10 +12,6 @@ import grpc
 from cdc.base.errors import DefiniteError, InvalidError, TidegateError
 from cdc.coord.contract import LeaseExpired, StoreFailed, WatchCompacted
 
-MAX_OPS = 120
-"""Operations of a transaction: etcd's ``--max-txn-ops`` is 128, and some are ours."""
-
-
 _LOGIN = ("invalid auth token", "user name is empty", "revision of auth store is old")
 
 

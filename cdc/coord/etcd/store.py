@@ -17,6 +17,7 @@ import grpc
 from etcd3 import etcdrpc
 
 from cdc.coord.contract import (
+    MAX_OPS,
     Compare,
     LeaseExpired,
     Op,
@@ -26,9 +27,9 @@ from cdc.coord.contract import (
     Watch,
 )
 from cdc.coord.etcd.address import EtcdAddress
-from cdc.coord.etcd.attempts import Markers, attempt, compare, first_mark, operation, outcome
+from cdc.coord.etcd.attempts import Marks, attempt, compare, make_mark, operation, outcome
 from cdc.coord.etcd.connection import TIMEOUT_S, EtcdConnection
-from cdc.coord.etcd.errors import MAX_OPS, StoreTxnTooLarge, StoreUncertain, details
+from cdc.coord.etcd.errors import StoreTxnTooLarge, StoreUncertain, details
 from cdc.coord.etcd.watch import EtcdWatch, prefix_end
 
 _PAGE = 1000
@@ -45,8 +46,8 @@ class EtcdStore:
     def __init__(self, address: EtcdAddress, timeout_s: float = TIMEOUT_S) -> None:
         self._connection = EtcdConnection(address, timeout_s)
         self._prefix = address.prefix.encode()
-        self._markers = Markers(f"{address.prefix}/__tidegate_txn__/{secrets.token_hex(8)}/")
-        self._marks = threading.Lock()
+        self._marks = Marks(f"{address.prefix}/__tidegate_txn__/{secrets.token_hex(8)}/")
+        self._lock = threading.Lock()
         self._marks_lease, self._marks_told_s = 0, 0.0
 
     def get(self, key: str) -> StoredKey | None:
@@ -79,37 +80,37 @@ class EtcdStore:
         theirs = [compare(c, self._key(c.key)) for c in compares]
         wanted = [operation(op, self._key(op.key)) for op in ops]
         while True:
-            marks = self._marked_by()
+            lease = self._marks_bound_to()
             try:
-                return self._txn(theirs, wanted, marks)
+                return self._txn(theirs, wanted, lease)
             except LeaseExpired:
                 leases = {op.lease for op in ops if isinstance(op, Put) and op.lease}
-                if gone := [lease for lease in leases if not self._lives(lease)]:
+                if gone := [one for one in leases if not self._lives(one)]:
                     raise _expired(gone[0]) from None
-                with self._marks:
-                    if self._marks_lease == marks:
+                with self._lock:
+                    if self._marks_lease == lease:
                         self._marks_lease = 0
 
-    def _txn(self, compares: Sequence[Any], ops: Sequence[Any], marks: int) -> bool:
-        with self._markers.take() as (marker, number):
+    def _txn(self, compares: Sequence[Any], ops: Sequence[Any], lease: int) -> bool:
+        with self._marks.take() as (mark, number):
             unknown = False
 
             def lost() -> None:
                 nonlocal unknown
-                unknown = marker.uncertain = True
+                unknown = mark.uncertain = True
 
             def send(channel: Any, timeout_s: float, metadata: Any) -> Any:
                 kv = etcdrpc.KVStub(channel)
                 while True:
-                    if not marker.made:
-                        kv.Txn(first_mark(marker, marks), timeout=timeout_s, metadata=metadata)
-                        marker.made = True
-                    request = attempt(compares, ops, marker, number, marks)
+                    if not mark.made:
+                        kv.Txn(make_mark(mark, lease), timeout=timeout_s, metadata=metadata)
+                        mark.made = True
+                    request = attempt(compares, ops, mark, number, lease)
                     answer = kv.Txn(request, timeout=timeout_s, metadata=metadata)
                     held = outcome(answer, number)
                     if held is not None:
                         return held
-                    marker.made = False
+                    mark.made = False
 
             try:
                 held = self._connection.call(send, before_retry=lost)
@@ -118,7 +119,7 @@ class EtcdStore:
                     raise
                 raise StoreUncertain(e.message, object=e.object, hint=e.hint) from None
             # Its mark, or that of its refusal, is above all that was sent before.
-            marker.uncertain = False
+            mark.uncertain = False
             return bool(held)
 
     def watch(self, prefix: str, from_revision: int) -> Watch:
@@ -167,9 +168,9 @@ class EtcdStore:
 
         return bool(self._connection.call(send).TTL > 0)
 
-    def _marked_by(self) -> int:
+    def _marks_bound_to(self) -> int:
         """The lease of our marks, made or prolonged where it is time for that."""
-        with self._marks:
+        with self._lock:
             now_s = time.monotonic()
             if self._marks_lease and now_s - self._marks_told_s > _MARKS_AGAIN_S:
                 try:
