@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.schema.alter import Plan, read_action, read_alter_head
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import Cursor, read_statement
 from filter.clauses import DDLClause, clause_of
@@ -49,7 +50,7 @@ class DdlTypes:
         return bool(self.schemas)
 
 
-# Statements by the words of ``cdc.schema.ddl.touched``: their type for people, and its other names.
+# Statements by the words of ``cdc.schema.ddl``: their type for people, and its other names.
 _STATEMENTS = {
     "create database": ("create database", "create schema"),
     "drop database": ("drop database", "drop schema"),
@@ -69,7 +70,7 @@ def ddl_types(sql: str, session: Session, table: Table | None = None) -> DdlType
     ``table`` is the table of an ALTER as it was before, where it is known: only it says whether
     DROP CONSTRAINT drops a key or a foreign key.
     """
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     c = read_statement(sql, session)
     if seen.kind == "alter table":
         return _alter(c, session, table)
@@ -91,7 +92,7 @@ def _all(*names: str) -> frozenset[str]:
     return frozenset((ALL_DDL, *names))
 
 
-def _rename(seen: Touched) -> DdlTypes:
+def _rename(seen: DdlStatement) -> DdlTypes:
     olds = tuple(dict.fromkeys(old for old, _ in seen.renames))
     return DdlTypes("rename table", _all("rename table"), tables=olds, renames=seen.renames)
 

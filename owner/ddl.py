@@ -13,7 +13,7 @@ from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
 from cdc.schema.alter import read_actions, read_alter_head
-from cdc.schema.ddl import Touched
+from cdc.schema.statement import DdlStatement
 from cdc.schema.tokens import read_statement, tokenize
 from filter.decision import DdlFilter, Outcome
 from sink.schema_change import SchemaChange
@@ -45,7 +45,7 @@ class Ddl:
 
     ts: Ts
     sql: str
-    touched: Touched | None
+    touched: DdlStatement | None
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
     gtid: tuple[str, int] = ("", -1)

@@ -14,7 +14,7 @@ from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.charsets import default_collation
 from cdc.schema.create import read_table
-from cdc.schema.ddl import OBJECTS, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
 from cdc.schema.foreign import moved
@@ -72,7 +72,7 @@ def _failed(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
 
 def _known(catalog: Catalog, statement: str, session: Session) -> Catalog:
     """The same catalog, if the statement is known to change no column and no key."""
-    seen = touched(statement, session)
+    seen = read_ddl(statement, session)
     if seen.kind.startswith(("create", "alter", "drop", "rename")) and (
         seen.tables or seen.schemas
     ):
@@ -91,24 +91,18 @@ def _create(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Ca
     if _is_index(c):
         return _create_index(catalog, c, session, replacing=replacing)
     catalog = _known(catalog, statement, session)
-    other = _other(c, session)
+    other = _other(statement, session)
     if other is None or is_system(other[0]):
         return catalog
     # CREATE OR REPLACE SEQUENCE replaces a table too.
     return (catalog.without_table(*other) if replacing else catalog).with_other(*other)
 
 
-def _other(c: Cursor, session: Session) -> _Name | None:
+def _other(statement: str, session: Session) -> _Name | None:
     """The name of the view or sequence that CREATE makes; None if it makes something else."""
-    while (item := c.peek()) is not None:
-        if item.is_word("VIEW", "SEQUENCE"):
-            c.next()
-            c.word("IF", "NOT", "EXISTS")
-            return c.table(session)
-        if item.is_word(*OBJECTS):
-            return None
-        c.next()
-    return None
+    read = read_ddl(statement, session)
+    named = read.kind.endswith((" view", " sequence")) and read.targets
+    return named[0].table if named else None
 
 
 def _is_index(c: Cursor) -> bool:
@@ -217,7 +211,7 @@ def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Cat
     table = catalog.table(*name)
     if is_system(name[0]) or (table is None and conditional):
         return catalog
-    if not touched(statement, session).tables:
+    if not read_ddl(statement, session).tables:
         return catalog
     plan = read_actions(c, session)
     if table is None and catalog.has_other(*name):

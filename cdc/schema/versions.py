@@ -13,8 +13,8 @@ from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import Touched
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 
@@ -74,7 +74,7 @@ class Versions:
         return self.at(ts).table(schema, name)
 
     def advance(
-        self, ts: Ts, sql: str, session: Session, touched: Touched | None
+        self, ts: Ts, sql: str, session: Session, touched: DdlStatement | None
     ) -> DefiniteError | None:
         """Follow the statement at ``ts``, which lies above all before.
 
@@ -101,7 +101,7 @@ class Versions:
         self._catalogs.append(changed)
         return None
 
-    def _other(self, ts: Ts, sql: str, session: Session, touched: Touched) -> None:
+    def _other(self, ts: Ts, sql: str, session: Session, touched: DdlStatement) -> None:
         """A view or a sequence takes a name that CREATE TABLE IF NOT EXISTS then does not get."""
         if touched.kind.endswith((" view", " sequence")):
             with suppress(DDLNotUnderstood):
@@ -110,7 +110,7 @@ class Versions:
                     self._ts.append(ts)
                     self._catalogs.append(changed)
 
-    def lose(self, ts: Ts, touched: Touched | None, error: DefiniteError) -> None:
+    def lose(self, ts: Ts, touched: DdlStatement | None, error: DefiniteError) -> None:
         """From ``ts`` on the touched tables are not known any more; None loses all."""
         if touched is None or touched.schemas:
             self._all_lost = self._all_lost or (ts, error)

@@ -13,10 +13,11 @@ from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from cdc.binlog.query import Query, StatusVariables
 from cdc.changelog.errors import LogCollected
 from cdc.changelog.reader import ChangeLog
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema, catalog, session_of
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
@@ -38,7 +39,7 @@ class Statement:
     session: Session
     status: StatusVariables
     time_s: int
-    touched: Touched | None
+    touched: DdlStatement | None
     error: DefiniteError | None = None
 
 
@@ -52,7 +53,7 @@ def read_statement(ts: Ts, event: bytes, base: Session) -> Statement:
         status = query.status()
         session = session_of_event(base, query.schema, status, query.error_code)
         sql = statement_text(query.raw_sql, session)
-        return Statement(ts, sql, session, status, time_s, touched(sql, session))
+        return Statement(ts, sql, session, status, time_s, read_ddl(sql, session))
     except TidegateError as e:
         if e.kind is ErrorKind.TRANSIENT:
             raise

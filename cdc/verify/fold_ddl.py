@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from cdc.schema.alter import Plan, read_actions, read_alter_head
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.tokens import Cursor, Item, read_statement
 from cdc.verify.folded_part import EVERYTHING, FoldedPart, Name
@@ -21,7 +21,7 @@ Tables = dict[Name, FoldedPart]
 
 def apply(tables: Tables, sql: str, session: Session, since: int) -> set[Name]:
     """Carry a statement out; the names that its tables had before, where they were renamed."""
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     c = read_statement(sql, session)
     if seen.kind == "create table":
         _create(tables, seen.tables[0], c, since)

@@ -11,10 +11,11 @@ from pymysql.constants import ER
 
 from cdc.base.ts import Ts
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from cdc.schema.system import is_system
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
@@ -162,10 +163,10 @@ class Run:
         for query in self._tail.queries():
             logged = True
             session = session_of_event(self._base, query.schema, query.status(), query.error_code)
-            seen: Touched | None = None
+            seen: DdlStatement | None = None
             try:
                 text = statement_text(query.raw_sql, session)
-                seen = touched(text, session)
+                seen = read_ddl(text, session)
                 names.update(seen.tables)
                 for schema in seen.schemas:
                     names.update(k for k in {*self.catalog} if k[0] == schema)

@@ -10,7 +10,7 @@ from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
 from owner.ddl import Ddl, DDLAction, FeedScope, Judged, destructive, judge
@@ -45,7 +45,7 @@ BEFORE = _schema()
 
 
 def _ddl(sql: str, ts: int = 5, before: Catalog = BEFORE) -> Ddl:
-    seen = touched(sql, SESSION)
+    seen = read_ddl(sql, SESSION)
     change = SchemaChange(
         ts=ts,
         sql=sql,

@@ -9,7 +9,7 @@ import pytest
 from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event
 from cdc.schema.session import Session
 from cdc.schema.snapshot import catalog
@@ -77,7 +77,7 @@ def test_set_statement_is_looked_through() -> None:
     statement = (
         "SET STATEMENT max_statement_time = (10), sql_mode = 'x' FOR ALTER TABLE t ADD b int"
     )
-    assert touched(statement, session).tables == (("d", "t"),)
+    assert read_ddl(statement, session).tables == (("d", "t"),)
     made = apply(_made("CREATE TABLE t (a int)"), statement, session)
     assert _names(made, "t") == ["a", "b"]
 

@@ -8,9 +8,9 @@ from cdc.base.errors import TidegateError
 from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import touched
-from cdc.schema.named import shown
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
+from cdc.schema.shown import shown
 from sink.mysql.ddl.errors import DDLNotTranslatable
 from sink.mysql.ddl.rewrite import Rewritten, rewrite
 from sink.mysql.ddl.server import TargetServer
@@ -55,7 +55,7 @@ def _change(
     replicated: tuple[str, ...] | None = None,
 ) -> SchemaChange:
     catalog = _catalog(session, *before)
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     names = seen.tables if replicated is None else tuple(("s", name) for name in replicated)
     return SchemaChange(
         1,

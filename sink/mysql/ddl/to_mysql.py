@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdc.schema.editor import Editor
-from cdc.schema.named import Parsed, Verb
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Kind, quoted
 from sink.mysql.ddl.errors import DDLNotTranslatable
@@ -50,7 +50,7 @@ def refused(what: str, server: str) -> DDLNotTranslatable:
     return DDLNotTranslatable(f"{server} has no {what}", hint=f"{_HINT} `cdc cli ddl skip`")
 
 
-def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+def translate(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
     """Edit the statement; True if it does nothing."""
     _refuse(editor, parsed)
     after = table_behind(change, parsed)
@@ -68,7 +68,7 @@ def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     return False
 
 
-def _refuse(editor: Editor, parsed: Parsed) -> None:
+def _refuse(editor: Editor, parsed: DdlStatement) -> None:
     items = editor.items
     for i, item in enumerate(items):
         if item.kind is not Kind.WORD:
@@ -90,7 +90,7 @@ def _opens(editor: Editor, i: int) -> bool:
     return i < len(editor.items) and editor.items[i].is_punct("(")
 
 
-def _words(editor: Editor, parsed: Parsed) -> None:
+def _words(editor: Editor, parsed: DdlStatement) -> None:
     items = editor.items
     for i, item in enumerate(items):
         if i < parsed.body:
@@ -166,12 +166,12 @@ def _asks_sequences(table: Table) -> bool:
     return any(c.default_expression and _SEQUENCES.search(c.default or "") for c in table.columns)
 
 
-def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+def _conditions(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
     """Without ``IF [NOT] EXISTS``, by what the upstream's table had; True if nothing is left."""
     for i in range(parsed.first, parsed.body):
         if editor.words(i, "IF", "EXISTS"):
             editor.remove(i, i + 1)
-    table = change.before.table(*parsed.tables[0].table)
+    table = change.before.table(*parsed.targets[0].table)
     if table is None:
         raise refused("ALTER TABLE of a sequence", "MySQL")
     columns = set(table.positions)
@@ -220,8 +220,8 @@ def _drops_constraint(editor: Editor, clause: ClauseSpan) -> bool:
     return editor.items[clause.first + 1].is_word(*words)
 
 
-def _index(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
-    table = change.before.table(*parsed.tables[0].table)
+def _index(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
+    table = change.before.table(*parsed.targets[0].table)
     if table is None:
         raise refused("index of a sequence", "MySQL")
     at = next(i for i, item in enumerate(editor.items) if item.is_word("INDEX"))
@@ -242,18 +242,18 @@ def _index(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     return False
 
 
-def _has_key(change: SchemaChange, parsed: Parsed, name: str) -> bool:
-    table = change.before.table(*parsed.tables[0].table)
+def _has_key(change: SchemaChange, parsed: DdlStatement, name: str) -> bool:
+    table = change.before.table(*parsed.targets[0].table)
     return table is not None and any(i.name.lower() == name.lower() for i in table.indexes)
 
 
 def _replace_index(
-    editor: Editor, parsed: Parsed, change: SchemaChange, at: int, name: int
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, at: int, name: int
 ) -> None:
     """One ALTER TABLE that drops the old key, if there was one, and adds the new."""
     first = next(i for i, item in enumerate(editor.items) if item.is_word("CREATE"))
     kind = " ".join(item.text for item in editor.items[first + 3 : at])
-    table = parsed.tables[0]
+    table = parsed.targets[0]
     key = quoted(editor.items[name].text)
     drop = f"DROP INDEX {key}, " if _has_key(change, parsed, editor.items[name].text) else ""
     # The table's own replacement is inside of this one, so its name is written again.
