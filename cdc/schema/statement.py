@@ -1,16 +1,19 @@
 """A DDL statement as one value, which everybody who asks about its text is answered from.
 
 ``cdc.schema.ddl`` reads it. It holds names and places, no items: those are a hundred times as large
-as their text, and a history of statements is kept. Who needs them asks for a cursor.
+as their text, and a history of statements is kept. Who needs them asks for a cursor. Actions of an
+ALTER are read when they are asked for, so that what has actions that we cannot read has names.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import lru_cache
 
+from cdc.schema.alter import Plan, read_action
 from cdc.schema.session import Session
-from cdc.schema.tokens import Cursor, read_statement
+from cdc.schema.tokens import LONG_SQL, Cursor, read_statement
 
 TableName = tuple[str, str]
 _NO_SESSION = Session()
@@ -63,6 +66,20 @@ class Named:
     def table(self) -> TableName:
         """``(schema, name)``."""
         return self.schema, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterAction:
+    """One action or table option of ALTER TABLE: items ``[first, end)``, without commas.
+
+    ``words`` are its items in capitals, empty for what is no word; ``plan`` is what it alone asks
+    for, which nobody may change.
+    """
+
+    first: int
+    end: int
+    words: tuple[str, ...]
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +155,11 @@ class DdlStatement:
         return tuple((self.targets[0].table, named.table) for named in partners)
 
     @property
+    def actions(self) -> tuple[AlterAction, ...]:
+        """Actions of an ALTER TABLE in their order. Raises ``DDLNotUnderstood``."""
+        return _actions(self) if len(self.sql) > LONG_SQL else _known_actions(self)
+
+    @property
     def exchanges(self) -> bool:
         """Whether it is EXCHANGE PARTITION, which done twice is not done."""
         return any(named.role is NameRole.EXCHANGED for named in self.others)
@@ -165,3 +187,26 @@ class DdlStatement:
         c = read_statement(self.sql, self.session)
         c.at = self.first if at is None else at
         return c
+
+
+# The filter of each changefeed, its sink and the owner ask one after the other.
+@lru_cache(maxsize=32)
+def _known_actions(statement: DdlStatement) -> tuple[AlterAction, ...]:
+    return _actions(statement)
+
+
+def _actions(statement: DdlStatement) -> tuple[AlterAction, ...]:
+    if statement.verb is not Verb.ALTER:
+        return ()
+    actions: list[AlterAction] = []
+    c = statement.cursor(statement.body)
+    while c.peek() is not None:
+        if c.punct(","):
+            continue
+        first, plan = c.at, Plan()
+        read_action(c, plan, statement.session)
+        if c.at == first:
+            raise c.error("the clause of ALTER TABLE is not understood")
+        words = tuple(item.word for item in c.items[first : c.at])
+        actions.append(AlterAction(first, c.at, words, plan))
+    return tuple(actions)

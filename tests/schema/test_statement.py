@@ -299,3 +299,49 @@ def test_one_text_is_read_once_in_each_session_and_never_changes() -> None:
         read.kind = "drop table"  # type: ignore[misc]
     long = "CREATE TABLE t (a int) /*" + "x" * 5000 + "*/"
     assert read_ddl(long, MYSQL) == read_ddl(long, MYSQL)
+
+
+@pytest.mark.parametrize(
+    ("sql", "actions"),
+    [
+        (
+            "ALTER IGNORE TABLE t NOWAIT ADD COLUMN (b int, c int), /* , */ DROP a CASCADE,"
+            " ALGORITHM=INPLACE, ORDER BY a, d.t.b DESC",
+            [
+                "ADD COLUMN ( b int , c int )",
+                "DROP a CASCADE",
+                "ALGORITHM = INPLACE",
+                "ORDER BY a , d . t . b DESC",
+            ],
+        ),
+        ("ALTER TABLE t TRUNCATE /* c */ PARTITION p, q", ["TRUNCATE PARTITION p , q"]),
+        ("ALTER TABLE t ENGINE=InnoDB COMMENT 'x'", ["ENGINE = InnoDB", "COMMENT x"]),
+        ("ALTER TABLE t", []),
+        ("CREATE TABLE t (a int)", []),
+    ],
+)
+def test_an_alter_has_actions(sql: str, actions: list[str]) -> None:
+    read = read_ddl(sql, MARIADB)
+    items = read.cursor().items
+    shown = [" ".join(i.text for i in items[a.first : a.end]) for a in read.actions]
+    assert shown == actions
+    for action in read.actions:
+        assert action.words[0] == items[action.first].word
+        assert len(action.words) == action.end - action.first
+
+
+def test_actions_have_plans_of_their_own() -> None:
+    sql = "ALTER TABLE t DROP a, CHANGE b c int, RENAME COLUMN e TO f, RENAME x.u"
+    plans = [action.plan for action in read_ddl(sql, MYSQL).actions]
+    assert [p.drops for p in plans] == [{"a"}, set(), set(), set()]
+    assert [(d.old_name, d.column.name) for d in plans[1].changes] == [("b", "c")]
+    assert plans[2].renames == {"e": "f"}
+    assert plans[3].rename_to == ("x", "u")
+
+
+def test_what_an_action_means_may_be_unknown_while_its_tables_are_known() -> None:
+    read = read_ddl("ALTER TABLE t ALTER a FROBNICATE, RENAME u", MYSQL)
+    assert read.tables == (("d", "t"), ("d", "u"))
+    for _ in range(2):
+        with pytest.raises(DDLNotUnderstood, match="FROBNICATE"):
+            _ = read.actions
