@@ -81,6 +81,11 @@ class AlterAction:
     words: tuple[str, ...]
     plan: Plan
 
+    @property
+    def empties(self) -> bool:
+        """Whether it takes the rows out of a partition that stays."""
+        return self.words[:2] in (("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION"))
+
 
 @dataclass(frozen=True, slots=True)
 class DdlStatement:
@@ -158,6 +163,27 @@ class DdlStatement:
     def actions(self) -> tuple[AlterAction, ...]:
         """Actions of an ALTER TABLE in their order. Raises ``DDLNotUnderstood``."""
         return _actions(self) if len(self.sql) > LONG_SQL else _known_actions(self)
+
+    @property
+    def destroys_rows(self) -> bool:
+        """Whether tables that are there lose rows by it: DROP, TRUNCATE, OR REPLACE, partitions.
+
+        Partitions that go are not counted, only those that are emptied. Raises
+        ``DDLNotUnderstood``.
+        """
+        if self.verb in (Verb.DROP, Verb.TRUNCATE) or self.kind == "drop database":
+            return True
+        if self.verb in (Verb.CREATE, Verb.DATABASE):
+            return self.replacing
+        return any(action.empties for action in self.actions)
+
+    @property
+    def dropped_columns(self) -> frozenset[str]:
+        """Lower-case names of columns that an ALTER drops, not of those that it renames.
+
+        Raises ``DDLNotUnderstood``.
+        """
+        return frozenset(name for action in self.actions for name in action.plan.drops)
 
     @property
     def exchanges(self) -> bool:

@@ -339,6 +339,32 @@ def test_actions_have_plans_of_their_own() -> None:
     assert plans[3].rename_to == ("x", "u")
 
 
+@pytest.mark.parametrize(
+    ("sql", "rows", "columns"),
+    [
+        ("DROP TABLE t", True, ()),
+        ("DROP DATABASE x", True, ()),
+        ("TRUNCATE t", True, ()),
+        ("CREATE OR REPLACE TABLE t (a int)", True, ()),
+        ("CREATE OR REPLACE DATABASE x", True, ()),
+        ("ALTER TABLE t TRUNCATE /* c */ PARTITION p", True, ()),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", True, ()),
+        ("ALTER TABLE t DROP `A`, MODIFY c int, DROP COLUMN IF EXISTS b", False, ("a", "b")),
+        ("ALTER TABLE t COMMENT 'TRUNCATE PARTITION'", False, ()),
+        ("ALTER TABLE t RENAME COLUMN a TO b, CHANGE c e int, DROP KEY f", False, ()),
+        ("CREATE OR REPLACE INDEX i ON t (a)", False, ()),
+        ("CREATE OR REPLACE VIEW t AS SELECT 1", False, ()),
+        ("CREATE TABLE t (a int)", False, ()),
+        ("DROP INDEX i ON t", False, ()),
+        ("RENAME TABLE t TO u", False, ()),
+    ],
+)
+def test_what_it_destroys(sql: str, rows: bool, columns: tuple[str, ...]) -> None:
+    read = read_ddl(sql, MARIADB)
+    assert read.destroys_rows is rows
+    assert sorted(read.dropped_columns) == sorted(columns)
+
+
 def test_what_an_action_means_may_be_unknown_while_its_tables_are_known() -> None:
     read = read_ddl("ALTER TABLE t ALTER a FROBNICATE, RENAME u", MYSQL)
     assert read.tables == (("d", "t"), ("d", "u"))
