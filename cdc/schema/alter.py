@@ -58,16 +58,6 @@ class Plan:
     foreign: list[str] = field(default_factory=list)
 
 
-def read_alter_head(c: Cursor, session: Session) -> tuple[str, str]:
-    """Everything from ALTER TABLE up to the first action; schema and name of the table."""
-    while not c.next().is_word("TABLE"):
-        continue
-    c.word("IF", "EXISTS")
-    name = c.table(session)
-    c.wait()
-    return name
-
-
 def read_actions(c: Cursor, session: Session) -> Plan:
     """Everything behind the table's name."""
     plan = Plan()
