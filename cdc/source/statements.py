@@ -121,8 +121,10 @@ class History:
         if s.error is not None:
             self.versions.lose(s.ts, s.touched, s.error)
             return s
-        error = self.versions.advance(s.ts, s.sql, s.session, s.touched)
-        for name in s.touched.tables if s.touched is not None else ():
+        # What has no error was read.
+        assert s.touched is not None
+        error = self.versions.advance(s.ts, s.touched)
+        for name in s.touched.tables:
             self._note_key(name, s.ts)
         if error is None:
             return s

@@ -124,7 +124,7 @@ def _change(ts: int, query: Query, base: Session, before: Catalog, time_s: int) 
         status=query.status(),
         time_s=time_s,
         before=before,
-        after=apply(before, sql, session),
+        after=apply(before, seen),
     )
 
 

@@ -15,7 +15,6 @@ from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
-from cdc.schema.statement import DdlStatement
 from cdc.schema.system import is_system
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
@@ -163,7 +162,6 @@ class Run:
         for query in self._tail.queries():
             logged = True
             session = session_of_event(self._base, query.schema, query.status(), query.error_code)
-            seen: DdlStatement | None = None
             try:
                 text = statement_text(query.raw_sql, session)
                 seen = read_ddl(text, session)
@@ -174,7 +172,7 @@ class Run:
                 refusals.append((e.message, None))
                 continue
             versions = Versions(self.catalog, Ts(1))
-            failed = versions.advance(Ts(2), text, session, seen)
+            failed = versions.advance(Ts(2), seen)
             self.catalog = versions.at(Ts(2))
             if failed is not None:
                 refusals.append((failed.message, {*seen.tables} if not seen.schemas else None))

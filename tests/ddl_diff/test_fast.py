@@ -56,12 +56,13 @@ def test_every_accepted_statement_leaves_our_tables_equal_to_the_servers(
     assert result.equal >= 850
 
 
-def _forgetful(catalog: Catalog, statement: str, session: Session) -> Catalog:
-    return catalog if "FIRST" in statement else apply(catalog, statement, session)
+def _forgetful(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    return catalog if "FIRST" in statement.sql else apply(catalog, statement)
 
 
-def _without_defaults(catalog: Catalog, statement: str, session: Session) -> Catalog:
-    return apply(catalog, statement.replace("'2020-1-2'", "'2020-1-3'"), session)
+def _without_defaults(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    sql = statement.sql.replace("'2020-1-2'", "'2020-1-3'")
+    return apply(catalog, read_ddl(sql, statement.session))
 
 
 def _harmless(statement: str, session: Session) -> DdlStatement:

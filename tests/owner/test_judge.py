@@ -36,7 +36,7 @@ def _schema() -> Catalog:
         *("CREATE DATABASE shop", "CREATE DATABASE crm"),
         *(f"CREATE TABLE {t} (id INT PRIMARY KEY, age INT)" for t in ("a", "b", "tmp_1", "crm.c")),
     ):
-        catalog = apply(catalog, sql, SESSION)
+        catalog = apply(catalog, read_ddl(sql, SESSION))
     # The target has no views and sequences.
     return catalog.with_other("shop", "numbers")
 
@@ -57,7 +57,7 @@ def _ddl(sql: str, ts: int = 5, before: Catalog = BEFORE) -> Ddl:
         status=StatusVariables(),
         time_s=0,
         before=before,
-        after=apply(before, sql, SESSION),
+        after=apply(before, seen),
     )
     return Ddl(ts, sql, seen, None, change)
 
@@ -156,6 +156,6 @@ def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
 )
 def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5))"
-    catalog = apply(BEFORE, f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION)
-    catalog = apply(catalog, "CREATE TABLE q (id INT PRIMARY KEY)", SESSION)
+    catalog = apply(BEFORE, read_ddl(f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION))
+    catalog = apply(catalog, read_ddl("CREATE TABLE q (id INT PRIMARY KEY)", SESSION))
     assert destructive(_ddl(sql, before=catalog)) is lost

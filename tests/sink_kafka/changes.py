@@ -33,7 +33,7 @@ def change(number: int, sql: str, before: Catalog, *, schema: str = "shop") -> S
         status=StatusVariables(sql_mode=0),
         time_s=at(number) >> 18,
         before=before,
-        after=apply(before, sql, session),
+        after=apply(before, seen),
     )
 
 

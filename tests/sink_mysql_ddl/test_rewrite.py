@@ -40,7 +40,7 @@ def _catalog(session: Session, *statements: str) -> Catalog:
     made = Catalog().with_database(Database("s", "utf8mb4", "utf8mb4_general_ci"))
     made = made.with_database(Database("o", "latin1", "latin1_swedish_ci"))
     for statement in statements:
-        made = apply(made, statement, session)
+        made = apply(made, read_ddl(statement, session))
     return made
 
 
@@ -68,7 +68,7 @@ def _change(
         StatusVariables(),
         0,
         catalog,
-        apply(catalog, sql, session),
+        apply(catalog, seen),
     )
 
 

@@ -95,7 +95,7 @@ class Upstream:
             session = session_of_event(self.base, query.schema, status, query.error_code)
             text = statement_text(query.raw_sql, session)
             seen = read_ddl(text, session)
-            before, self.catalog = self.catalog, apply(self.catalog, text, session)
+            before, self.catalog = self.catalog, apply(self.catalog, seen)
             if not seen.tables and not seen.schemas:
                 continue
             self.ts += 1
