@@ -67,7 +67,7 @@ def ddl_types(statement: DdlStatement, table: Table | None = None) -> DdlTypes:
     if kind == "rename table":
         return _rename(statement)
     if kind == "create index":
-        kind = "add fulltext index" if "FULLTEXT" in statement.modifiers else kind
+        kind = "add fulltext index" if statement.index_kind == "FULLTEXT" else kind
         return DdlTypes(kind, _all(kind, ALTER_TABLE), tables=statement.tables)
     if kind == "alter database":
         return _alter_database(statement)

@@ -29,7 +29,6 @@ from cdc.schema.table import Table
 from cdc.schema.tokens import NOT_UNDERSTOOD_HINT, DDLNotUnderstood
 
 _Name = tuple[str, str]
-_INDEX_KINDS = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 
 
 def apply(catalog: Catalog, statement: DdlStatement) -> Catalog:
@@ -130,7 +129,7 @@ def _index_plan(statement: DdlStatement) -> Plan:
         return Plan(drop_keys=dropped)
     c = statement.cursor(statement.body)
     key = read_key(c, statement.session)
-    key.kind = next((word for word in statement.modifiers if word in _INDEX_KINDS), "KEY")
+    key.kind = statement.index_kind or "KEY"
     key.name, key.conditional = statement.index, statement.conditional
     key_options(c, key, statement.session)
     while c.word("ALGORITHM") or c.word("LOCK"):

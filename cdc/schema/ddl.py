@@ -126,8 +126,10 @@ def _listed(c: Cursor, session: Session) -> tuple[Named, ...]:
     return tuple(names)
 
 
-def _condition(c: Cursor) -> bool:
-    return c.word("IF", "NOT", "EXISTS") or c.word("IF", "EXISTS")
+def _condition(c: Cursor) -> tuple[int, int] | None:
+    first = c.at
+    there = c.word("IF", "NOT", "EXISTS") or c.word("IF", "EXISTS")
+    return (first, c.at) if there else None
 
 
 def _rename(c: Cursor, head: _Head) -> DdlStatement:
@@ -135,7 +137,7 @@ def _rename(c: Cursor, head: _Head) -> DdlStatement:
         return head.statement("rename user")
     if not c.word("TABLE") and not c.word("TABLES"):
         raise c.error("RENAME of something unknown")
-    conditional = c.word("IF", "EXISTS")
+    condition = _condition(c)
     names: list[Named] = []
     while True:
         names.append(_named(c, head.session))
@@ -145,7 +147,7 @@ def _rename(c: Cursor, head: _Head) -> DdlStatement:
         names.append(_named(c, head.session))
         if not c.punct(","):
             break
-    return head.statement("rename table", c.at, tuple(names), conditional=conditional)
+    return head.statement("rename table", c.at, tuple(names), condition=condition)
 
 
 def _truncate(c: Cursor, head: _Head) -> DdlStatement:
@@ -210,33 +212,33 @@ def _no_table(c: Cursor, head: _Head, what: str) -> DdlStatement:
     kind = f"{head.verb} {what}"
     if what not in ("view", "sequence"):
         return head.statement(kind)
-    conditional = _condition(c)
+    condition = _condition(c)
     item = c.peek()
     if item is None or item.kind not in (Kind.WORD, Kind.NAME):
         return head.statement(kind)
     targets = _listed(c, head.session)
-    return head.statement(kind, c.at, targets, conditional=conditional)
+    return head.statement(kind, c.at, targets, condition=condition)
 
 
 def _database(c: Cursor, head: _Head) -> DdlStatement:
-    conditional = _condition(c)
+    condition = _condition(c)
     schema, place = head.session.default_schema, None
     if c.is_database(head.verb.upper()):
         schema = c.name()
         place = c.items[c.at - 1].start, c.items[c.at - 1].end
     kind = f"{head.verb} database"
-    return head.statement(kind, c.at, schema=schema, schema_at=place, conditional=conditional)
+    return head.statement(kind, c.at, schema=schema, schema_at=place, condition=condition)
 
 
 def _index(c: Cursor, head: _Head) -> DdlStatement:
-    conditional = _condition(c)
+    condition = _condition(c)
     name = item = c.next()
     while not item.is_word("ON"):
         item = c.next()
     target = _named(c, head.session)
     c.wait()
     kind = f"{head.verb} index"
-    return head.statement(kind, c.at, (target,), index=name.text, conditional=conditional)
+    return head.statement(kind, c.at, (target,), index=name.text, condition=condition)
 
 
 def _table(c: Cursor, head: _Head) -> DdlStatement:
@@ -246,7 +248,7 @@ def _table(c: Cursor, head: _Head) -> DdlStatement:
 
 
 def _create_table(c: Cursor, head: _Head) -> DdlStatement:
-    conditional = _condition(c)
+    condition = _condition(c)
     target, body = _named(c, head.session), c.at
     c.punct("(")
     if c.word("LIKE"):
@@ -256,12 +258,12 @@ def _create_table(c: Cursor, head: _Head) -> DdlStatement:
         names, obstacle = _other_names(c, head.session, alter=False)
     others = tuple(names)
     return head.statement(
-        Verb.CREATE.value, body, (target,), others, conditional=conditional, obstacle=obstacle
+        Verb.CREATE.value, body, (target,), others, condition=condition, obstacle=obstacle
     )
 
 
 def _alter_table(c: Cursor, head: _Head) -> DdlStatement:
-    conditional = _condition(c)
+    condition = _condition(c)
     target = _named(c, head.session)
     c.wait()
     body = c.at
@@ -272,14 +274,14 @@ def _alter_table(c: Cursor, head: _Head) -> DdlStatement:
     names, obstacle = _other_names(c, head.session, alter=True)
     others = tuple(names)
     return head.statement(
-        Verb.ALTER.value, body, (target,), others, conditional=conditional, obstacle=obstacle
+        Verb.ALTER.value, body, (target,), others, condition=condition, obstacle=obstacle
     )
 
 
 def _drop_table(c: Cursor, head: _Head) -> DdlStatement:
-    conditional = _condition(c)
+    condition = _condition(c)
     targets = _listed(c, head.session)
-    return head.statement(Verb.DROP.value, c.at, targets, conditional=conditional)
+    return head.statement(Verb.DROP.value, c.at, targets, condition=condition)
 
 
 def _other_names(c: Cursor, session: Session, *, alter: bool) -> tuple[list[Named], str]:

@@ -49,6 +49,7 @@ class NameRole(Enum):
     NEW_NAME = "new name"  # RENAME of ALTER TABLE
 
 
+_INDEX_KINDS = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 _MOVING = (NameRole.EXCHANGED, NameRole.CONVERTED)
 
 
@@ -96,9 +97,9 @@ class DdlStatement:
     that of the first item behind the name of the table or database. ``targets`` are the tables, or
     views, that it is about, in its order, for RENAME old and new in turn; ``others`` are names
     elsewhere in it. ``index`` is the index of CREATE and DROP INDEX. ``schema`` is the database of
-    a statement about one, with its place in the text unless it is the session's. ``conditional`` is
-    IF [NOT] EXISTS of what the statement is about. ``obstacle`` says why its names cannot be told
-    to a target, and is empty if they can.
+    a statement about one, with its place in the text unless it is the session's. ``condition`` are
+    the items ``[first, end)`` of IF [NOT] EXISTS of what the statement is about. ``obstacle`` says
+    why its names cannot be told to a target, and is empty if they can.
     """
 
     kind: str
@@ -112,7 +113,7 @@ class DdlStatement:
     index: str = ""
     schema: str = ""
     schema_at: tuple[int, int] | None = None
-    conditional: bool = False
+    condition: tuple[int, int] | None = None
     obstacle: str = ""
 
     @property
@@ -196,9 +197,19 @@ class DdlStatement:
         return any(named.role is NameRole.MODEL for named in self.others)
 
     @property
+    def conditional(self) -> bool:
+        """Whether it says IF EXISTS or IF NOT EXISTS of what it is about."""
+        return self.condition is not None
+
+    @property
     def replacing(self) -> bool:
         """Whether it is CREATE OR REPLACE."""
         return "REPLACE" in self.modifiers
+
+    @property
+    def index_kind(self) -> str:
+        """UNIQUE, FULLTEXT, SPATIAL or VECTOR of CREATE INDEX; empty for any other."""
+        return next((word for word in self.modifiers if word in _INDEX_KINDS), "")
 
     @property
     def temporary(self) -> bool:
