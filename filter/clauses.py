@@ -113,7 +113,7 @@ def _changed(words: tuple[str, ...], plan: Plan) -> DDLClause | None:
         return _typed("modify column")
     if plan.rename_keys:
         return _typed("rename index")
-    if plan.rename_to is not None:
+    if plan.renamed:
         return _typed("rename table")
     if plan.visible_keys:
         return _typed("alter index visibility")

@@ -23,7 +23,7 @@ from cdc.schema.options import read_charset_or_collation
 from cdc.schema.resolve import charset_pair, said_pair
 from cdc.schema.sequences import is_sequence, of_sequence
 from cdc.schema.session import Session
-from cdc.schema.statement import DdlStatement, Verb
+from cdc.schema.statement import DdlStatement, NameRole, Verb
 from cdc.schema.system import is_system
 from cdc.schema.table import Table
 from cdc.schema.tokens import NOT_UNDERSTOOD_HINT, DDLNotUnderstood
@@ -148,20 +148,20 @@ def _alter_table(catalog: Catalog, statement: DdlStatement) -> Catalog:
         return catalog
     plan = read_actions(statement.cursor(statement.body), session)
     if table is None and catalog.has_other(*name):
-        return _alter_other(catalog, name, plan, session)
+        return _alter_other(catalog, statement, plan)
     table = _table(catalog, name)
     current = catalog.database(session.default_schema)
     defaults = None if current is None else (current.charset, current.collation)
     changed = alter(table, plan, _defaults(catalog, name[0], session), session, defaults)
-    if plan.partition_from is not None:
-        catalog = catalog.without_table(*plan.partition_from)
-    if plan.partition_to is not None:
-        schema, other = plan.partition_to
-        made = replace(changed, schema=schema, name=other, partitioning=None, foreign_keys=())
-        catalog = catalog.with_table(made)
-    if plan.rename_to is not None:
-        catalog = catalog.without_table(*name)
-        changed = _renamed(changed, plan.rename_to)
+    for other in statement.others:
+        if other.role is NameRole.TO_PARTITION:
+            catalog = catalog.without_table(*other.table)
+        if other.role is NameRole.FROM_PARTITION:
+            alone = replace(changed, partitioning=None, foreign_keys=())
+            catalog = catalog.with_table(replace(alone, schema=other.schema, name=other.name))
+    for old, new in statement.renames:
+        catalog = catalog.without_table(*old)
+        changed = _renamed(changed, new)
     return _with(catalog, changed)
 
 
@@ -170,9 +170,10 @@ def _renamed(table: Table, name: _Name) -> Table:
     return replace(table, schema=name[0], name=name[1], foreign_keys=foreign)
 
 
-def _alter_other(catalog: Catalog, name: _Name, plan: Plan, session: Session) -> Catalog:
+def _alter_other(catalog: Catalog, statement: DdlStatement, plan: Plan) -> Catalog:
     """ALTER TABLE of a sequence."""
-    to = plan.rename_to or name
+    name, session = statement.targets[0].table, statement.session
+    to = next((new for _, new in statement.renames), name)
     catalog = catalog.with_other(*name, there=False)
     if is_sequence(plan.options.others, otherwise=True):
         return catalog.with_other(*to)

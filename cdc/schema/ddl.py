@@ -347,9 +347,9 @@ def _role_in_action(c: Cursor) -> NameRole | None:
     elif c.word("CONVERT", "PARTITION"):
         c.name()
         if c.word("TO", "TABLE"):
-            return NameRole.CONVERTED
+            return NameRole.FROM_PARTITION
     elif c.word("CONVERT", "TABLE"):
-        return NameRole.CONVERTED
+        return NameRole.TO_PARTITION
     elif _begins_action(c) and c.word("RENAME"):
         following = c.peek()
         if following is not None and not following.is_word("COLUMN", "INDEX", "KEY", "CONSTRAINT"):

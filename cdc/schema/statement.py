@@ -45,12 +45,13 @@ class NameRole(Enum):
     SEQUENCE = "sequence"  # NEXT VALUE FOR
     MEMBER = "member"  # UNION of a MERGE table
     EXCHANGED = "exchanged"  # EXCHANGE PARTITION … WITH TABLE
-    CONVERTED = "converted"  # CONVERT PARTITION … TO TABLE, CONVERT TABLE
+    FROM_PARTITION = "from partition"  # CONVERT PARTITION … TO TABLE
+    TO_PARTITION = "to partition"  # CONVERT TABLE … TO PARTITION
     NEW_NAME = "new name"  # RENAME of ALTER TABLE
 
 
 _INDEX_KINDS = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
-_MOVING = (NameRole.EXCHANGED, NameRole.CONVERTED)
+_MOVING = (NameRole.EXCHANGED, NameRole.FROM_PARTITION, NameRole.TO_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ ROLES = {
     NameRole.SEQUENCE: "value for",
     NameRole.MEMBER: "union",
     NameRole.EXCHANGED: "exchange",
-    NameRole.CONVERTED: "convert",
+    NameRole.FROM_PARTITION: "from partition",
+    NameRole.TO_PARTITION: "to partition",
     NameRole.NEW_NAME: "rename",
 }
 
@@ -150,7 +151,7 @@ def _facts(sql: str, session: Session = MARIADB) -> dict[str, object]:
                 "kind": "alter table",
                 "verb": "alter table",
                 "targets": ["t"],
-                "others": [("convert", "u")],
+                "others": [("from partition", "u")],
                 "tables": ["d.t", "d.u"],
                 "moves": [("d.t", "d.u")],
             },
@@ -161,7 +162,7 @@ def _facts(sql: str, session: Session = MARIADB) -> dict[str, object]:
                 "kind": "alter table",
                 "verb": "alter table",
                 "targets": ["t"],
-                "others": [("convert", "u")],
+                "others": [("to partition", "u")],
                 "tables": ["d.t", "d.u"],
                 "moves": [("d.t", "d.u")],
             },
@@ -336,7 +337,7 @@ def test_actions_have_plans_of_their_own() -> None:
     assert [p.drops for p in plans] == [{"a"}, set(), set(), set()]
     assert [(d.old_name, d.column.name) for d in plans[1].changes] == [("b", "c")]
     assert plans[2].renames == {"e": "f"}
-    assert plans[3].rename_to == ("x", "u")
+    assert [p.renamed for p in plans] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(

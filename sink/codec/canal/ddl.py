@@ -80,7 +80,7 @@ def _of_action(change: SchemaChange) -> str:
         return "CINDEX"
     if plan == Plan(drop_keys=plan.drop_keys):
         return "DINDEX"
-    return "RENAME" if plan == Plan(rename_to=plan.rename_to) else "ALTER"
+    return "RENAME" if plan == Plan(renamed=True) else "ALTER"
 
 
 def _context(change: SchemaChange) -> dict[str, object]:
