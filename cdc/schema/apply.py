@@ -131,11 +131,11 @@ def _index_plan(statement: DdlStatement) -> Plan:
     key = read_key(c, statement.session)
     key.kind = statement.index_kind or "KEY"
     key.name, key.conditional = statement.index, statement.conditional
+    c.wait()
     key_options(c, key, statement.session)
     while c.word("ALGORITHM") or c.word("LOCK"):
         c.punct("=")
         c.next()
-    c.wait()
     if c.peek() is not None:
         raise c.error("the end of CREATE INDEX is not understood")
     return Plan(keys=[key], drop_keys=dropped if statement.replacing else set())

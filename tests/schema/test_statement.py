@@ -269,7 +269,7 @@ def test_the_body_begins_behind_the_name() -> None:
     for sql, word in (
         ("CREATE TABLE IF NOT EXISTS d.t (a int)", "("),
         ("ALTER TABLE t NOWAIT ADD a int", "ADD"),
-        ("CREATE INDEX i ON t WAIT 3 (a)", "("),
+        ("CREATE INDEX i ON t (a) WAIT 3", "("),
         ("ALTER DATABASE x COLLATE utf8mb4_bin", "COLLATE"),
     ):
         read = read_ddl(sql, MARIADB)

@@ -216,6 +216,12 @@ def test_a_drop_keeps_what_is_replicated() -> None:
             "ALTER TABLE `s`.`t` FORCE",
         ),
         (
+            "CREATE INDEX x ON t (b) WAIT 3 COMMENT 'NOWAIT' LOCK=NONE",
+            (T,),
+            "CREATE INDEX x ON `s`.`t` (b) COMMENT 'NOWAIT'",
+        ),
+        ("DROP INDEX k ON t NOWAIT", (T,), "DROP INDEX k ON `s`.`t`"),
+        (
             "CREATE OR REPLACE INDEX k ON t (a, b)",
             (T,),
             "ALTER TABLE `s`.`t` DROP INDEX `k`, ADD INDEX `k` (a, b)",

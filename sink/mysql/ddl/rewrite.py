@@ -196,8 +196,7 @@ def _plain_at(editor: Editor, parsed: DdlStatement, i: int) -> int:
     if depth == 0 and i < parsed.body and items[i].is_word("ONLINE", "OFFLINE"):
         editor.remove(i, i)
         return i + 1
-    behind = items[i].start >= parsed.targets[0].end
-    if depth == 0 and behind and i < parsed.body and items[i].is_word("WAIT", "NOWAIT"):
+    if depth == 0 and items[i].is_word("WAIT", "NOWAIT") and _may_wait(editor, parsed, i):
         last = i + items[i].is_word("WAIT")
         editor.remove(i, last)
         return last + 1
@@ -209,6 +208,14 @@ def _plain_at(editor: Editor, parsed: DdlStatement, i: int) -> int:
         editor.remove(i, last)
         return last + 1
     return _method(editor, parsed, i) if depth == 0 and i >= parsed.body else 0
+
+
+def _may_wait(editor: Editor, parsed: DdlStatement, i: int) -> bool:
+    """Whether item i is where a statement says how long it waits: behind its name or its key."""
+    items = editor.items
+    if parsed.verb is Verb.CREATE_INDEX:
+        return i > parsed.body and items[i - 1].is_punct(")")
+    return i < parsed.body and items[i].start >= parsed.targets[0].end
 
 
 def _method(editor: Editor, parsed: DdlStatement, i: int) -> int:
