@@ -34,16 +34,16 @@ class DDLAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """A DDL row of the change log.
+    """A DDL of the change log, as it is judged.
 
-    ``touched`` is None and ``error`` set if it is not understood at all; if it is known which
+    ``statement`` is None and ``error`` set if it is not understood at all; if it is known which
     tables it changes but not how, both are set. ``change`` is what the sink is given. ``gtid`` is
     (source, number), as the log's dictionary writes sources, empty and -1 without one.
     """
 
     ts: Ts
     sql: str
-    touched: DdlStatement | None
+    statement: DdlStatement | None
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
     gtid: tuple[str, int] = ("", -1)
@@ -86,14 +86,14 @@ class Judged:
 
 
 def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
-    """None for a change that touches nothing of the changefeed. ``ddl.touched`` must be known."""
-    assert ddl.touched is not None
-    touched, rules = ddl.touched, scope.filter.rules
-    matched = [n for n in touched.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
-    if not matched and not any(map(rules.matches_schema, touched.schemas)):
+    """None for a change that touches nothing of the changefeed. ``ddl.statement`` must be known."""
+    assert ddl.statement is not None
+    statement, rules = ddl.statement, scope.filter.rules
+    matched = [n for n in statement.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
+    if not matched and not any(map(rules.matches_schema, statement.schemas)):
         return None
-    read = [name for name in touched.referenced if rules.matches(*name)]
-    if touched.schemas or scope.whole:
+    read = [name for name in statement.referenced if rules.matches(*name)]
+    if statement.schemas or scope.whole:
         tables = frozenset({EVERY})
     else:
         tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
@@ -118,7 +118,7 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     named = (*(n for n in decision.delivered if n[1]), *renamed)
     delivered = dict.fromkeys(n for n in named if not _never_sent(ddl.change, n))
     made = [new for _, new in decision.steps]
-    if touched.kind == "create table":
+    if statement.kind == "create table":
         made += delivered
     after = (ddl.change.after.table(*name) for name in delivered)
     wrong = scope.filter.conflict(ddl.change.after, made) or scope.filter.unfit(
@@ -169,9 +169,9 @@ def tied(names: Iterable[str], ties: Iterable[tuple[str, str]]) -> set[str]:
 
 def destructive(ddl: Ddl) -> bool:
     """Whether rows or columns are lost at the target that the upstream may still want back."""
-    assert ddl.touched is not None
+    assert ddl.statement is not None
     assert ddl.change is not None
-    statement, change = ddl.touched, ddl.change
+    statement, change = ddl.statement, ddl.change
     tables = [table for n in change.tables if (table := change.before.table(*n)) is not None]
     if statement.destroys_rows:
         # What CREATE OR REPLACE makes need not have been there.
