@@ -5,36 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.schema.alter import Plan
-from cdc.schema.session import Session
+from cdc.schema.statement import AlterAction
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, Item
-
-Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class DDLClause:
     """One clause: ``name`` for people, its ``types`` (empty if TiCDC has none for it).
 
-    ``passes``: whether it is replicated. ``others``: tables that it exchanges rows with.
-    ``unlogged``: it changes rows without row events.
+    ``passes``: whether it is replicated. ``unlogged``: it changes rows without row events.
     """
 
     name: str
     types: tuple[str, ...] = ()
     passes: bool = True
-    others: tuple[Name, ...] = ()
     unlogged: bool = False
 
 
-def clause_of(
-    c: Cursor, at: int, plan: Plan, session: Session, table: Table | None
-) -> list[DDLClause]:
-    """What stands between item ``at`` and the cursor, which ``plan`` was read from.
-
-    A list, since ADD COLUMN (…) adds several columns, and ALGORITHM and LOCK are no clause at all.
-    """
-    words = [i.word for i in c.items[at : c.at]]
+def clauses_of(action: AlterAction, table: Table | None) -> list[DDLClause]:
+    """What an action is: ADD COLUMN (…) adds several columns, ALGORITHM and LOCK are no clause."""
+    words, plan = action.words, action.plan
     head = words[0]
     if head in ("ALGORITHM", "LOCK", "WITH", "WITHOUT") and _only_how(words):
         return []
@@ -44,19 +34,18 @@ def clause_of(
         return [_drop(words, plan, table)]
     if head == "PARTITION":
         return [_typed("alter table partitioning")]
-    found = _partition(c.items[at : c.at], words, session) or _changed(words, plan)
-    return [found or _option(words, plan)]
+    return [_partition(words) or _changed(words, plan) or _option(words, plan)]
 
 
 def _typed(name: str) -> DDLClause:
     return DDLClause(name, (name,))
 
 
-def _only_how(words: list[str]) -> bool:
+def _only_how(words: tuple[str, ...]) -> bool:
     return words[0] in ("ALGORITHM", "LOCK") or words[1] == "VALIDATION"
 
 
-def _add(words: list[str], plan: Plan) -> list[DDLClause]:
+def _add(words: tuple[str, ...], plan: Plan) -> list[DDLClause]:
     if plan.partition_change is not None:
         return [_typed("add table partition")]
     if plan.changes:
@@ -71,7 +60,7 @@ def _add(words: list[str], plan: Plan) -> list[DDLClause]:
     return [DDLClause("add period" if plan.periods else "add check")]
 
 
-def _drop(words: list[str], plan: Plan, table: Table | None) -> DDLClause:
+def _drop(words: tuple[str, ...], plan: Plan, table: Table | None) -> DDLClause:
     if plan.partition_change is not None:
         return _typed("drop table partition")
     if plan.drops:
@@ -80,7 +69,7 @@ def _drop(words: list[str], plan: Plan, table: Table | None) -> DDLClause:
         return _typed("drop primary key" if plan.drop_keys == {"primary"} else "drop index")
     if plan.drop_constraints:
         return _dropped_constraint(next(iter(plan.drop_constraints)), table)
-    if words[1:3] == ["FOREIGN", "KEY"]:
+    if words[1:3] == ("FOREIGN", "KEY"):
         return _typed("drop foreign key")
     return DDLClause("drop " + " ".join(words[1:3] if words[1] == "SYSTEM" else words[1:2]).lower())
 
@@ -103,18 +92,13 @@ _MAINTENANCE = {
 }
 
 
-def _partition(items: list[Item], words: list[str], session: Session) -> DDLClause | None:
+def _partition(words: tuple[str, ...]) -> DDLClause | None:
     """Partition maintenance, and what moves rows between tables."""
     second = words[1] if len(words) > 1 else ""
     if words[0] == "EXCHANGE" and second == "PARTITION":
-        return DDLClause(
-            "exchange table partition",
-            ("exchange table partition",),
-            others=(_behind(items, words, "TABLE", session),),
-        )
+        return _typed("exchange table partition")
     if words[0] == "CONVERT" and second in ("PARTITION", "TABLE"):
-        other = _behind(items, words, "TABLE", session)
-        return DDLClause(f"convert {second.lower()}", others=(other,))
+        return DDLClause(f"convert {second.lower()}")
     if second in ("PARTITION", "PARTITIONING") and words[0] in _MAINTENANCE:
         return _typed(_MAINTENANCE[words[0]])
     if words[0] in ("DISCARD", "IMPORT"):
@@ -124,19 +108,12 @@ def _partition(items: list[Item], words: list[str], session: Session) -> DDLClau
     return None
 
 
-def _behind(items: list[Item], words: list[str], word: str, session: Session) -> Name:
-    at = words.index(word) + 1
-    if at + 2 < len(items) and items[at + 1].is_punct("."):
-        return items[at].text, items[at + 2].text
-    return session.default_schema, items[at].text
-
-
-def _changed(words: list[str], plan: Plan) -> DDLClause | None:
+def _changed(words: tuple[str, ...], plan: Plan) -> DDLClause | None:
     if plan.renames or plan.changes or plan.visible:
         return _typed("modify column")
     if plan.rename_keys:
         return _typed("rename index")
-    if plan.rename_to is not None:
+    if plan.renamed:
         return _typed("rename table")
     if plan.visible_keys:
         return _typed("alter index visibility")
@@ -149,7 +126,7 @@ def _changed(words: list[str], plan: Plan) -> DDLClause | None:
     return None
 
 
-def _option(words: list[str], plan: Plan) -> DDLClause:
+def _option(words: tuple[str, ...], plan: Plan) -> DDLClause:
     options = plan.options
     if options.charset or options.collation or options.default_charset:
         return _typed("modify table charset and collate")

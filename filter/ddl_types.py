@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc.schema.alter import Plan, read_action, read_alter_head
-from cdc.schema.ddl import Touched, touched
-from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, read_statement
-from filter.clauses import DDLClause, clause_of
+from filter.clauses import DDLClause, clauses_of
 from filter.event_types import ALL_DDL, ALTER_TABLE, MULTI
 
 Name = tuple[str, str]
@@ -43,13 +40,8 @@ class DdlTypes:
     discarded: str = ""
     unlogged: str = ""
 
-    @property
-    def schema_level(self) -> bool:
-        """Whether it is about whole databases."""
-        return bool(self.schemas)
 
-
-# Statements by the words of ``cdc.schema.ddl.touched``: their type for people, and its other names.
+# Statements by their kind: their type for people, and its other names.
 _STATEMENTS = {
     "create database": ("create database", "create schema"),
     "drop database": ("drop database", "drop schema"),
@@ -63,102 +55,72 @@ _STATEMENTS = {
 }
 
 
-def ddl_types(sql: str, session: Session, table: Table | None = None) -> DdlTypes:
+def ddl_types(statement: DdlStatement, table: Table | None = None) -> DdlTypes:
     """The types of a statement. Raises ``DDLNotUnderstood``.
 
     ``table`` is the table of an ALTER as it was before, where it is known: only it says whether
     DROP CONSTRAINT drops a key or a foreign key.
     """
-    seen = touched(sql, session)
-    c = read_statement(sql, session)
-    if seen.kind == "alter table":
-        return _alter(c, session, table)
-    if seen.kind == "rename table":
-        return _rename(seen)
-    if seen.kind == "create index":
-        kind = "add fulltext index" if _before_index(c, "FULLTEXT") else "create index"
-        return DdlTypes(kind, _all(kind, ALTER_TABLE), tables=seen.tables)
-    if seen.kind == "alter database":
-        return _alter_database(c, seen.schemas)
-    names = _STATEMENTS.get(seen.kind)
+    kind = statement.kind
+    if kind == "alter table":
+        return _alter(statement, table)
+    if kind == "rename table":
+        return _rename(statement)
+    if kind == "create index":
+        kind = "add fulltext index" if statement.index_kind == "FULLTEXT" else kind
+        return DdlTypes(kind, _all(kind, ALTER_TABLE), tables=statement.tables)
+    if kind == "alter database":
+        return _alter_database(statement)
+    names = _STATEMENTS.get(kind)
     if names is None:
-        return DdlTypes(seen.kind, _all(), discarded=f"{seen.kind} is not replicated")
-    tables = _views(c, session) if seen.kind.endswith("view") else seen.tables
-    return DdlTypes(names[0], _all(*names), tables=tables, schemas=seen.schemas)
+        return DdlTypes(kind, _all(), discarded=f"{kind} is not replicated")
+    named = tuple(dict.fromkeys(name.table for name in statement.targets))
+    return DdlTypes(names[0], _all(*names), tables=named, schemas=statement.schemas)
 
 
 def _all(*names: str) -> frozenset[str]:
     return frozenset((ALL_DDL, *names))
 
 
-def _rename(seen: Touched) -> DdlTypes:
-    olds = tuple(dict.fromkeys(old for old, _ in seen.renames))
-    return DdlTypes("rename table", _all("rename table"), tables=olds, renames=seen.renames)
+def _rename(statement: DdlStatement) -> DdlTypes:
+    steps = statement.renames
+    olds = tuple(dict.fromkeys(old for old, _ in steps))
+    return DdlTypes("rename table", _all("rename table"), tables=olds, renames=steps)
 
 
-def _before_index(c: Cursor, word: str) -> bool:
-    while (item := c.peek()) is not None and not item.is_word("INDEX"):
-        c.next()
-        if item.is_word(word):
-            return True
-    return False
-
-
-def _alter_database(c: Cursor, schemas: tuple[str, ...]) -> DdlTypes:
+def _alter_database(statement: DdlStatement) -> DdlTypes:
     words = ("CHARACTER", "CHARSET", "COLLATE")
-    if any(item.is_word(*words) for item in c.items[2:]):
+    c = statement.cursor(statement.body)
+    if any(item.is_word(*words) for item in c.items[c.at :]):
         kind = "modify schema charset and collate"
-        return DdlTypes(kind, _all(kind), schemas=schemas)
+        return DdlTypes(kind, _all(kind), schemas=statement.schemas)
     return DdlTypes(
         "alter database",
         _all(),
-        schemas=schemas,
+        schemas=statement.schemas,
         discarded="of ALTER DATABASE only character set and collation are replicated",
     )
 
 
-def _views(c: Cursor, session: Session) -> tuple[Name, ...]:
-    while not c.next().is_word("VIEW"):
-        continue
-    if not c.word("IF", "NOT", "EXISTS"):
-        c.word("IF", "EXISTS")
-    found = [c.table(session)]
-    while c.punct(","):
-        found.append(c.table(session))
-    return tuple(found)
-
-
-def _alter(c: Cursor, session: Session, table: Table | None) -> DdlTypes:
-    name = read_alter_head(c, session)
-    found: list[DDLClause] = []
-    plans: list[Plan] = []
-    while c.peek() is not None:
-        if c.punct(","):
-            continue
-        at, plan = c.at, Plan()
-        read_action(c, plan, session)
-        if c.at == at:
-            raise c.error("the clause of ALTER TABLE is not understood")
-        plans.append(plan)
-        found += clause_of(c, at, plan, session, table)
-    renames = tuple((name, p.rename_to) for p in plans if p.rename_to is not None)
-    passing = [clause for clause in found if clause.passes]
-    discarded = "" if passing else _why(found)
-    kind = MULTI if len(found) > 1 else found[0].name if found else ALTER_TABLE
-    types = {name for clause in found for name in clause.types}
+def _alter(statement: DdlStatement, table: Table | None) -> DdlTypes:
+    clauses = [clause for action in statement.actions for clause in clauses_of(action, table)]
+    passing = [clause for clause in clauses if clause.passes]
+    discarded = "" if passing else _why(clauses)
+    kind = MULTI if len(clauses) > 1 else clauses[0].name if clauses else ALTER_TABLE
+    types = {name for clause in clauses for name in clause.types}
     return DdlTypes(
         kind,
-        _all(ALTER_TABLE, *types, *([MULTI] if len(found) > 1 else [])),
-        clauses=tuple(frozenset((*clause.types, ALTER_TABLE)) for clause in found),
-        tables=(name,),
-        renames=renames,
-        moves=tuple((name, other) for clause in found for other in clause.others),
+        _all(ALTER_TABLE, *types, *([MULTI] if len(clauses) > 1 else [])),
+        clauses=tuple(frozenset((*clause.types, ALTER_TABLE)) for clause in clauses),
+        tables=(statement.targets[0].table,),
+        renames=statement.renames,
+        moves=statement.moves,
         discarded=discarded,
-        unlogged=next((clause.name for clause in found if clause.unlogged), ""),
+        unlogged=next((clause.name for clause in clauses if clause.unlogged), ""),
     )
 
 
-def _why(found: list[DDLClause]) -> str:
-    if not found:
+def _why(clauses: list[DDLClause]) -> str:
+    if not clauses:
         return "an ALTER TABLE without a clause changes nothing"
-    return f"{found[0].name} changes neither columns nor keys, and is not replicated"
+    return f"{clauses[0].name} changes neither columns nor keys, and is not replicated"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.coord.feed_config import FeedConfig
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.ddl_types import DdlTypes, Name, ddl_types
@@ -103,7 +104,7 @@ class DdlFilter:
         ``table`` is the table of an ALTER as it was before, where it is known; ``ts`` and ``gtid``
         (source, number) are those of its transaction.
         """
-        types = ddl_types(sql, session, table)
+        types = ddl_types(read_ddl(sql, session), table)
         matches = self.rules.matches
         ignored = self._transactions.ignores(ts, *gtid)
         if ignored:

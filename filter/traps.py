@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc.coord.feed_config import FeedConfig
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.ddl_types import ddl_types
 from filter.events import EventFilter, EventRule
@@ -25,7 +26,7 @@ def _of(rule: EventRule) -> list[str]:
     found = []
     for statement in _STATEMENTS:
         words = statement[: statement.index(" {}")]
-        types = ddl_types(statement.format("x"), Session()).types
+        types = ddl_types(read_ddl(statement.format("x"), Session())).types
         for name in ("x", "`x`", "IF EXISTS x"):
             why = rule.ignores_ddl(types, statement.format(name))
             if why:

@@ -51,7 +51,7 @@ class Pending:
         return DdlEntry.model_construct(
             ts=self.ts,
             sql=excerpt(self.ddl.sql),
-            kind=self.ddl.touched.kind if self.ddl.touched else "",
+            kind=self.ddl.statement.kind if self.ddl.statement else "",
             tables=sorted(self.tables),
             state=self.state,
             waits_for=list(waits_for),

@@ -129,7 +129,7 @@ def _take_in(
     recorded: Recorded | None,
     now_ms: int,
 ) -> Changes:
-    if ddl.touched is None:
+    if ddl.statement is None:
         assert ddl.error is not None
         return replace(changes, stop=Stop(ddl.ts, ddl.error))
     ended = recorded in (Recorded.DONE, Recorded.SKIPPED)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
 from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
-from cdc.schema.alter import read_actions, read_alter_head
-from cdc.schema.ddl import Touched
-from cdc.schema.tokens import read_statement, tokenize
+from cdc.schema.statement import DdlStatement
+from cdc.schema.table import Table
 from filter.decision import DdlFilter, Outcome
 from sink.schema_change import SchemaChange
 
@@ -36,16 +34,16 @@ class DDLAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """A DDL row of the change log.
+    """A DDL of the change log, as it is judged.
 
-    ``touched`` is None and ``error`` set if it is not understood at all; if it is known which
+    ``statement`` is None and ``error`` set if it is not understood at all; if it is known which
     tables it changes but not how, both are set. ``change`` is what the sink is given. ``gtid`` is
     (source, number), as the log's dictionary writes sources, empty and -1 without one.
     """
 
     ts: Ts
     sql: str
-    touched: Touched | None
+    statement: DdlStatement | None
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
     gtid: tuple[str, int] = ("", -1)
@@ -88,14 +86,14 @@ class Judged:
 
 
 def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
-    """None for a change that touches nothing of the changefeed. ``ddl.touched`` must be known."""
-    assert ddl.touched is not None
-    touched, rules = ddl.touched, scope.filter.rules
-    matched = [n for n in touched.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
-    if not matched and not any(map(rules.matches_schema, touched.schemas)):
+    """None for a change that touches nothing of the changefeed. ``ddl.statement`` must be known."""
+    assert ddl.statement is not None
+    statement, rules = ddl.statement, scope.filter.rules
+    matched = [n for n in statement.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
+    if not matched and not any(map(rules.matches_schema, statement.schemas)):
         return None
-    read = [name for name in touched.referenced if rules.matches(*name)]
-    if touched.schemas or scope.whole:
+    read = [name for name in statement.referenced if rules.matches(*name)]
+    if statement.schemas or scope.whole:
         tables = frozenset({EVERY})
     else:
         tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
@@ -120,7 +118,7 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     named = (*(n for n in decision.delivered if n[1]), *renamed)
     delivered = dict.fromkeys(n for n in named if not _never_sent(ddl.change, n))
     made = [new for _, new in decision.steps]
-    if touched.kind == "create table":
+    if statement.kind == "create table":
         made += delivered
     after = (ddl.change.after.table(*name) for name in delivered)
     wrong = scope.filter.conflict(ddl.change.after, made) or scope.filter.unfit(
@@ -169,47 +167,30 @@ def tied(names: Iterable[str], ties: Iterable[tuple[str, str]]) -> set[str]:
         found |= more
 
 
-_DESTRUCTIVE_KINDS = frozenset({"drop table", "drop database", "drop schema", "truncate table"})
-
-
-# Words behind each other, whatever comments stand between them.
-_OF_PARTITIONS = frozenset({("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")})
-
-
 def destructive(ddl: Ddl) -> bool:
     """Whether rows or columns are lost at the target that the upstream may still want back."""
-    assert ddl.touched is not None
-    if ddl.touched.kind in _DESTRUCTIVE_KINDS:
-        return True
-    if ddl.change is None:
-        return False
-    before, after = ddl.change.before, ddl.change.after
-    _, items = tokenize(ddl.sql, ddl.change.session)
-    words = tuple(item.word for item in items)
-    dropped = _dropped(ddl.change) if ddl.touched.kind == "alter table" else set()
-    for name in ddl.change.tables:
-        old, new = before.table(*name), after.table(*name)
-        if old is not None and words[:3] == ("CREATE", "OR", "REPLACE"):
-            return True
-        if old is None or new is None:
-            continue
-        if any(c.name.lower() in dropped for c in old.columns):
-            return True
-        if _partitions(old) - _partitions(new):
-            return True
-    return not _OF_PARTITIONS.isdisjoint(pairwise(words))
+    assert ddl.statement is not None
+    assert ddl.change is not None
+    statement, change = ddl.statement, ddl.change
+    tables = [table for n in change.tables if (table := change.before.table(*n)) is not None]
+    if statement.destroys_rows:
+        # What CREATE OR REPLACE makes need not have been there.
+        databases = (change.before.database(schema) for schema in change.schemas)
+        return not statement.replacing or bool(tables) or any(databases)
+    dropped = statement.dropped_columns
+    return any(
+        _loses_partition(table, change) or any(c.name.lower() in dropped for c in table.columns)
+        for table in tables
+    )
 
 
-def _dropped(change: SchemaChange) -> set[str]:
-    """Lower-case names of columns that an ALTER TABLE drops; one that it renames stays."""
-    c = read_statement(change.sql, change.session)
-    read_alter_head(c, change.session)
-    return read_actions(c, change.session).drops
+def _loses_partition(table: Table, change: SchemaChange) -> bool:
+    after = change.after.table(table.schema, table.name)
+    return after is not None and not _partitions(table) <= _partitions(after)
 
 
-def _partitions(table: object) -> set[str]:
-    partitioning = getattr(table, "partitioning", None)
-    return {p.name for p in partitioning.partitions} if partitioning else set()
+def _partitions(table: Table) -> set[str]:
+    return {p.name for p in table.partitioning.partitions} if table.partitioning else set()
 
 
 def excerpt(sql: str) -> str:

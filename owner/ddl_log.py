@@ -11,7 +11,7 @@ from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
-from cdc.source.statements import History, Statement
+from cdc.source.statements import History, LoggedDdl
 from owner.ddl import Ddl
 from sink.schema_change import SchemaChange
 
@@ -111,16 +111,16 @@ class DdlLog:
                 self._log.forget_below(ts)
 
 
-def _ddl(s: Statement, history: History, gtid: tuple[str, int]) -> Ddl:
+def _ddl(s: LoggedDdl, history: History, gtid: tuple[str, int]) -> Ddl:
     change = None
-    if s.touched is not None:
+    if s.statement is not None:
         change = SchemaChange(
             ts=s.ts,
             sql=s.sql,
-            kind=s.touched.kind,
-            tables=s.touched.tables,
-            schemas=s.touched.schemas,
-            replicated=s.touched.tables,
+            kind=s.statement.kind,
+            tables=s.statement.tables,
+            schemas=s.statement.schemas,
+            replicated=s.statement.tables,
             session=s.session,
             status=s.status,
             time_s=s.time_s,
@@ -128,4 +128,4 @@ def _ddl(s: Statement, history: History, gtid: tuple[str, int]) -> Ddl:
             after=history.versions.at(s.ts),
         )
     error = None if s.error is None else ErrorInfo.model_validate(s.error.to_dict())
-    return Ddl(s.ts, s.sql, s.touched, error, change, gtid)
+    return Ddl(s.ts, s.sql, s.statement, error, change, gtid)

@@ -137,12 +137,12 @@ class DeliveredTables:
 
     def refresh(self, upto: Ts) -> None:
         """Take up tables that the log has seen since, and schema changes at or below ``upto``."""
-        for statement in self._history.refresh(upto):
-            if statement.touched is not None:
-                for name in (*statement.touched.tables, *statement.touched.referenced):
+        for ddl in self._history.refresh(upto):
+            if ddl.statement is not None:
+                for name in (*ddl.statement.tables, *ddl.statement.referenced):
                     key = ".".join(name).lower()
                     for changes in (self._changes, self._untold):
-                        changes.setdefault(key, []).append(statement.ts)
+                        changes.setdefault(key, []).append(ddl.ts)
         entries = self._log.tables
         for table_id in range(self._seen, len(entries)):
             entry = entries[table_id]

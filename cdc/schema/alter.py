@@ -26,8 +26,8 @@ class Plan:
     """What one ALTER TABLE asks for. Names of existing columns and keys are in lower case.
 
     ``changes`` are ADD, CHANGE and MODIFY in the order of the statement; ``renames`` are RENAME
-    COLUMN; ``partition_to`` and ``partition_from`` are the other table of CONVERT PARTITION … TO
-    TABLE and CONVERT TABLE … TO PARTITION; ``defaults`` and ``visible`` are ALTER COLUMN;
+    COLUMN; ``renamed`` says that the table gets a new name, which the statement has as it has all
+    names of tables; ``defaults`` and ``visible`` are ALTER COLUMN;
     ``convert`` is the target of CONVERT TO; ``rebuilt`` says that the table is made anew;
     ``foreign`` are names of new foreign keys, empty where none was given.
     """
@@ -48,24 +48,12 @@ class Plan:
     drop_periods: set[str] = field(default_factory=set)
     options: Options = field(default_factory=Options)
     convert: Options | None = None
-    rename_to: tuple[str, str] | None = None
+    renamed: bool = False
     partitioning: Partitioning | None = None
     unpartitioned: bool = False
     partition_change: PartitionChange | None = None
-    partition_to: tuple[str, str] | None = None
-    partition_from: tuple[str, str] | None = None
     rebuilt: bool = False
     foreign: list[str] = field(default_factory=list)
-
-
-def read_alter_head(c: Cursor, session: Session) -> tuple[str, str]:
-    """Everything from ALTER TABLE up to the first action; schema and name of the table."""
-    while not c.next().is_word("TABLE"):
-        continue
-    c.word("IF", "EXISTS")
-    name = c.table(session)
-    c.wait()
-    return name
 
 
 def read_actions(c: Cursor, session: Session) -> Plan:
@@ -277,7 +265,8 @@ def _rename(c: Cursor, plan: Plan, session: Session) -> bool:
         return True
     if not c.word("TO") and not c.word("AS"):
         c.punct("=")
-    plan.rename_to = c.table(session)
+    c.table(session)
+    plan.renamed = True
     return True
 
 
@@ -286,11 +275,11 @@ def _convert(c: Cursor, plan: Plan, session: Session) -> bool:
         plan.partition_change = PartitionChange("DROP", (c.name().lower(),))
         if not c.word("TO", "TABLE"):
             raise c.error("TO TABLE was expected")
-        plan.partition_to = c.table(session)
+        c.table(session)
         _skip_action(c)
         return True
     if c.word("CONVERT", "TABLE"):
-        plan.partition_from = c.table(session)
+        c.table(session)
         if not c.word("TO", "PARTITION"):
             raise c.error("TO PARTITION was expected")
         plan.partition_change = PartitionChange("ADD", made=(read_definition(c),))

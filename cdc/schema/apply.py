@@ -1,12 +1,14 @@
-"""``apply(catalog, statement, session) -> catalog``: DDL as a function.
+"""``apply(catalog, statement) -> catalog``: DDL as a function.
 
 The statement is one that a server has executed: it is not judged, only followed. What changes
 neither columns nor keys gives the same catalog; what is not understood raises
-``DDLNotUnderstood``.
+``DDLNotUnderstood``. What it is about, and under which conditions, the statement says; only what
+stands behind the name is read here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from cdc.schema.alter import Plan, read_actions
@@ -14,7 +16,6 @@ from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
 from cdc.schema.charsets import default_collation
 from cdc.schema.create import read_table
-from cdc.schema.ddl import OBJECTS, touched
 from cdc.schema.draft import Options
 from cdc.schema.elements import key_options, read_key
 from cdc.schema.foreign import moved
@@ -22,105 +23,47 @@ from cdc.schema.options import read_charset_or_collation
 from cdc.schema.resolve import charset_pair, said_pair
 from cdc.schema.sequences import is_sequence, of_sequence
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement, NameRole, Verb
 from cdc.schema.system import is_system
 from cdc.schema.table import Table
-from cdc.schema.tokens import Cursor, DDLNotUnderstood, read_statement
+from cdc.schema.tokens import NOT_UNDERSTOOD_HINT, DDLNotUnderstood
 
 _Name = tuple[str, str]
 
 
-def apply(catalog: Catalog, statement: str, session: Session) -> Catalog:
+def apply(catalog: Catalog, statement: DdlStatement) -> Catalog:
     """The catalog behind the statement. Raises ``DDLNotUnderstood`` with the text."""
     try:
-        return _apply(catalog, read_statement(statement, session), statement, session)
+        return _apply(catalog, statement)
     except DDLNotUnderstood as e:
         raise DDLNotUnderstood(
-            f"{e.message}; statement: {statement[:500]}", object=e.object, hint=e.hint
+            f"{e.message}; statement: {statement.sql[:500]}", object=e.object, hint=e.hint
         ) from e
     except (LookupError, ValueError) as e:
         # What we hold does not fit the statement, in a way that nothing has foreseen.
         raise DDLNotUnderstood(
             f"the statement does not fit the tables that we know ({e!r}); statement: "
-            f"{statement[:500]}",
-            hint="report the statement with its server version",
+            f"{statement.sql[:500]}",
+            hint=NOT_UNDERSTOOD_HINT,
         ) from e
 
 
-def _apply(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
-    if session.failed and c.items and not c.items[0].is_word("DROP"):
-        return _failed(catalog, c, session)
-    if c.word("CREATE"):
-        return _create(catalog, c, statement, session)
-    if c.word("ALTER"):
-        return _alter(catalog, c, statement, session)
-    if c.word("DROP"):
-        return _drop(catalog, c, statement, session)
-    if c.word("RENAME"):
-        if c.word("TABLE") or c.word("TABLES"):
-            return _rename(catalog, c, session)
-        return _known(catalog, statement, session)
-    return _known(catalog, statement, session)
-
-
-def _failed(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
-    """MariaDB logs a CREATE OR REPLACE that failed when the old table was already gone."""
-    if c.word("CREATE", "OR", "REPLACE", "TABLE"):
-        c.word("IF", "NOT", "EXISTS")
-        return catalog.without_table(*c.table(session))
-    return catalog
-
-
-def _known(catalog: Catalog, statement: str, session: Session) -> Catalog:
-    """The same catalog, if the statement is known to change no column and no key."""
-    seen = touched(statement, session)
-    if seen.kind.startswith(("create", "alter", "drop", "rename")) and (
-        seen.tables or seen.schemas
-    ):
-        raise DDLNotUnderstood("the statement is not understood")
-    return catalog
-
-
-def _create(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
-    replacing = c.word("OR", "REPLACE")
-    if c.word("DATABASE") or c.word("SCHEMA"):
-        return _create_database(catalog, c, session, replacing=replacing)
-    if c.word("TEMPORARY"):
-        return _known(catalog, statement, session)
-    if c.word("TABLE"):
-        return _create_table(catalog, c, session, replacing=replacing)
-    if _is_index(c):
-        return _create_index(catalog, c, session, replacing=replacing)
-    catalog = _known(catalog, statement, session)
-    other = _other(c, session)
-    if other is None or is_system(other[0]):
+def _apply(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    rule = _RULES.get(statement.kind)
+    if rule is None:
         return catalog
-    # CREATE OR REPLACE SEQUENCE replaces a table too.
-    return (catalog.without_table(*other) if replacing else catalog).with_other(*other)
+    if statement.session.failed and not statement.kind.startswith("drop"):
+        return _failed(catalog, statement)
+    if statement.obstacle:
+        raise DDLNotUnderstood(statement.obstacle, hint=NOT_UNDERSTOOD_HINT)
+    return rule(catalog, statement)
 
 
-def _other(c: Cursor, session: Session) -> _Name | None:
-    """The name of the view or sequence that CREATE makes; None if it makes something else."""
-    while (item := c.peek()) is not None:
-        if item.is_word("VIEW", "SEQUENCE"):
-            c.next()
-            c.word("IF", "NOT", "EXISTS")
-            return c.table(session)
-        if item.is_word(*OBJECTS):
-            return None
-        c.next()
-    return None
-
-
-def _is_index(c: Cursor) -> bool:
-    for ahead in range(4):
-        item = c.peek(ahead)
-        if item is None:
-            return False
-        if item.is_word("INDEX"):
-            return True
-        if not item.is_word("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
-            return False
-    return False
+def _failed(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    """MariaDB logs a CREATE OR REPLACE that failed when the old table was already gone."""
+    if statement.verb is Verb.CREATE and statement.replacing:
+        return catalog.without_table(*statement.targets[0].table)
+    return catalog
 
 
 def _defaults(catalog: Catalog, schema: str, session: Session) -> tuple[str, str]:
@@ -141,29 +84,27 @@ def _table(catalog: Catalog, name: _Name) -> Table:
     return table
 
 
-def _create_table(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
-    conditional = c.word("IF", "NOT", "EXISTS")
-    name = c.table(session)
-    if conditional and (catalog.table(*name) is not None or catalog.has_other(*name)):
-        return catalog
-    if is_system(name[0]):
+def _create_table(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    name = statement.targets[0].table
+    there = catalog.table(*name) is not None or catalog.has_other(*name)
+    if (statement.conditional and there) or is_system(name[0]):
         return catalog
     catalog = catalog.with_other(*name, there=False)
-    like = c.word("LIKE")
-    if not like and c.punct("("):
-        if not c.word("LIKE"):
-            table = read_table(c, *name, _defaults(catalog, name[0], session), session)
-            return _with(catalog, table)
-        like = True
-    if not like:
+    if statement.like:
+        return _copied(catalog, name, statement.others[0].table)
+    c = statement.cursor(statement.body)
+    if not c.punct("("):
         raise c.error("a CREATE TABLE without a column list is not understood")
-    model = c.table(session)
+    session = statement.session
+    return _with(catalog, read_table(c, *name, _defaults(catalog, name[0], session), session))
+
+
+def _copied(catalog: Catalog, name: _Name, model: _Name) -> Catalog:
     if catalog.table(*model) is None and catalog.has_other(*model):
         # MariaDB: a sequence like another.
         return catalog.without_table(*name).with_other(*name)
     source = _table(catalog, model)
-    copy = replace(source, schema=name[0], name=name[1], foreign_keys=())
-    return catalog.with_table(copy)
+    return catalog.with_table(replace(source, schema=name[0], name=name[1], foreign_keys=()))
 
 
 def _with(catalog: Catalog, table: Table) -> Catalog:
@@ -173,68 +114,54 @@ def _with(catalog: Catalog, table: Table) -> Catalog:
     return catalog.with_table(table)
 
 
-def _create_index(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
-    if not c.word("ONLINE"):
-        c.word("OFFLINE")
-    kind = ""
-    while not c.word("INDEX"):
-        kind = c.next().text.upper()
-    conditional = c.word("IF", "NOT", "EXISTS")
-    index_name = c.name()
-    while not c.word("ON"):
-        c.next()
-    name = c.table(session)
+def _change_index(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    """CREATE and DROP INDEX: an ALTER TABLE of their table."""
+    name, session = statement.targets[0].table, statement.session
     if is_system(name[0]):
         return catalog
-    table = _table(catalog, name)
-    c.wait()
-    key = read_key(c, session)
-    key.kind, key.name = kind or "KEY", index_name
-    key_options(c, key, session)
-    plan = Plan(keys=[key])
-    key.conditional = conditional
-    if replacing:
-        plan.drop_keys.add(index_name.lower())
-    while c.word("ALGORITHM") or c.word("LOCK"):
-        c.punct("=")
-        c.next()
-    c.wait()
-    if c.peek() is not None:
-        raise c.error("the end of CREATE INDEX is not understood")
+    table, plan = _table(catalog, name), _index_plan(statement)
     return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
 
 
-def _alter(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
-    if c.word("DATABASE") or c.word("SCHEMA"):
-        return _alter_database(catalog, c, session)
-    while c.word("ONLINE") or c.word("OFFLINE") or c.word("IGNORE"):
-        continue
-    if not c.word("TABLE"):
-        return _known(catalog, statement, session)
-    conditional = c.word("IF", "EXISTS")
-    name = c.table(session)
+def _index_plan(statement: DdlStatement) -> Plan:
+    dropped = {statement.index.lower()}
+    if statement.verb is Verb.DROP_INDEX:
+        return Plan(drop_keys=dropped)
+    c = statement.cursor(statement.body)
+    key = read_key(c, statement.session)
+    key.kind = statement.index_kind or "KEY"
+    key.name, key.conditional = statement.index, statement.conditional
     c.wait()
+    key_options(c, key, statement.session)
+    while c.word("ALGORITHM") or c.word("LOCK"):
+        c.punct("=")
+        c.next()
+    if c.peek() is not None:
+        raise c.error("the end of CREATE INDEX is not understood")
+    return Plan(keys=[key], drop_keys=dropped if statement.replacing else set())
+
+
+def _alter_table(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    name, session = statement.targets[0].table, statement.session
     table = catalog.table(*name)
-    if is_system(name[0]) or (table is None and conditional):
+    if is_system(name[0]) or (table is None and statement.conditional):
         return catalog
-    if not touched(statement, session).tables:
-        return catalog
-    plan = read_actions(c, session)
+    plan = read_actions(statement.cursor(statement.body), session)
     if table is None and catalog.has_other(*name):
-        return _alter_other(catalog, name, plan, session)
+        return _alter_other(catalog, statement, plan)
     table = _table(catalog, name)
     current = catalog.database(session.default_schema)
     defaults = None if current is None else (current.charset, current.collation)
     changed = alter(table, plan, _defaults(catalog, name[0], session), session, defaults)
-    if plan.partition_from is not None:
-        catalog = catalog.without_table(*plan.partition_from)
-    if plan.partition_to is not None:
-        schema, other = plan.partition_to
-        made = replace(changed, schema=schema, name=other, partitioning=None, foreign_keys=())
-        catalog = catalog.with_table(made)
-    if plan.rename_to is not None:
-        catalog = catalog.without_table(*name)
-        changed = _renamed(changed, plan.rename_to)
+    for other in statement.others:
+        if other.role is NameRole.TO_PARTITION:
+            catalog = catalog.without_table(*other.table)
+        if other.role is NameRole.FROM_PARTITION:
+            alone = replace(changed, partitioning=None, foreign_keys=())
+            catalog = catalog.with_table(replace(alone, schema=other.schema, name=other.name))
+    for old, new in statement.renames:
+        catalog = catalog.without_table(*old)
+        changed = _renamed(changed, new)
     return _with(catalog, changed)
 
 
@@ -243,9 +170,10 @@ def _renamed(table: Table, name: _Name) -> Table:
     return replace(table, schema=name[0], name=name[1], foreign_keys=foreign)
 
 
-def _alter_other(catalog: Catalog, name: _Name, plan: Plan, session: Session) -> Catalog:
+def _alter_other(catalog: Catalog, statement: DdlStatement, plan: Plan) -> Catalog:
     """ALTER TABLE of a sequence."""
-    to = plan.rename_to or name
+    name, session = statement.targets[0].table, statement.session
+    to = next((new for _, new in statement.renames), name)
     catalog = catalog.with_other(*name, there=False)
     if is_sequence(plan.options.others, otherwise=True):
         return catalog.with_other(*to)
@@ -253,55 +181,31 @@ def _alter_other(catalog: Catalog, name: _Name, plan: Plan, session: Session) ->
     return catalog.with_table(replace(table, engine=plan.options.engine or table.engine))
 
 
-def _drop(catalog: Catalog, c: Cursor, statement: str, session: Session) -> Catalog:
-    if c.word("DATABASE") or c.word("SCHEMA"):
-        c.word("IF", "EXISTS")
-        return catalog.without_database(c.name())
-    if c.word("TEMPORARY"):
-        return catalog
-    if c.word("TABLE") or c.word("TABLES"):
-        c.word("IF", "EXISTS")
-        while True:
-            catalog = _without(catalog, c.table(session))
-            if not c.punct(","):
-                return catalog
-    if c.word("VIEW") or c.word("SEQUENCE"):
-        c.word("IF", "EXISTS")
-        while True:
-            catalog = catalog.with_other(*c.table(session), there=False)
-            if not c.punct(","):
-                return catalog
-    at = c.at
-    if not c.word("ONLINE"):
-        c.word("OFFLINE")
-    if c.word("INDEX"):
-        c.word("IF", "EXISTS")
-        index_name = c.name()
-        if not c.word("ON"):
-            raise c.error("ON was expected")
-        name = c.table(session)
+def _drop_table(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    for named in statement.targets:
+        # MariaDB drops a sequence as a table too.
+        catalog = catalog.without_table(*named.table).with_other(*named.table, there=False)
+    return catalog
+
+
+def _create_other(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    for name in (named.table for named in statement.targets):
         if is_system(name[0]):
-            return catalog
-        table = _table(catalog, name)
-        plan = Plan(drop_keys={index_name.lower()})
-        return catalog.with_table(alter(table, plan, _defaults(catalog, name[0], session), session))
-    c.at = at
-    return _known(catalog, statement, session)
+            continue
+        # CREATE OR REPLACE SEQUENCE replaces a table too.
+        catalog = catalog.without_table(*name) if statement.replacing else catalog
+        catalog = catalog.with_other(*name)
+    return catalog
 
 
-def _without(catalog: Catalog, name: _Name) -> Catalog:
-    # MariaDB drops a sequence as a table too.
-    return catalog.without_table(*name).with_other(*name, there=False)
+def _drop_other(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    for named in statement.targets:
+        catalog = catalog.with_other(*named.table, there=False)
+    return catalog
 
 
-def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
-    c.word("IF", "EXISTS")
-    while True:
-        old = c.table(session)
-        c.wait()
-        if not c.word("TO"):
-            raise c.error("TO was expected")
-        new = c.table(session)
+def _rename_tables(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    for old, new in statement.renames:
         table = catalog.table(*old)
         # The server has renamed it, so what is no table of ours is a view or a sequence.
         if table is None and catalog.has_other(*old):
@@ -312,14 +216,13 @@ def _rename(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
             raise DDLNotUnderstood(f"the table {new[0]}.{new[1]} comes from a system schema")
         if table is not None and not is_system(new[0]):
             catalog = catalog.with_table(_renamed(table, new))
-        if not c.punct(","):
-            return catalog
+    return catalog
 
 
 def _database_options(
-    c: Cursor, present: tuple[str, str], server: tuple[str, str], session: Session
+    statement: DdlStatement, present: tuple[str, str], server: tuple[str, str]
 ) -> tuple[str, str]:
-    options = Options()
+    c, options = statement.cursor(statement.body), Options()
     while c.peek() is not None:
         if read_charset_or_collation(c, options):
             continue
@@ -331,7 +234,7 @@ def _database_options(
         if c.word("UPGRADE", "DATA", "DIRECTORY", "NAME"):
             continue
         raise c.error("the option of the database is not understood")
-    return said_pair(options, present, server, session)
+    return said_pair(options, present, server, statement.session)
 
 
 def _server(session: Session) -> tuple[str, str]:
@@ -341,25 +244,46 @@ def _server(session: Session) -> tuple[str, str]:
     return charset_pair(None, collation, ("utf8mb4", collation), session)
 
 
-def _create_database(catalog: Catalog, c: Cursor, session: Session, *, replacing: bool) -> Catalog:
-    conditional = c.word("IF", "NOT", "EXISTS")
-    name = c.name()
-    if conditional and catalog.database(name) is not None:
+def _create_database(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    name, session = statement.schema, statement.session
+    if statement.conditional and catalog.database(name) is not None:
         return catalog
     server = _server(session)
-    charset, collation = _database_options(c, server, server, session)
+    charset, collation = _database_options(statement, server, server)
     if session.lower_case_table_names == 1:
         name = name.lower()
     return catalog.with_database(Database(name, charset, collation))
 
 
-def _alter_database(catalog: Catalog, c: Cursor, session: Session) -> Catalog:
-    name = c.name() if c.is_database("ALTER") else session.default_schema
+def _alter_database(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    name = statement.schema
     if is_system(name):
         return catalog
     database = catalog.database(name)
     if database is None:
         raise DDLNotUnderstood(f"there is no database {name!r}")
     present = (database.charset, database.collation)
-    charset, collation = _database_options(c, present, _server(session), session)
+    charset, collation = _database_options(statement, present, _server(statement.session))
     return catalog.with_database(replace(database, charset=charset, collation=collation))
+
+
+def _drop_database(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    return catalog.without_database(statement.schema)
+
+
+# What is not here changes neither columns nor keys.
+_RULES: dict[str, Callable[[Catalog, DdlStatement], Catalog]] = {
+    "create database": _create_database,
+    "alter database": _alter_database,
+    "drop database": _drop_database,
+    "create table": _create_table,
+    "alter table": _alter_table,
+    "drop table": _drop_table,
+    "rename table": _rename_tables,
+    "create index": _change_index,
+    "drop index": _change_index,
+    "create view": _create_other,
+    "drop view": _drop_other,
+    "create sequence": _create_other,
+    "drop sequence": _drop_other,
+}

@@ -49,6 +49,9 @@ class DDLNotUnderstood(DefiniteError):
     code = "TG:ErrDDLNotUnderstood"
 
 
+NOT_UNDERSTOOD_HINT = "report the statement with its server version"
+
+
 class Kind(Enum):
     """What an item is."""
 
@@ -174,7 +177,7 @@ def unquote(text: str, backslash: bool) -> str:
 
 def tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
     """The text with its comments resolved, and its items."""
-    if len(sql) > _LONG:
+    if len(sql) > LONG_SQL:
         return _tokenize(sql, session)
     text, items = _known(sql, session)
     return text, list(items)
@@ -183,7 +186,7 @@ def tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
 # A statement is split by whoever asks what it touches, what it does and what becomes of it: by the
 # owner and each changefeed, one after the other. Items are a hundred times as large as their text,
 # in every process, so few statements are kept, and no long ones.
-_LONG = 4096
+LONG_SQL = 4096
 
 
 @lru_cache(maxsize=32)
@@ -340,7 +343,7 @@ class Cursor:
         at = item.start if item else len(self.text)
         return DDLNotUnderstood(
             f"{what}; near: {self.text[max(0, at - 40) : at + 60]!r}",
-            hint="report the statement with its server version",
+            hint=NOT_UNDERSTOOD_HINT,
         )
 
 

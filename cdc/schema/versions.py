@@ -13,8 +13,7 @@ from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import Touched
-from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 
@@ -73,49 +72,45 @@ class Versions:
                 raise one[1]
         return self.at(ts).table(schema, name)
 
-    def advance(
-        self, ts: Ts, sql: str, session: Session, touched: Touched | None
-    ) -> DefiniteError | None:
+    def advance(self, ts: Ts, statement: DdlStatement) -> DefiniteError | None:
         """Follow the statement at ``ts``, which lies above all before.
 
-        Returns the error if it cannot be followed; ``touched`` are then the tables that are lost,
-        None for all.
+        Returns the error if it cannot be followed: the tables that it touches are lost then, or all
+        if it is about a database.
         """
         if ts <= self._ts[-1]:
             raise ValueError(f"the statement at {ts} is not behind {self._ts[-1]}")
-        if touched is not None and not touched.tables and not touched.schemas:
-            self._other(ts, sql, session, touched)
+        if not statement.tables and not statement.schemas:
+            self._other(ts, statement)
             return None
-        names = () if touched is None else touched.tables
-        for name in names:
+        for name in statement.tables:
             known = self._lost.get(self.key(name))
             if known is not None:
-                self._lose(ts, names, known[1])
+                self._lose(ts, statement.tables, known[1])
                 return known[1]
         try:
-            changed = apply(self._catalogs[-1], sql, session)
+            changed = apply(self._catalogs[-1], statement)
         except DDLNotUnderstood as e:
-            self.lose(ts, touched, e)
+            self.lose(ts, statement, e)
             return e
         self._ts.append(ts)
         self._catalogs.append(changed)
         return None
 
-    def _other(self, ts: Ts, sql: str, session: Session, touched: Touched) -> None:
+    def _other(self, ts: Ts, statement: DdlStatement) -> None:
         """A view or a sequence takes a name that CREATE TABLE IF NOT EXISTS then does not get."""
-        if touched.kind.endswith((" view", " sequence")):
-            with suppress(DDLNotUnderstood):
-                changed = apply(self._catalogs[-1], sql, session)
-                if changed is not self._catalogs[-1]:
-                    self._ts.append(ts)
-                    self._catalogs.append(changed)
+        with suppress(DDLNotUnderstood):
+            changed = apply(self._catalogs[-1], statement)
+            if changed is not self._catalogs[-1]:
+                self._ts.append(ts)
+                self._catalogs.append(changed)
 
-    def lose(self, ts: Ts, touched: Touched | None, error: DefiniteError) -> None:
-        """From ``ts`` on the touched tables are not known any more; None loses all."""
-        if touched is None or touched.schemas:
+    def lose(self, ts: Ts, statement: DdlStatement | None, error: DefiniteError) -> None:
+        """From ``ts`` on the statement's tables are not known any more; None loses all."""
+        if statement is None or statement.schemas:
             self._all_lost = self._all_lost or (ts, error)
         else:
-            self._lose(ts, touched.tables, error)
+            self._lose(ts, statement.tables, error)
 
     def collect(self, below: Ts) -> None:
         """Forget versions that no row above ``below`` needs."""

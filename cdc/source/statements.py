@@ -13,10 +13,11 @@ from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from cdc.binlog.query import Query, StatusVariables
 from cdc.changelog.errors import LogCollected
 from cdc.changelog.reader import ChangeLog
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema, catalog, session_of
+from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
@@ -26,10 +27,10 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Statement:
-    """A statement as the upstream executed it at ``ts``.
+class LoggedDdl:
+    """A DDL of the change log: what the upstream executed at ``ts``.
 
-    ``time_s`` is the event's time. If it cannot be read, ``error`` says why; ``touched`` is then
+    ``time_s`` is the event's time. If it cannot be read, ``error`` says why; ``statement`` is then
     None, unless it is known at least which tables it changes.
     """
 
@@ -38,11 +39,11 @@ class Statement:
     session: Session
     status: StatusVariables
     time_s: int
-    touched: Touched | None
+    statement: DdlStatement | None
     error: DefiniteError | None = None
 
 
-def read_statement(ts: Ts, event: bytes, base: Session) -> Statement:
+def read_logged(ts: Ts, event: bytes, base: Session) -> LoggedDdl:
     """The statement of a QUERY event; ``base`` is the server's session of the schema snapshot."""
     time_s = EventHeader.parse(event).timestamp
     session, status = base, StatusVariables()
@@ -52,13 +53,13 @@ def read_statement(ts: Ts, event: bytes, base: Session) -> Statement:
         status = query.status()
         session = session_of_event(base, query.schema, status, query.error_code)
         sql = statement_text(query.raw_sql, session)
-        return Statement(ts, sql, session, status, time_s, touched(sql, session))
+        return LoggedDdl(ts, sql, session, status, time_s, read_ddl(sql, session))
     except TidegateError as e:
         if e.kind is ErrorKind.TRANSIENT:
             raise
         error = e if isinstance(e, DefiniteError) else DDLNotUnderstood(e.message, object=e.object)
     error.position = error.position or f"ts {ts}"
-    return Statement(ts, sql, session, status, time_s, None, error)
+    return LoggedDdl(ts, sql, session, status, time_s, None, error)
 
 
 class History:
@@ -100,15 +101,14 @@ class History:
         """Up to where statements have been taken up."""
         return self._seen
 
-    def refresh(self, upto: Ts) -> list[Statement]:
+    def refresh(self, upto: Ts) -> list[LoggedDdl]:
         """Follow all statements at or below ``upto`` that were not seen; they are returned."""
         upto = min(upto, self._log.state.resolved_ts)
         if upto <= self._seen:
             return []
         found = []
         for ts, event in self._log.statements(self._seen, upto):
-            statement = read_statement(ts, event, self.base)
-            found.append(self._follow(statement))
+            found.append(self._follow(read_logged(ts, event, self.base)))
         self._seen = upto
         return found
 
@@ -116,12 +116,14 @@ class History:
         """The schema for rows at ``ts``; all statements up to it must have been taken up."""
         return SchemaAt(self, ts)
 
-    def _follow(self, s: Statement) -> Statement:
+    def _follow(self, s: LoggedDdl) -> LoggedDdl:
         if s.error is not None:
-            self.versions.lose(s.ts, s.touched, s.error)
+            self.versions.lose(s.ts, s.statement, s.error)
             return s
-        error = self.versions.advance(s.ts, s.sql, s.session, s.touched)
-        for name in s.touched.tables if s.touched is not None else ():
+        # What has no error was read.
+        assert s.statement is not None
+        error = self.versions.advance(s.ts, s.statement)
+        for name in s.statement.tables:
             self._note_key(name, s.ts)
         if error is None:
             return s

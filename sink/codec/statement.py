@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from cdc.schema.ddl import read_delivered
 from cdc.schema.editor import Editor
-from cdc.schema.named import Verb, parse
+from cdc.schema.statement import Verb
 from cdc.schema.tokens import quoted
 from sink.dispatch.target import TargetRouter
 from sink.schema_change import SchemaChange, TableName, has_table
@@ -13,8 +14,8 @@ from sink.schema_change import SchemaChange, TableName, has_table
 
 def statement_text(change: SchemaChange, tables: Collection[TableName], names: TargetRouter) -> str:
     """The statement for consumers who have these tables, under the names that they know."""
-    parsed = parse(change.sql, change.session)
-    named = [n.table for n in parsed.tables]
+    parsed = read_delivered(change.sql, change.session)
+    named = [n.table for n in parsed.targets]
     failed = change.session.failed and parsed.verb is Verb.CREATE
     if failed or (parsed.verb is Verb.DROP and (names or set(tables) != set(named))):
         # Tables that the topic does not have would be an error for its consumers. What MariaDB logs
@@ -22,19 +23,20 @@ def statement_text(change: SchemaChange, tables: Collection[TableName], names: T
         listed = ", ".join(quoted(*names.target(*table)) for table in tables)
         return f"DROP TABLE {'IF EXISTS ' if failed or parsed.conditional else ''}{listed}"
     if parsed.verb is Verb.RENAME:
-        kept = list(_renames(change, list(zip(named[::2], named[1::2], strict=True))))
+        kept = list(_renames(change, parsed.renames))
         if names or [name for pair in kept for name in pair] != named:
             moves = ((quoted(*names.target(*a)), quoted(*names.target(*b))) for a, b in kept)
             return f"RENAME TABLE {', '.join(f'{old} TO {new}' for old, new in moves)}"
-    editor = Editor(parsed.text, parsed.items)
+    c = parsed.cursor()
+    editor = Editor(c.text, c.items)
     begins = _begins(editor) if parsed.verb is Verb.CREATE else None
     if not names and begins is None:
         return change.sql
     if begins is not None:
         editor.remove(begins, begins + 1)
     if names:
-        for one in (*parsed.tables, *parsed.others):
-            editor.put(one.start, one.end, quoted(*names.target(*one.table)))
+        for name in (*parsed.targets, *parsed.others):
+            editor.put(name.start, name.end, quoted(*names.target(*name.table)))
         if parsed.schema_at is not None:
             editor.put(*parsed.schema_at, quoted(names.target_schema(parsed.schema)))
     return editor.result().strip()

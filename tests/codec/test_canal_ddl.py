@@ -92,13 +92,14 @@ def test_a_create_or_replace_that_failed_has_dropped_the_table() -> None:
 
 def test_the_session_is_told() -> None:
     found = change("ALTER TABLE a ADD x INT")
-    modes = 1 << 2 | 1 << 4 | 1 << 9 | 1 << 18 | 1 << 21
+    modes = 1 << 2 | 1 << 4 | 1 << 9 | 1 << 18 | 1 << 21 | 1 << 34
     told = replace(found, status=StatusVariables(sql_mode=modes, time_zone="+01:00"))
     context = said(told, CanalSettings(enable_tidb_extension=True))["_tidegate"]
     assert context["defaultDatabase"] == "shop"
     assert context["session"] == {
         "foreign_key_checks": 1,
-        "sql_mode": "ANSI_QUOTES,IGNORE_BAD_TABLE_OPTIONS,ORACLE,STRICT_TRANS_TABLES",
+        "sql_mode": "ANSI_QUOTES,IGNORE_BAD_TABLE_OPTIONS,ORACLE,STRICT_TRANS_TABLES,"
+        "TIME_ROUND_FRACTIONAL",
         "explicit_defaults_for_timestamp": 1,
         "time_zone": "+01:00",
         "character_set_collations": "",

@@ -22,7 +22,7 @@ from cdc.rows.batch import RowBatch
 from cdc.rows.route import Route, RouteMode
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.table import Table
@@ -112,7 +112,7 @@ def steps(
 def _change(ts: int, query: Query, base: Session, before: Catalog, time_s: int) -> SchemaChange:
     session = session_of_event(base, query.schema, query.status(), query.error_code)
     sql = statement_text(query.raw_sql, session)
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     return SchemaChange(
         ts=ts,
         sql=sql,
@@ -124,7 +124,7 @@ def _change(ts: int, query: Query, base: Session, before: Catalog, time_s: int) 
         status=query.status(),
         time_s=time_s,
         before=before,
-        after=apply(before, sql, session),
+        after=apply(before, seen),
     )
 
 

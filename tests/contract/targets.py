@@ -12,6 +12,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import START, Position
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from sink.contract import Deliverer, Destination, Recovered, Sink, SinkDriver
@@ -30,7 +31,7 @@ def _tables() -> list[Table]:
         "CREATE TABLE shop.a (id INT PRIMARY KEY)",
         "CREATE TABLE shop.b (id INT PRIMARY KEY)",
     ):
-        catalog = apply(catalog, statement, _SESSION)
+        catalog = apply(catalog, read_ddl(statement, _SESSION))
     found = [catalog.table("shop", name) for name in ("a", "b")]
     return [table for table in found if table is not None]
 

@@ -11,7 +11,7 @@ from pymysql.constants import ER
 
 from cdc.base.ts import Ts
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
@@ -162,10 +162,9 @@ class Run:
         for query in self._tail.queries():
             logged = True
             session = session_of_event(self._base, query.schema, query.status(), query.error_code)
-            seen: Touched | None = None
             try:
                 text = statement_text(query.raw_sql, session)
-                seen = touched(text, session)
+                seen = read_ddl(text, session)
                 names.update(seen.tables)
                 for schema in seen.schemas:
                     names.update(k for k in {*self.catalog} if k[0] == schema)
@@ -173,7 +172,7 @@ class Run:
                 refusals.append((e.message, None))
                 continue
             versions = Versions(self.catalog, Ts(1))
-            failed = versions.advance(Ts(2), text, session, seen)
+            failed = versions.advance(Ts(2), seen)
             self.catalog = versions.at(Ts(2))
             if failed is not None:
                 refusals.append((failed.message, {*seen.tables} if not seen.schemas else None))

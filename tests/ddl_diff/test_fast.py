@@ -11,8 +11,9 @@ import pytest
 from cdc.schema import versions
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import Touched, touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement
 from tests import servers
 from tests.ddl_diff import run as run_module
 from tests.ddl_diff.run import Result, Run
@@ -55,16 +56,17 @@ def test_every_accepted_statement_leaves_our_tables_equal_to_the_servers(
     assert result.equal >= 850
 
 
-def _forgetful(catalog: Catalog, statement: str, session: Session) -> Catalog:
-    return catalog if "FIRST" in statement else apply(catalog, statement, session)
+def _forgetful(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    return catalog if "FIRST" in statement.sql else apply(catalog, statement)
 
 
-def _without_defaults(catalog: Catalog, statement: str, session: Session) -> Catalog:
-    return apply(catalog, statement.replace("'2020-1-2'", "'2020-1-3'"), session)
+def _without_defaults(catalog: Catalog, statement: DdlStatement) -> Catalog:
+    sql = statement.sql.replace("'2020-1-2'", "'2020-1-3'")
+    return apply(catalog, read_ddl(sql, statement.session))
 
 
-def _harmless(statement: str, session: Session) -> Touched:
-    return Touched("analyze") if "FIRST" in statement else touched(statement, session)
+def _harmless(statement: str, session: Session) -> DdlStatement:
+    return DdlStatement("analyze") if "FIRST" in statement else read_ddl(statement, session)
 
 
 @pytest.mark.real
@@ -73,7 +75,7 @@ def _harmless(statement: str, session: Session) -> Touched:
     [
         (versions, "apply", _forgetful, "#3"),
         (versions, "apply", _without_defaults, "#4"),
-        (run_module, "touched", _harmless, "#3"),
+        (run_module, "read_ddl", _harmless, "#3"),
     ],
 )
 def test_a_broken_rule_is_seen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.table import Column, Index, Table
 from filter.ddl_types import ddl_types
@@ -33,7 +34,7 @@ ALTER = {"alter table", "all ddl"}
     ],
 )
 def test_statements(sql: str, types: set[str]) -> None:
-    found = ddl_types(sql, SESSION)
+    found = ddl_types(read_ddl(sql, SESSION))
     assert found.types == types | {"all ddl"}
     assert not found.discarded
 
@@ -82,7 +83,7 @@ def test_statements(sql: str, types: set[str]) -> None:
     ],
 )
 def test_clauses(clause: str, kind: str) -> None:
-    found = ddl_types(f"ALTER TABLE t {clause}", SESSION)
+    found = ddl_types(read_ddl(f"ALTER TABLE t {clause}", SESSION))
     assert found.types == {kind, *ALTER}
     assert found.name == kind
     assert list(found.clauses) == [frozenset((kind, "alter table"))]
@@ -92,7 +93,7 @@ def test_clauses(clause: str, kind: str) -> None:
 
 def test_a_multi_clause_alter_counts_as_each_clause_and_as_multi_schema_change() -> None:
     sql = "ALTER TABLE t MODIFY COLUMN a INT, ADD COLUMN b INT, DROP COLUMN c, ALGORITHM=INPLACE"
-    found = ddl_types(sql, SESSION)
+    found = ddl_types(read_ddl(sql, SESSION))
     assert found.types == {
         *("modify column", "add column", "drop column", "multi schema change"),
         *ALTER,
@@ -105,22 +106,24 @@ def test_a_multi_clause_alter_counts_as_each_clause_and_as_multi_schema_change()
     "clauses", ["ADD COLUMN (a INT, b INT)", "ADD a INT COMMENT 'x, y', ADD b INT"]
 )
 def test_several_columns_are_several_clauses(clauses: str) -> None:
-    found = ddl_types(f"ALTER TABLE t {clauses}", SESSION)
+    found = ddl_types(read_ddl(f"ALTER TABLE t {clauses}", SESSION))
     assert found.types == {"add column", "multi schema change", *ALTER}
 
 
 def test_how_an_alter_is_done_is_no_clause() -> None:
-    found = ddl_types("ALTER TABLE t ADD a INT, ALGORITHM=INSTANT, LOCK=NONE", SESSION)
+    found = ddl_types(read_ddl("ALTER TABLE t ADD a INT, ALGORITHM=INSTANT, LOCK=NONE", SESSION))
     assert found.name == "add column"
 
 
 def test_a_comment_on_a_clause_is_not_read_as_one() -> None:
-    found = ddl_types("ALTER TABLE t /* DROP COLUMN x, */ ADD a INT -- , RENAME TO u", SESSION)
+    found = ddl_types(
+        read_ddl("ALTER TABLE t /* DROP COLUMN x, */ ADD a INT -- , RENAME TO u", SESSION)
+    )
     assert found.types == {"add column", *ALTER}
 
 
 def test_an_executable_comment_is_read() -> None:
-    found = ddl_types("ALTER TABLE t ADD a INT /*!50100 , DROP b */", SESSION)
+    found = ddl_types(read_ddl("ALTER TABLE t ADD a INT /*!50100 , DROP b */", SESSION))
     assert "drop column" in found.types
 
 
@@ -128,8 +131,8 @@ def test_only_the_table_says_what_a_constraint_was() -> None:
     index = Index("u", ("a",), unique=True)
     table = Table("shop", "t", (Column("a", "int", "int(11)"),), (index,))
     sql = "ALTER TABLE t DROP CONSTRAINT u"
-    assert "drop index" in ddl_types(sql, SESSION, table).types
-    assert "drop foreign key" in ddl_types(sql, SESSION).types
+    assert "drop index" in ddl_types(read_ddl(sql, SESSION), table).types
+    assert "drop foreign key" in ddl_types(read_ddl(sql, SESSION)).types
 
 
 @pytest.mark.parametrize(
@@ -144,15 +147,15 @@ def test_only_the_table_says_what_a_constraint_was() -> None:
     ],
 )
 def test_discarded(sql: str) -> None:
-    assert ddl_types(sql, SESSION).discarded
+    assert ddl_types(read_ddl(sql, SESSION)).discarded
 
 
 def test_a_sequence_is_discarded() -> None:
-    assert ddl_types("CREATE SEQUENCE s", MARIADB).discarded
+    assert ddl_types(read_ddl("CREATE SEQUENCE s", MARIADB)).discarded
 
 
 def test_a_clause_outside_the_allow_list_goes_with_one_inside() -> None:
-    found = ddl_types("ALTER TABLE t ENGINE=InnoDB, ADD a INT", SESSION)
+    found = ddl_types(read_ddl("ALTER TABLE t ENGINE=InnoDB, ADD a INT", SESSION))
     assert not found.discarded
     assert found.types == {"add column", "multi schema change", *ALTER}
 
@@ -161,7 +164,7 @@ def test_a_clause_outside_the_allow_list_goes_with_one_inside() -> None:
     "clause", ["IMPORT TABLESPACE", "DISCARD TABLESPACE", "IMPORT PARTITION p0 TABLESPACE"]
 )
 def test_rows_that_the_binlog_does_not_have_are_named(clause: str) -> None:
-    assert ddl_types(f"ALTER TABLE t {clause}", SESSION).unlogged
+    assert ddl_types(read_ddl(f"ALTER TABLE t {clause}", SESSION)).unlogged
 
 
 @pytest.mark.parametrize(
@@ -177,25 +180,28 @@ def test_rows_that_the_binlog_does_not_have_are_named(clause: str) -> None:
     ],
 )
 def test_moves(sql: str, other: tuple[str, str]) -> None:
-    assert ddl_types(sql, MARIADB).moves == ((("shop", "t"), other),)
+    assert ddl_types(read_ddl(sql, MARIADB)).moves == ((("shop", "t"), other),)
 
 
 def test_renames() -> None:
-    found = ddl_types("RENAME TABLE a TO x.c, b WAIT 3 TO a", MARIADB)
+    found = ddl_types(read_ddl("RENAME TABLE a TO x.c, b WAIT 3 TO a", MARIADB))
     assert found.renames == (
         (("shop", "a"), ("x", "c")),
         (("shop", "b"), ("shop", "a")),
     )
     assert found.tables == (("shop", "a"), ("shop", "b"))
-    alter = ddl_types("ALTER TABLE y.a ADD k INT, RENAME AS c", SESSION)
+    alter = ddl_types(read_ddl("ALTER TABLE y.a ADD k INT, RENAME AS c", SESSION))
     assert alter.renames == ((("y", "a"), ("shop", "c")),)
     assert {"rename table", "add column", "multi schema change"} <= alter.types
 
 
 def test_views_are_named() -> None:
     sql = "CREATE ALGORITHM=MERGE DEFINER=`a`@`%` SQL SECURITY DEFINER VIEW x.v AS SELECT 1"
-    assert ddl_types(sql, SESSION).tables == (("x", "v"),)
-    assert ddl_types("DROP VIEW IF EXISTS v, x.w", SESSION).tables == (("shop", "v"), ("x", "w"))
+    assert ddl_types(read_ddl(sql, SESSION)).tables == (("x", "v"),)
+    assert ddl_types(read_ddl("DROP VIEW IF EXISTS v, x.w", SESSION)).tables == (
+        ("shop", "v"),
+        ("x", "w"),
+    )
 
 
 def test_every_type_is_a_known_name() -> None:

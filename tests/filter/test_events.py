@@ -8,6 +8,7 @@ import pytest
 
 from cdc.base.errors import InvalidError
 from cdc.coord.feed_config import EventFilterConfig
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.ddl_types import ddl_types
 from filter.events import EventFilter, EventVerdict
@@ -20,7 +21,7 @@ def events(*rules: dict[str, Any]) -> EventFilter:
 
 
 def ddl(found: EventFilter, sql: str, schema: str = "test", table: str = "t1") -> EventVerdict:
-    return found.verdict_ddl(schema, table, ddl_types(sql, SESSION).types, sql)
+    return found.verdict_ddl(schema, table, ddl_types(read_ddl(sql, SESSION)).types, sql)
 
 
 def test_types_of_rows() -> None:

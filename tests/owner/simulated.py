@@ -17,7 +17,7 @@ from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, FeedState, FeedStatus, Report
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter, Decision
 from owner.changes import ChangeOutcome, Order
@@ -50,7 +50,7 @@ def _decided(sql: str) -> Decision:
 
 @cache
 def _touched(sql: str) -> object:
-    return touched(sql, _SESSION)
+    return read_ddl(sql, _SESSION)
 
 
 SCOPE = FeedScope(_Remembered())

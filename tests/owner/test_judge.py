@@ -10,7 +10,7 @@ from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
 from owner.ddl import Ddl, DDLAction, FeedScope, Judged, destructive, judge
@@ -36,7 +36,7 @@ def _schema() -> Catalog:
         *("CREATE DATABASE shop", "CREATE DATABASE crm"),
         *(f"CREATE TABLE {t} (id INT PRIMARY KEY, age INT)" for t in ("a", "b", "tmp_1", "crm.c")),
     ):
-        catalog = apply(catalog, sql, SESSION)
+        catalog = apply(catalog, read_ddl(sql, SESSION))
     # The target has no views and sequences.
     return catalog.with_other("shop", "numbers")
 
@@ -45,7 +45,7 @@ BEFORE = _schema()
 
 
 def _ddl(sql: str, ts: int = 5, before: Catalog = BEFORE) -> Ddl:
-    seen = touched(sql, SESSION)
+    seen = read_ddl(sql, SESSION)
     change = SchemaChange(
         ts=ts,
         sql=sql,
@@ -57,7 +57,7 @@ def _ddl(sql: str, ts: int = 5, before: Catalog = BEFORE) -> Ddl:
         status=StatusVariables(),
         time_s=0,
         before=before,
-        after=apply(before, sql, SESSION),
+        after=apply(before, seen),
     )
     return Ddl(ts, sql, seen, None, change)
 
@@ -139,9 +139,16 @@ def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
         ("CREATE OR REPLACE TABLE a (id INT PRIMARY KEY)", True),
         ("CREATE /*c*/ OR REPLACE TABLE a LIKE q", True),
         ("CREATE OR REPLACE TABLE not_there (id INT)", False),
+        ("CREATE OR REPLACE DATABASE shop", True),
+        ("CREATE OR REPLACE DATABASE not_there", False),
+        ("CREATE OR REPLACE INDEX i ON a (age)", False),
+        ("DROP SCHEMA shop", True),
         ("CREATE TABLE IF NOT EXISTS a (id INT)", False),
         ("ALTER TABLE a DROP COLUMN age", True),
         ("ALTER TABLE a DROP age, ADD COLUMN age BIGINT", True),
+        ("ALTER TABLE a DROP age, RENAME TO d", True),
+        ("ALTER TABLE p DROP PARTITION p0", True),
+        ("ALTER TABLE p ADD PARTITION (PARTITION p1 VALUES LESS THAN (9))", False),
         ("ALTER TABLE a DROP IF EXISTS nothing", False),
         ("ALTER TABLE a RENAME COLUMN age TO years", False),
         ("ALTER TABLE a CHANGE age years BIGINT", False),
@@ -149,6 +156,6 @@ def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
 )
 def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5))"
-    catalog = apply(BEFORE, f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION)
-    catalog = apply(catalog, "CREATE TABLE q (id INT PRIMARY KEY)", SESSION)
+    catalog = apply(BEFORE, read_ddl(f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION))
+    catalog = apply(catalog, read_ddl("CREATE TABLE q (id INT PRIMARY KEY)", SESSION))
     assert destructive(_ddl(sql, before=catalog)) is lost

@@ -19,7 +19,7 @@ from cdc.coord.messages import (
     TableStop,
 )
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
 from owner.changes import ChangeOutcome
@@ -38,7 +38,7 @@ SCOPE = FeedScope(DdlFilter(FeedConfig(filter=FilterConfig(rules=["shop.*"]))))
 
 def ddl(ts: int, sql: str) -> Ddl:
     """A statement of the log; what catalogs hold does not matter to the owner."""
-    session, seen = Session(default_schema="shop"), touched(sql, Session(default_schema="shop"))
+    session, seen = Session(default_schema="shop"), read_ddl(sql, Session(default_schema="shop"))
     change = SchemaChange(
         ts, sql, seen.kind, seen.tables, seen.schemas, (), session, StatusVariables(), 0,
         Catalog(), Catalog(),

@@ -15,7 +15,7 @@ from typing import Any
 from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import Report
-from cdc.source.statements import History, Statement
+from cdc.source.statements import History, LoggedDdl
 from tests.e2e.capture_process import until
 from tests.e2e.topics import Message
 from tests.processor.in_process import InProcessJobs, Running
@@ -164,15 +164,15 @@ class Wait:
         return min([report.checkpoint_ts, *lowest]) >= self.ts - 1
 
 
-def waits(statements: Iterable[Statement]) -> list[Wait]:
+def waits(statements: Iterable[LoggedDdl]) -> list[Wait]:
     """The changes among statements."""
     found = []
     for one in statements:
-        assert one.touched is not None, one.sql
+        assert one.statement is not None, one.sql
         assert one.error is None, (one.sql, one.error)
-        names = (*one.touched.tables, *one.touched.referenced)
-        if one.touched.schemas or names:
-            tables = None if one.touched.schemas else {f"{s}.{t}".lower() for s, t in names}
+        names = (*one.statement.tables, *one.statement.referenced)
+        if one.statement.schemas or names:
+            tables = None if one.statement.schemas else {f"{s}.{t}".lower() for s, t in names}
             found.append(Wait(one.ts, None if tables is None else frozenset(tables)))
     return found
 

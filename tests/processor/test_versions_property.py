@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdc.source.statements import History, Statement
+from cdc.source.statements import History, LoggedDdl
 from tests.e2e import topics
 from tests.processor.shaped import ShapedLog, as_seen, commit_ts, go, rows_of
 from tests.servers import Broker, Database
@@ -33,7 +33,7 @@ class Delivered:
     messages: list[topics.Message]
     stopped: list[Any]
 
-    def matters(self, words: str) -> Statement | None:
+    def matters(self, words: str) -> LoggedDdl | None:
         """The first statement with ``words`` that rows of one of its tables depend on."""
         rows = rows_of(self.messages)
         for one in self.log.statements:
@@ -113,7 +113,7 @@ def test_a_forgotten_statement_is_found(
     class Forgetful(History):
         """One that has not seen a statement."""
 
-        def _follow(self, s: Statement) -> Statement:
+        def _follow(self, s: LoggedDdl) -> LoggedDdl:
             return s if s.ts == ts else super()._follow(s)
 
     monkeypatch.setattr("processor.catalog.History", Forgetful)

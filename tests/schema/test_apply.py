@@ -9,7 +9,7 @@ import pytest
 from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event
 from cdc.schema.session import Session
 from cdc.schema.snapshot import catalog
@@ -21,7 +21,7 @@ _SESSION = Session(default_schema="d")
 def _made(*statements: str) -> Catalog:
     made = Catalog().with_database(Database("d", "utf8mb4", "utf8mb4_0900_ai_ci"))
     for statement in statements:
-        made = apply(made, statement, _SESSION)
+        made = apply(made, read_ddl(statement, _SESSION))
     return made
 
 
@@ -33,7 +33,7 @@ def _names(made: Catalog, table: str) -> list[str]:
 
 def test_an_old_version_stays_as_it_was_and_shares_the_rest() -> None:
     before = _made("CREATE TABLE t (a int)", "CREATE TABLE u (b int)")
-    after = apply(before, "ALTER TABLE t ADD c int", _SESSION)
+    after = apply(before, read_ddl("ALTER TABLE t ADD c int", _SESSION))
     assert _names(before, "t") == ["a"]
     assert _names(after, "t") == ["a", "c"]
     assert before.table("d", "u") is after.table("d", "u")
@@ -41,13 +41,13 @@ def test_an_old_version_stays_as_it_was_and_shares_the_rest() -> None:
 
 def test_a_rename_swap_in_one_statement() -> None:
     made = _made("CREATE TABLE a (x int)", "CREATE TABLE b (y int)")
-    made = apply(made, "RENAME TABLE a TO t, b TO a, t TO b", _SESSION)
+    made = apply(made, read_ddl("RENAME TABLE a TO t, b TO a, t TO b", _SESSION))
     assert (_names(made, "a"), _names(made, "b"), len(made)) == (["y"], ["x"], 2)
 
 
 def test_names_are_compared_as_the_server_does() -> None:
     made = Catalog(lower_case_table_names=1).with_database(Database("d", "latin1", "latin1_bin"))
-    made = apply(made, "CREATE TABLE T (a int)", Session(default_schema="D"))
+    made = apply(made, read_ddl("CREATE TABLE T (a int)", Session(default_schema="D")))
     assert made.table("d", "t") is made.table("D", "T")
     assert [*made] == [("d", "t")]
 
@@ -67,7 +67,7 @@ def test_names_are_compared_as_the_server_does() -> None:
 def test_what_is_not_understood_is_refused_with_its_text(statement: str) -> None:
     made = _made("CREATE TABLE t (a int)")
     with pytest.raises(DDLNotUnderstood) as error:
-        apply(made, statement, _SESSION)
+        apply(made, read_ddl(statement, _SESSION))
     assert error.value.code == "TG:ErrDDLNotUnderstood"
     assert statement in str(error.value)
 
@@ -77,17 +77,17 @@ def test_set_statement_is_looked_through() -> None:
     statement = (
         "SET STATEMENT max_statement_time = (10), sql_mode = 'x' FOR ALTER TABLE t ADD b int"
     )
-    assert touched(statement, session).tables == (("d", "t"),)
-    made = apply(_made("CREATE TABLE t (a int)"), statement, session)
+    read = read_ddl(statement, session)
+    assert read.tables == (("d", "t"),)
+    made = apply(_made("CREATE TABLE t (a int)"), read)
     assert _names(made, "t") == ["a", "b"]
 
 
 def test_a_replacement_that_failed_is_a_drop() -> None:
     base = Session(mariadb=True, version=(11, 4, 5))
     session = session_of_event(base, "d", StatusVariables(), error_code=1060)
-    made = apply(
-        _made("CREATE TABLE t (a int)"), "CREATE OR REPLACE TABLE t (a int, a int)", session
-    )
+    read = read_ddl("CREATE OR REPLACE TABLE t (a int, a int)", session)
+    made = apply(_made("CREATE TABLE t (a int)"), read)
     assert len(made) == 0
 
 
@@ -144,7 +144,7 @@ def test_a_change_among_many_tables_copies_a_path_and_no_more() -> None:
     for i in range(100):
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        made = apply(made, f"ALTER TABLE t{i} ADD c int FIRST", _SESSION)
+        made = apply(made, read_ddl(f"ALTER TABLE t{i} ADD c int FIRST", _SESSION))
         allocated.append(tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
     assert len(made) == count

@@ -11,7 +11,7 @@ import pytest
 
 from cdc.base.errors import DefiniteError
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.snapshot import catalog, compacted, session_of
 from cdc.schema.tokens import DDLNotUnderstood
@@ -87,11 +87,11 @@ def test_each_snapshot_of_a_long_history_continues_the_one_before(kind: str, pat
     parts = Versions(catalog(snapshot), 1)
     for ts, sql in enumerate(by_line(path.read_text()), 2):
         try:
-            changes = touched(sql, session)
+            changes = read_ddl(sql, session)
         except DefiniteError:
             continue
         for versions in (whole, parts):
-            versions.advance(ts, sql, session, changes)
+            versions.advance(ts, changes)
         if ts % _EVERY == 0:
             snapshot = again(snapshot, parts, ts)
             parts = Versions(catalog(snapshot), ts, parts.lost)
@@ -120,7 +120,7 @@ def test_what_no_statement_has_changed_stays_text(case: int) -> None:
         ),
         2,
     ):
-        assert versions.advance(ts, sql, session, touched(sql, session)) is None
+        assert versions.advance(ts, read_ddl(sql, session)) is None
     found = again(snapshot, versions, 9)
     assert len(found["texts"]) == 4
     assert [value["name"].lower() for _, value in found["values"]] == ["made", "made"]
@@ -140,7 +140,7 @@ def test_tables_of_a_snapshot_share_equal_columns() -> None:
     versions = Versions(catalog(snapshot), 1)
     for ts in range(2, 4):
         sql = f"CREATE TABLE shard_{ts} (id int PRIMARY KEY, v varchar(20))"
-        assert versions.advance(ts, sql, session, touched(sql, session)) is None
+        assert versions.advance(ts, read_ddl(sql, session)) is None
     loaded = catalog(again(snapshot, versions, 3))
     one, two = (loaded.table("test", f"shard_{ts}") for ts in range(2, 4))
     assert one is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.tokens import DDLNotUnderstood, Session
 
 MYSQL = Session(version=(8, 0, 33), default_schema="db")
@@ -37,7 +37,7 @@ MARIADB = Session(mariadb=True, version=(11, 4, 5), default_schema="db")
 )
 def test_tables(sql: str, tables: list[str]) -> None:
     for session in (MYSQL, MARIADB):
-        assert [f"{s}.{n}" for s, n in touched(sql, session).tables] == tables
+        assert [f"{s}.{n}" for s, n in read_ddl(sql, session).tables] == tables
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_tables(sql: str, tables: list[str]) -> None:
 )
 def test_statements_that_touch_nothing(sql: str) -> None:
     for session in (MYSQL, MARIADB):
-        t = touched(sql, session)
+        t = read_ddl(sql, session)
         assert t.tables == ()
         assert t.schemas == ()
 
@@ -74,17 +74,17 @@ def test_statements_that_touch_nothing(sql: str) -> None:
     ],
 )
 def test_schemas(sql: str, schema: str) -> None:
-    assert touched(sql, MYSQL).schemas == (schema,)
+    assert read_ddl(sql, MYSQL).schemas == (schema,)
 
 
 def test_the_servers_own_rules_for_comments_and_quotes() -> None:
-    assert touched("ALTER TABLE t /*!99999 RENAME u */", MYSQL).tables == (("db", "t"),)
-    assert touched("RENAME TABLE a WAIT 5 TO b", MARIADB).tables == (("db", "a"), ("db", "b"))
+    assert read_ddl("ALTER TABLE t /*!99999 RENAME u */", MYSQL).tables == (("db", "t"),)
+    assert read_ddl("RENAME TABLE a WAIT 5 TO b", MARIADB).tables == (("db", "a"), ("db", "b"))
     ansi = Session(ansi_quotes=True, default_schema="db")
-    assert touched('DROP TABLE "x"."t"', ansi).tables == (("x", "t"),)
+    assert read_ddl('DROP TABLE "x"."t"', ansi).tables == (("x", "t"),)
 
 
 def test_the_unknown_is_refused_with_its_text() -> None:
     with pytest.raises(DDLNotUnderstood) as e:
-        touched("FROBNICATE TABLE t", MYSQL)
+        read_ddl("FROBNICATE TABLE t", MYSQL)
     assert "FROBNICATE" in str(e.value)

@@ -6,7 +6,7 @@ from cdc.base.ts import Ts, compose
 from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from sink.schema_change import SchemaChange
 
@@ -21,7 +21,7 @@ def at(number: int) -> Ts:
 def change(number: int, sql: str, before: Catalog, *, schema: str = "shop") -> SchemaChange:
     """Return a change of tables that are all delivered."""
     session = Session(mariadb=True, version=(11, 4, 0), default_schema=schema)
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     return SchemaChange(
         ts=at(number),
         sql=sql,
@@ -33,7 +33,7 @@ def change(number: int, sql: str, before: Catalog, *, schema: str = "shop") -> S
         status=StatusVariables(sql_mode=0),
         time_s=at(number) >> 18,
         before=before,
-        after=apply(before, sql, session),
+        after=apply(before, seen),
     )
 
 

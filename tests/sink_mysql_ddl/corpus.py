@@ -19,7 +19,7 @@ from typing import Any
 
 from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
-from cdc.schema.named import parse
+from cdc.schema.ddl import read_delivered
 from cdc.schema.tokens import DDLNotUnderstood
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.ddl.errors import DDLNotTranslatable
@@ -164,7 +164,7 @@ class Run:
     def _models(self, change: SchemaChange) -> set[TableName]:
         """The table behind LIKE."""
         try:
-            parsed = parse(change.sql, change.session)
+            parsed = read_delivered(change.sql, change.session)
         except DDLNotUnderstood:
             return set()
         return {other.table for other in parsed.others} if parsed.like else set()

@@ -8,9 +8,9 @@ from cdc.base.errors import TidegateError
 from cdc.binlog.query import StatusVariables
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog, Database
-from cdc.schema.ddl import touched
-from cdc.schema.named import shown
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
+from cdc.schema.shown import shown
 from sink.mysql.ddl.errors import DDLNotTranslatable
 from sink.mysql.ddl.rewrite import Rewritten, rewrite
 from sink.mysql.ddl.server import TargetServer
@@ -40,7 +40,7 @@ def _catalog(session: Session, *statements: str) -> Catalog:
     made = Catalog().with_database(Database("s", "utf8mb4", "utf8mb4_general_ci"))
     made = made.with_database(Database("o", "latin1", "latin1_swedish_ci"))
     for statement in statements:
-        made = apply(made, statement, session)
+        made = apply(made, read_ddl(statement, session))
     return made
 
 
@@ -55,7 +55,7 @@ def _change(
     replicated: tuple[str, ...] | None = None,
 ) -> SchemaChange:
     catalog = _catalog(session, *before)
-    seen = touched(sql, session)
+    seen = read_ddl(sql, session)
     names = seen.tables if replicated is None else tuple(("s", name) for name in replicated)
     return SchemaChange(
         1,
@@ -68,7 +68,7 @@ def _change(
         StatusVariables(),
         0,
         catalog,
-        apply(catalog, sql, session),
+        apply(catalog, seen),
     )
 
 
@@ -215,6 +215,12 @@ def test_a_drop_keeps_what_is_replicated() -> None:
             (T,),
             "ALTER TABLE `s`.`t` FORCE",
         ),
+        (
+            "CREATE INDEX x ON t (b) WAIT 3 COMMENT 'NOWAIT' LOCK=NONE",
+            (T,),
+            "CREATE INDEX x ON `s`.`t` (b) COMMENT 'NOWAIT'",
+        ),
+        ("DROP INDEX k ON t NOWAIT", (T,), "DROP INDEX k ON `s`.`t`"),
         (
             "CREATE OR REPLACE INDEX k ON t (a, b)",
             (T,),

@@ -10,7 +10,7 @@ import pymysql
 
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
-from cdc.schema.ddl import touched
+from cdc.schema.ddl import read_ddl
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.snapshot import catalog as catalog_of
@@ -94,8 +94,8 @@ class Upstream:
             status = query.status()
             session = session_of_event(self.base, query.schema, status, query.error_code)
             text = statement_text(query.raw_sql, session)
-            seen = touched(text, session)
-            before, self.catalog = self.catalog, apply(self.catalog, text, session)
+            seen = read_ddl(text, session)
+            before, self.catalog = self.catalog, apply(self.catalog, seen)
             if not seen.tables and not seen.schemas:
                 continue
             self.ts += 1

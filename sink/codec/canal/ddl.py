@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cdc.binlog.query import StatusVariables
-from cdc.schema.alter import Plan, read_actions, read_alter_head
+from cdc.schema.alter import Plan
+from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.sql_mode import mode_names
-from cdc.schema.tokens import DDLNotUnderstood, read_statement
+from cdc.schema.tokens import DDLNotUnderstood
 from sink.codec.canal.messages import message
 from sink.codec.canal.settings import CanalSettings
 from sink.codec.statement import statement_text
@@ -59,23 +60,27 @@ def ddl_message(
 
 def ddl_type(change: SchemaChange) -> str:
     """CREATE, RENAME, CINDEX, DINDEX, ERASE, TRUNCATE, ALTER or QUERY, as TiCDC's."""
-    found = _TYPES.get(change.kind, "QUERY")
-    if change.session.failed and found == "CREATE":
+    kind = _TYPES.get(change.kind, "QUERY")
+    if change.session.failed and kind == "CREATE":
         return "ERASE"
-    if found != "ALTER":
-        return found
+    return _of_action(change) if kind == "ALTER" else kind
+
+
+def _of_action(change: SchemaChange) -> str:
+    """The type of an ALTER TABLE: only a single action has one of its own."""
     try:
-        c = read_statement(change.sql, change.session)
-        read_alter_head(c, change.session)
-        plan = read_actions(c, change.session)
+        actions = read_ddl(change.sql, change.session).actions
     except DDLNotUnderstood:
-        return found
-    # Only a single action has a type of its own.
+        return "ALTER"
+    plans = [action.plan for action in actions if action.plan != Plan()]
+    if len(plans) != 1:
+        return "ALTER"
+    plan = plans[0]
     if plan == Plan(keys=plan.keys) and len(plan.keys) == 1:
         return "CINDEX"
-    if plan == Plan(drop_keys=plan.drop_keys) and len(plan.drop_keys) == 1:
+    if plan == Plan(drop_keys=plan.drop_keys):
         return "DINDEX"
-    return "RENAME" if plan.rename_to and plan == Plan(rename_to=plan.rename_to) else found
+    return "RENAME" if plan == Plan(renamed=True) else "ALTER"
 
 
 def _context(change: SchemaChange) -> dict[str, object]:

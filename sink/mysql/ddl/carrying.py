@@ -10,8 +10,8 @@ import pymysql
 
 from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
-from cdc.schema.named import Verb
-from cdc.schema.named import shown as shown_sql
+from cdc.schema.shown import shown as shown_sql
+from cdc.schema.statement import Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
 from sink.dispatch.target import RoutingFailed

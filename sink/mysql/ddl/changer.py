@@ -13,7 +13,7 @@ from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from cdc.schema.named import shown
+from cdc.schema.shown import shown
 from sink.mysql import ledger as rows
 from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.ddl import ledger

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdc.schema.charsets import default_collation, normal_charset
+from cdc.schema.ddl import read_delivered
 from cdc.schema.editor import Editor
-from cdc.schema.named import Parsed, Verb, parse
 from cdc.schema.session import Session
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
 from sink.mysql.ddl.collations import collation_for
@@ -55,7 +56,7 @@ def rewrite(change: SchemaChange, server: TargetServer, route: Route = identity)
     Raises DDLNotTranslatable for what that kind of server does not have, DDLNotUnderstood for what
     is no statement about tables or databases.
     """
-    parsed = parse(change.sql, change.session)
+    parsed = read_delivered(change.sql, change.session)
     if parsed.verb is Verb.DATABASE:
         return _database(change, parsed, server, route)
     if parsed.verb is Verb.RENAME:
@@ -69,10 +70,11 @@ def rewrite(change: SchemaChange, server: TargetServer, route: Route = identity)
         return Rewritten(parsed.verb, (), tables)
     if parsed.verb is Verb.TRUNCATE:
         return Rewritten(parsed.verb, (f"TRUNCATE TABLE {quoted(*tables[0][1])}",), tables)
-    editor = Editor(parsed.text, parsed.items, parsed.first)
+    c = parsed.cursor()
+    editor = Editor(c.text, c.items, parsed.first)
     if parsed.verb is Verb.ALTER:
         editor.actions = list(split(editor, parsed.body, len(editor.items)))
-    for named in (*parsed.tables, *parsed.others):
+    for named in (*parsed.targets, *parsed.others):
         editor.put(named.start, named.end, quoted(*route(*named.table)))
     _plain(editor, parsed)
     if parsed.verb in (Verb.CREATE, Verb.ALTER) and not parsed.like:
@@ -82,12 +84,12 @@ def rewrite(change: SchemaChange, server: TargetServer, route: Route = identity)
         parsed.verb,
         statements,
         tables,
-        repeatable=not _exchanges(parsed),
+        repeatable=not parsed.exchanges,
         model=route(*parsed.others[0].table) if parsed.like else None,
     )
 
 
-def _failed(change: SchemaChange, parsed: Parsed, route: Route) -> Rewritten:
+def _failed(change: SchemaChange, parsed: DdlStatement, route: Route) -> Rewritten:
     """A statement that ended with an error: what of it had happened, which can only be drops."""
     gone = [
         (name, route(*name))
@@ -105,47 +107,34 @@ def _key(change: SchemaChange, name: TableName) -> TableName:
     return change.before.key(name[0]), change.before.key(name[1])
 
 
-def _no_effect(change: SchemaChange, parsed: Parsed) -> bool:
+def _no_effect(change: SchemaChange, parsed: DdlStatement) -> bool:
     """``IF [NOT] EXISTS`` of a table, and the upstream did nothing."""
     if not parsed.conditional or parsed.replacing:
         return False
-    there = change.before.table(*parsed.tables[0].table) is not None
+    there = change.before.table(*parsed.targets[0].table) is not None
     if parsed.verb is Verb.CREATE:
         return there
     return parsed.verb is Verb.ALTER and not there
 
 
-def _concerned(change: SchemaChange, parsed: Parsed) -> list[TableName]:
+def _concerned(change: SchemaChange, parsed: DdlStatement) -> list[TableName]:
     """Tables that the statement changes: of DROP those that are replicated, else all or none.
 
     An ALTER with a second table, which it renames to or exchanges with, is about both.
     """
     touched, replicated = _keys(change, set(change.tables)), _keys(change, set(change.replicated))
-    named = [*parsed.tables, *(parsed.others if parsed.verb is Verb.ALTER else ())]
+    named = [*parsed.targets, *(parsed.others if parsed.verb is Verb.ALTER else ())]
     names = list(dict.fromkeys(n.table for n in named if _key(change, n.table) in touched))
     ours = [name for name in names if _key(change, name) in replicated]
     return ours if parsed.verb is Verb.DROP or not ours else names
 
 
-def _exchanges(parsed: Parsed) -> bool:
-    return any(
-        item.is_word("EXCHANGE")
-        and parsed.items[i + 1 : i + 2]
-        and parsed.items[i + 1].is_word("PARTITION")
-        for i, item in enumerate(parsed.items)
-    )
-
-
-def _rename(change: SchemaChange, parsed: Parsed, route: Route) -> Rewritten:
+def _rename(change: SchemaChange, parsed: DdlStatement, route: Route) -> Rewritten:
     """Of a list of renames those that move a replicated table, from its first name to its last."""
     replicated = _keys(change, set(change.replicated))
-    pairs = [
-        (parsed.tables[i].table, parsed.tables[i + 1].table)
-        for i in range(0, len(parsed.tables), 2)
-    ]
     origin: dict[TableName, TableName] = {}
     moves: list[tuple[TableName, TableName, TableName]] = []
-    for old, new in pairs:
+    for old, new in parsed.renames:
         first = origin.pop(_key(change, old), old)
         if change.before.table(*first) is not None:
             moves.append((first, old, new))
@@ -166,19 +155,18 @@ def _rename(change: SchemaChange, parsed: Parsed, route: Route) -> Rewritten:
 
 
 def _database(
-    change: SchemaChange, parsed: Parsed, server: TargetServer, route: Route
+    change: SchemaChange, parsed: DdlStatement, server: TargetServer, route: Route
 ) -> Rewritten:
     schema = route(parsed.schema, "")[0]
     name = quoted(schema)
-    verb = parsed.items[parsed.first].text.upper()
-    if verb == "DROP":
+    if parsed.kind == "drop database":
         return Rewritten(Verb.DATABASE, (f"DROP DATABASE IF EXISTS {name}",), schema=schema)
     after = change.after.database(parsed.schema)
     if after is None or (parsed.conditional and change.before.database(parsed.schema) is not None):
         return Rewritten(Verb.DATABASE, (), schema=schema)
     collation = collation_for(after.collation, after.charset, server)
     clause = f"CHARACTER SET {after.charset} COLLATE {collation}"
-    if verb == "ALTER":
+    if parsed.kind == "alter database":
         return Rewritten(Verb.DATABASE, (f"ALTER DATABASE {name} {clause}",), schema=schema)
     made: tuple[str, ...] = (f"CREATE DATABASE {name} {clause}",)
     if parsed.replacing:
@@ -186,14 +174,14 @@ def _database(
     return Rewritten(Verb.DATABASE, made, schema=schema)
 
 
-def _plain(editor: Editor, parsed: Parsed) -> None:
+def _plain(editor: Editor, parsed: DdlStatement) -> None:
     """Without what is the upstream's own business: waiting, ways of copying, places of files."""
     i = parsed.first
     while i < len(editor.items):
         i = _plain_at(editor, parsed, i) or i + 1
 
 
-def _plain_at(editor: Editor, parsed: Parsed, i: int) -> int:
+def _plain_at(editor: Editor, parsed: DdlStatement, i: int) -> int:
     """Removes what begins at item i; the index behind it, 0 if nothing was removed."""
     items, depth = editor.items, editor.depth[i]
     if items[i].is_word("DISCARD", "IMPORT") and depth == 0 and i >= parsed.body:
@@ -208,8 +196,7 @@ def _plain_at(editor: Editor, parsed: Parsed, i: int) -> int:
     if depth == 0 and i < parsed.body and items[i].is_word("ONLINE", "OFFLINE"):
         editor.remove(i, i)
         return i + 1
-    behind = items[i].start >= parsed.tables[0].end
-    if depth == 0 and behind and i < parsed.body and items[i].is_word("WAIT", "NOWAIT"):
+    if depth == 0 and items[i].is_word("WAIT", "NOWAIT") and _may_wait(editor, parsed, i):
         last = i + items[i].is_word("WAIT")
         editor.remove(i, last)
         return last + 1
@@ -223,7 +210,15 @@ def _plain_at(editor: Editor, parsed: Parsed, i: int) -> int:
     return _method(editor, parsed, i) if depth == 0 and i >= parsed.body else 0
 
 
-def _method(editor: Editor, parsed: Parsed, i: int) -> int:
+def _may_wait(editor: Editor, parsed: DdlStatement, i: int) -> bool:
+    """Whether item i is where a statement says how long it waits: behind its name or its key."""
+    items = editor.items
+    if parsed.verb is Verb.CREATE_INDEX:
+        return i > parsed.body and items[i - 1].is_punct(")")
+    return i < parsed.body and items[i].start >= parsed.targets[0].end
+
+
+def _method(editor: Editor, parsed: DdlStatement, i: int) -> int:
     """``ALGORITHM = x`` and ``LOCK = x`` of ALTER TABLE and of index statements."""
     items = editor.items
     if not items[i].is_word("ALGORITHM", "LOCK") or parsed.verb is Verb.CREATE:
@@ -239,7 +234,9 @@ def _method(editor: Editor, parsed: Parsed, i: int) -> int:
     return last + 1
 
 
-def _charsets(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+def _charsets(
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
+) -> None:
     """Every character set with its collation: the target's defaults may be others."""
     after = table_behind(change, parsed)
     if parsed.verb is Verb.CREATE and after is not None and after.charset:
@@ -256,7 +253,7 @@ def _charsets(editor: Editor, parsed: Parsed, change: SchemaChange, server: Targ
             _with_collation(editor, i + 2, change.session, server, after)
 
 
-def _table_charset(editor: Editor, parsed: Parsed) -> int:
+def _table_charset(editor: Editor, parsed: DdlStatement) -> int:
     """Removes the table's own charset and collation; the index of what closes the columns."""
     items = editor.items
     start = parsed.body

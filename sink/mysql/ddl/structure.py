@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdc.schema.editor import Editor
-from cdc.schema.named import Parsed, Verb
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Kind
 from sink.schema_change import SchemaChange
@@ -35,15 +35,15 @@ class ClauseSpan:
     conditional: tuple[int, int] | None = None
 
 
-def table_behind(change: SchemaChange, parsed: Parsed) -> Table | None:
+def table_behind(change: SchemaChange, parsed: DdlStatement) -> Table | None:
     """The statement's table as it is behind it, also under another name."""
-    found = change.after.table(*parsed.tables[0].table)
+    found = change.after.table(*parsed.targets[0].table)
     if found is None and parsed.others:
         found = change.after.table(*parsed.others[0].table)
     return found
 
 
-def clauses(editor: Editor, parsed: Parsed) -> list[ClauseSpan]:
+def clauses(editor: Editor, parsed: DdlStatement) -> list[ClauseSpan]:
     """Elements of the column list, or actions; lists in ADD (…) are taken apart."""
     if parsed.verb is Verb.CREATE and not parsed.like:
         start = parsed.body

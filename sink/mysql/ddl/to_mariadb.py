@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.schema.editor import Editor
-from cdc.schema.named import Parsed, Verb
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Item, quoted
 from sink.mysql.ddl.printer import key_text
@@ -20,7 +20,9 @@ _DROPPED = (
 _KEY_WORDS = ("VISIBLE", "INVISIBLE")
 
 
-def translate(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+def translate(
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
+) -> None:
     """Edit the statement. Raises DDLNotTranslatable."""
     _refuse(editor, parsed, change, server)
     parts = clauses(editor, parsed)
@@ -52,9 +54,11 @@ def _word(editor: Editor, i: int, item: Item) -> None:
         editor.replace(i + 1, i + 1, "CONSTRAINT")
 
 
-def _refuse(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+def _refuse(
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
+) -> None:
     after = table_behind(change, parsed)
-    before = change.before.table(*parsed.tables[0].table)
+    before = change.before.table(*parsed.targets[0].table)
     known = _expressions(before)
     if after is not None and _expressions(after) - known:
         raise refused("keys on expressions", server.name)
@@ -102,11 +106,11 @@ def _narrower_keys(
     editor: Editor,
     parts: list[ClauseSpan],
     change: SchemaChange,
-    parsed: Parsed,
+    parsed: DdlStatement,
     server: TargetServer,
 ) -> None:
     """MariaDB drops no column of a wider unique key; with the key, which is made again, it does."""
-    before, after = change.before.table(*parsed.tables[0].table), table_behind(change, parsed)
+    before, after = change.before.table(*parsed.targets[0].table), table_behind(change, parsed)
     drops = [clause for clause in parts if clause.verb == "DROP"]
     if before is None or after is None:
         return

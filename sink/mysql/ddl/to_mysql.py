@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdc.schema.editor import Editor
-from cdc.schema.named import Parsed, Verb
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Kind, quoted
 from sink.mysql.ddl.errors import DDLNotTranslatable
@@ -50,7 +50,7 @@ def refused(what: str, server: str) -> DDLNotTranslatable:
     return DDLNotTranslatable(f"{server} has no {what}", hint=f"{_HINT} `cdc cli ddl skip`")
 
 
-def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+def translate(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
     """Edit the statement; True if it does nothing."""
     _refuse(editor, parsed)
     after = table_behind(change, parsed)
@@ -68,7 +68,7 @@ def translate(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
     return False
 
 
-def _refuse(editor: Editor, parsed: Parsed) -> None:
+def _refuse(editor: Editor, parsed: DdlStatement) -> None:
     items = editor.items
     for i, item in enumerate(items):
         if item.kind is not Kind.WORD:
@@ -90,7 +90,7 @@ def _opens(editor: Editor, i: int) -> bool:
     return i < len(editor.items) and editor.items[i].is_punct("(")
 
 
-def _words(editor: Editor, parsed: Parsed) -> None:
+def _words(editor: Editor, parsed: DdlStatement) -> None:
     items = editor.items
     for i, item in enumerate(items):
         if i < parsed.body:
@@ -166,12 +166,11 @@ def _asks_sequences(table: Table) -> bool:
     return any(c.default_expression and _SEQUENCES.search(c.default or "") for c in table.columns)
 
 
-def _conditions(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
+def _conditions(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
     """Without ``IF [NOT] EXISTS``, by what the upstream's table had; True if nothing is left."""
-    for i in range(parsed.first, parsed.body):
-        if editor.words(i, "IF", "EXISTS"):
-            editor.remove(i, i + 1)
-    table = change.before.table(*parsed.tables[0].table)
+    if parsed.condition is not None:
+        _without_condition(editor, parsed.condition)
+    table = change.before.table(*parsed.targets[0].table)
     if table is None:
         raise refused("ALTER TABLE of a sequence", "MySQL")
     columns = set(table.positions)
@@ -220,44 +219,33 @@ def _drops_constraint(editor: Editor, clause: ClauseSpan) -> bool:
     return editor.items[clause.first + 1].is_word(*words)
 
 
-def _index(editor: Editor, parsed: Parsed, change: SchemaChange) -> bool:
-    table = change.before.table(*parsed.tables[0].table)
+def _index(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
+    table = change.before.table(*parsed.targets[0].table)
     if table is None:
         raise refused("index of a sequence", "MySQL")
-    at = next(i for i, item in enumerate(editor.items) if item.is_word("INDEX"))
-    name = at + 1
-    for words in (("IF", "NOT", "EXISTS"), ("IF", "EXISTS")):
-        if editor.words(at + 1, *words):
-            editor.remove(at + 1, at + len(words))
-            name = at + 1 + len(words)
-            there = _has_key(change, parsed, editor.items[name].text)
-            if there == (words[1] == "NOT"):
-                return True
-            break
-    i = name + 1
-    if i < len(editor.items) and editor.items[i].is_word("WAIT", "NOWAIT"):
-        editor.remove(i, i + editor.items[i].is_word("WAIT"))
+    if parsed.condition is not None:
+        if _has_key(table, parsed.index) is (parsed.verb is Verb.CREATE_INDEX):
+            return True
+        _without_condition(editor, parsed.condition)
     if parsed.replacing:
-        _replace_index(editor, parsed, change, at, name)
+        _replace_index(editor, parsed, table)
     return False
 
 
-def _has_key(change: SchemaChange, parsed: Parsed, name: str) -> bool:
-    table = change.before.table(*parsed.tables[0].table)
-    return table is not None and any(i.name.lower() == name.lower() for i in table.indexes)
+def _without_condition(editor: Editor, condition: tuple[int, int]) -> None:
+    editor.remove(condition[0], condition[1] - 1)
 
 
-def _replace_index(
-    editor: Editor, parsed: Parsed, change: SchemaChange, at: int, name: int
-) -> None:
+def _has_key(table: Table, name: str) -> bool:
+    return any(index.name.lower() == name.lower() for index in table.indexes)
+
+
+def _replace_index(editor: Editor, parsed: DdlStatement, before: Table) -> None:
     """One ALTER TABLE that drops the old key, if there was one, and adds the new."""
-    first = next(i for i, item in enumerate(editor.items) if item.is_word("CREATE"))
-    kind = " ".join(item.text for item in editor.items[first + 3 : at])
-    table = parsed.tables[0]
-    key = quoted(editor.items[name].text)
-    drop = f"DROP INDEX {key}, " if _has_key(change, parsed, editor.items[name].text) else ""
+    table, key = parsed.targets[0], quoted(parsed.index)
+    drop = f"DROP INDEX {key}, " if _has_key(before, parsed.index) else ""
     # The table's own replacement is inside of this one, so its name is written again.
     target = editor.replaced(table.start, table.end)
     end = parsed.body - 1
-    head = f"ALTER TABLE {target} {drop}ADD {kind} INDEX {key}"
-    editor.override(editor.items[first].start, editor.items[end].end, head)
+    head = f"ALTER TABLE {target} {drop}ADD {parsed.index_kind} INDEX {key}"
+    editor.override(editor.items[parsed.first].start, editor.items[end].end, head)

@@ -8,7 +8,7 @@ from cdc.schema.charsets import default_collation, full_collation, is_no_text
 from cdc.schema.columns import skip_references
 from cdc.schema.editor import Editor
 from cdc.schema.expressions import read_default
-from cdc.schema.named import Parsed, Verb
+from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Column
 from cdc.schema.tokens import Cursor, Kind, quoted
 from cdc.schema.types import NUMBERS
@@ -28,7 +28,11 @@ _RESERVED = frozenset(
 
 
 def translate(
-    editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer, table: TableName
+    editor: Editor,
+    parsed: DdlStatement,
+    change: SchemaChange,
+    server: TargetServer,
+    table: TableName,
 ) -> tuple[str, ...]:
     """The statements that do at the target what ``editor``'s does upstream.
 
@@ -83,9 +87,11 @@ def _value(editor: Editor, i: int) -> str | None:
     return items[i].text.lower() if i < len(items) else None
 
 
-def _engines(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+def _engines(
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
+) -> None:
     """Another engine for one that the target lacks: what the upstream took instead, or InnoDB."""
-    after = change.after.table(*parsed.tables[0].table)
+    after = change.after.table(*parsed.targets[0].table)
     other = after.engine if after is not None and after.engine in server.engines else "InnoDB"
     for i, item in enumerate(editor.items):
         if i < parsed.body or not item.is_word("ENGINE") or i + 1 >= len(editor.items):
@@ -104,7 +110,9 @@ def _clauses_of_mysql(editor: Editor) -> None:
             editor.drop(i, min(last, len(editor.items) - 1))
 
 
-def _references(editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer) -> None:
+def _references(
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
+) -> None:
     """REFERENCES of a column is obeyed by some servers, and read and forgotten by others."""
     session = change.session
     upstream = _obeys(session.mariadb, session.version)
@@ -127,8 +135,8 @@ def _obeys(mariadb: bool, version: tuple[int, int, int]) -> bool:
     return version >= ((10, 5, 0) if mariadb else (9, 0, 0))
 
 
-def _refuse_no_text(parsed: Parsed, change: SchemaChange) -> None:
-    for name in parsed.tables:
+def _refuse_no_text(parsed: DdlStatement, change: SchemaChange) -> None:
+    for name in parsed.targets:
         table = change.after.table(*name.table)
         for column in () if table is None else table.columns:
             if any(is_no_text(member) for member in column.members):
@@ -139,7 +147,7 @@ def _refuse_no_text(parsed: Parsed, change: SchemaChange) -> None:
                 )
 
 
-def _quoted_names(editor: Editor, parsed: Parsed) -> None:
+def _quoted_names(editor: Editor, parsed: DdlStatement) -> None:
     items = editor.items
     for i, item in enumerate(items):
         called = i + 1 < len(items) and any(map(items[i + 1].is_punct, "(="))
@@ -152,7 +160,7 @@ def _quoted_names(editor: Editor, parsed: Parsed) -> None:
             editor.replace(clause.name, clause.name, quoted(items[clause.name].text))
 
 
-def defaults(editor: Editor, parsed: Parsed, change: SchemaChange) -> None:
+def defaults(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> None:
     """Defaults that are expressions, and those of long columns, in parentheses."""
     for i in _defaults(editor, parsed):
         cursor = Cursor(editor.text, editor.items)
@@ -167,7 +175,7 @@ def defaults(editor: Editor, parsed: Parsed, change: SchemaChange) -> None:
 
 
 def _foreign_names(
-    editor: Editor, parsed: Parsed, change: SchemaChange, server: TargetServer
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, server: TargetServer
 ) -> None:
     """The upstream's names for foreign keys whose index has one: MariaDB takes it for both."""
     after = table_behind(change, parsed)
@@ -190,7 +198,7 @@ def _foreign_names(
         editor.replace(start, i + 1, f"CONSTRAINT {quoted(name)} FOREIGN KEY")
 
 
-def _hexadecimal_numbers(editor: Editor, parsed: Parsed, change: SchemaChange) -> None:
+def _hexadecimal_numbers(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> None:
     """The default ``X'10'`` of a number: 16 for MySQL, a text of one byte for MariaDB."""
     for clause in clauses(editor, parsed):
         at = next(iter(_defaults_of(editor, clause)), None)
@@ -205,7 +213,7 @@ def _hexadecimal_numbers(editor: Editor, parsed: Parsed, change: SchemaChange) -
             editor.replace(at, at, column.default)
 
 
-def _defaults(editor: Editor, parsed: Parsed) -> Iterable[int]:
+def _defaults(editor: Editor, parsed: DdlStatement) -> Iterable[int]:
     """Items of values behind DEFAULT in definitions of columns and behind SET DEFAULT."""
     for clause in clauses(editor, parsed):
         yield from _defaults_of(editor, clause)
@@ -231,7 +239,7 @@ _LONG = (
 
 
 def _is_long(
-    editor: Editor, parsed: Parsed, change: SchemaChange, i: int, value: str | None
+    editor: Editor, parsed: DdlStatement, change: SchemaChange, i: int, value: str | None
 ) -> bool:
     if value is None:
         return False
@@ -245,7 +253,7 @@ def _is_long(
     return False
 
 
-def _column(editor: Editor, parsed: Parsed, change: SchemaChange, name: int) -> Column | None:
+def _column(editor: Editor, parsed: DdlStatement, change: SchemaChange, name: int) -> Column | None:
     table = table_behind(change, parsed)
     at = None if table is None else table.positions.get(editor.items[name].text.lower())
     return None if table is None or at is None else table.columns[at]
