@@ -177,9 +177,10 @@ def destructive(ddl: Ddl) -> bool:
         # What CREATE OR REPLACE makes need not have been there.
         databases = (change.before.database(schema) for schema in change.schemas)
         return not statement.replacing or bool(tables) or any(databases)
-    dropped = statement.dropped_columns
+    dropped, removing = statement.dropped_columns, statement.removes_partitions
     return any(
-        _loses_partition(table, change) or any(c.name.lower() in dropped for c in table.columns)
+        (removing and _loses_partition(table, change))
+        or any(c.name.lower() in dropped for c in table.columns)
         for table in tables
     )
 

@@ -88,6 +88,11 @@ class AlterAction:
         """Whether it takes the rows out of a partition that stays."""
         return self.words[:2] in (("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION"))
 
+    @property
+    def removes_partitions(self) -> bool:
+        """Whether partitions go with their rows; REORGANIZE and the like keep the rows."""
+        return self.words[:2] in (("DROP", "PARTITION"), ("CONVERT", "PARTITION"))
+
 
 @dataclass(frozen=True, slots=True)
 class DdlStatement:
@@ -178,6 +183,11 @@ class DdlStatement:
         if self.verb in (Verb.CREATE, Verb.DATABASE):
             return self.replacing
         return any(action.empties for action in self.actions)
+
+    @property
+    def removes_partitions(self) -> bool:
+        """Whether an ALTER takes partitions away with their rows. Raises ``DDLNotUnderstood``."""
+        return any(action.removes_partitions for action in self.actions)
 
     @property
     def dropped_columns(self) -> frozenset[str]:

@@ -148,6 +148,15 @@ def test_a_change_of_an_ignored_transaction_is_ignored(sql: str) -> None:
         ("ALTER TABLE a DROP age, ADD COLUMN age BIGINT", True),
         ("ALTER TABLE a DROP age, RENAME TO d", True),
         ("ALTER TABLE p DROP PARTITION p0", True),
+        ("ALTER TABLE p DROP PARTITION IF EXISTS p0, p7", True),
+        ("ALTER TABLE p DROP PARTITION IF EXISTS p7", False),
+        ("ALTER TABLE p CONVERT PARTITION p0 TO TABLE d", True),
+        ("ALTER TABLE p REMOVE PARTITIONING", False),
+        ("ALTER TABLE h COALESCE PARTITION 1", False),
+        (
+            "ALTER TABLE p REORGANIZE PARTITION p0 INTO (PARTITION n0 VALUES LESS THAN (9))",
+            False,
+        ),
         ("ALTER TABLE p ADD PARTITION (PARTITION p1 VALUES LESS THAN (9))", False),
         ("ALTER TABLE a DROP IF EXISTS nothing", False),
         ("ALTER TABLE a RENAME COLUMN age TO years", False),
@@ -158,4 +167,6 @@ def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5))"
     catalog = apply(BEFORE, read_ddl(f"CREATE TABLE p (id INT PRIMARY KEY) {parts}", SESSION))
     catalog = apply(catalog, read_ddl("CREATE TABLE q (id INT PRIMARY KEY)", SESSION))
+    by_hash = "PARTITION BY HASH (id) PARTITIONS 3"
+    catalog = apply(catalog, read_ddl(f"CREATE TABLE h (id INT PRIMARY KEY) {by_hash}", SESSION))
     assert destructive(_ddl(sql, before=catalog)) is lost
