@@ -121,6 +121,7 @@ class OwnerRunner:
         self._feeds: dict[str, _Feed] = {}
         self._broken: dict[str, Broken] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
+        self._decided: dict[str, list[StoredKey]] = {}
         self._timeout_s = 0.0
         self._wake = threading.Event()
         self._executor = Executor(open_changer, clock, self._wake.set)
@@ -187,6 +188,7 @@ class OwnerRunner:
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
         self._collect(found, captures)
+        self._decided = _by_feed(found)
         timeout_s = _IDLE_S
         infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
         known = {last(e.key) for e in infos}
@@ -367,7 +369,7 @@ class OwnerRunner:
                 recorded=progress.recorded,
                 outcomes=progress.outcomes,
                 changer_error=progress.error,
-                decisions=self._decisions(info.id, found),
+                decisions=self._decisions(info.id),
             )
         if info.state not in ACTIVE:
             return seen
@@ -391,9 +393,8 @@ class OwnerRunner:
         entry = found.get(self._keys.feed_ddls(feed))
         return self._message(entry, DdlEntries) if entry else DdlEntries()
 
-    def _decisions(self, feed: str, found: dict[str, StoredKey]) -> dict[Ts, DdlDecision]:
-        prefix = self._keys.ddl_decisions_prefix(feed)
-        said = (self._message(e, DdlDecision) for k, e in found.items() if k.startswith(prefix))
+    def _decisions(self, feed: str) -> dict[Ts, DdlDecision]:
+        said = (self._message(e, DdlDecision) for e in self._decided.get(feed, ()))
         return {d.ts: d for d in said}
 
     def _write(
@@ -520,6 +521,15 @@ class OwnerRunner:
             if news or (seen != told and now_s - told_s >= _LOG_S):
                 told, told_s = seen, now_s
                 self._wake.set()
+
+
+def _by_feed(found: dict[str, StoredKey]) -> dict[str, list[StoredKey]]:
+    """What operators have said of schema changes, by changefeed."""
+    decided: dict[str, list[StoredKey]] = {}
+    for key, entry in found.items():
+        if "/changefeed/ddl-decision/" in key:
+            decided.setdefault(key.split("/")[-2], []).append(entry)
+    return decided
 
 
 def _scope(info: FeedInfo, config: FeedConfig, clock: Clock) -> tuple[FeedScope, ErrorInfo | None]:

@@ -13,6 +13,7 @@ from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.parts import Parts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
+from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report
 from cdc.coord.stored import StoredValueUnreadable, read, readable
@@ -45,6 +46,7 @@ class ProcessorRunner:
         parts: Parts | None = None,
     ) -> None:
         self._store = store
+        self._reports = GroupedPuts(store)
         self._keys = keys
         self._capture = capture_id
         self._log_folder = log_folder
@@ -180,7 +182,7 @@ class ProcessorRunner:
 
     def _publish(self, report: Report) -> None:
         key = self._keys.report(self._capture, report.feed)
-        self._store.txn([], [Put(key, report.model_dump_json().encode())], durable=False)
+        self._reports.put(key, report.model_dump_json().encode())
 
     def _register_slots(self, feed: str, count: int) -> int:
         """Write down how many transactional ids the changefeed uses, before their first use."""
