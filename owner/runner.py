@@ -68,6 +68,8 @@ _AFTER_ERROR_S = 1.0
 # A log without DDLs has no news that processors wait for.
 _LOG_S = 1.0
 _PAUSE_MAX_S = 0.2
+# Each has a compare beside the owner's own.
+_TOGETHER = MAX_OPS - 1
 
 
 class OwnershipLost(FencedError):
@@ -89,6 +91,25 @@ class _Feed:
     invalid: ErrorInfo | None = None
     forgotten_ts: Ts = 0
     shown: DdlEntries | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticked:
+    """A tick of a changefeed, and what must be written before it counts."""
+
+    entry: StoredKey
+    info: FeedInfo
+    feed: _Feed
+    seen: FeedInput
+    tick: FeedTick
+    effects: Effects
+    ops: tuple[Op, ...]
+
+    @property
+    def progress_only(self) -> bool:
+        """Whether nobody waits for it: it says how far the changefeed is, and nothing else."""
+        effects = self.effects
+        return len(self.ops) == 1 and effects.status is not None and effects.info is None
 
 
 class OwnerRunner:
@@ -122,6 +143,7 @@ class OwnerRunner:
         self._broken: dict[str, Broken] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
         self._decided: dict[str, list[StoredKey]] = {}
+        self._progress: list[_Ticked] = []
         self._timeout_s = 0.0
         self._wake = threading.Event()
         self._executor = Executor(open_changer, clock, self._wake.set)
@@ -189,6 +211,7 @@ class OwnerRunner:
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
         self._collect(found, captures)
         self._decided = _by_feed(found)
+        self._progress = []
         timeout_s = _IDLE_S
         infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
         known = {last(e.key) for e in infos}
@@ -202,6 +225,7 @@ class OwnerRunner:
                 if info.state in ACTIVE:
                     in_use.add(info.upstream)
             timeout_s = min(timeout_s, self._guarded(entry, found, captures))
+        timeout_s = min(timeout_s, self._write_progress(found))
         self._follow_logs(in_use)
         self._forget(infos, found)
         return timeout_s
@@ -217,16 +241,42 @@ class OwnerRunner:
         except (OwnershipLost, StoreFailed):
             raise
         except Exception as e:
-            now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
-            broken = Broken.of(e, name, entry.mod_revision, before, now_s, now_ms)
-            if before is None or before.error.message != broken.error.message:
-                _log.error("changefeed %s: its turn has failed", name, exc_info=e)
-            self._broken[name] = broken
-            self._feeds[name] = _Feed(capture=self._feeds.get(name, _Feed()).capture)
-            if broken.final:
-                self._fail(entry, broken.error, found)
-            return broken.until - now_s
-        self._broken.pop(name, None)
+            return self._break(entry, e, found)
+        return timeout_s
+
+    def _break(self, entry: StoredKey, error: Exception, found: dict[str, StoredKey]) -> float:
+        """Note that a changefeed's turn has failed; the seconds until it is tried again."""
+        name = last(entry.key)
+        before = self._broken.get(name)
+        now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        broken = Broken.of(error, name, entry.mod_revision, before, now_s, now_ms)
+        if before is None or before.error.message != broken.error.message:
+            _log.error("changefeed %s: its turn has failed", name, exc_info=error)
+        self._broken[name] = broken
+        self._feeds[name] = _Feed(capture=self._feeds.get(name, _Feed()).capture)
+        if broken.final:
+            self._fail(entry, broken.error, found)
+        return broken.until - now_s
+
+    def _write_progress(self, found: dict[str, StoredKey]) -> float:
+        """Write the progress of many changefeeds in few transactions; seconds until it looks again.
+
+        Where one of them was changed meanwhile, each is written by itself.
+        """
+        progress, self._progress, timeout_s = self._progress, [], _IDLE_S
+        for first in range(0, len(progress), _TOGETHER):
+            some = progress[first : first + _TOGETHER]
+            together = len(some) > 1 and self._written(*some)
+            for ticked in some:
+                try:
+                    if together or self._written(ticked):
+                        self._taken(ticked)
+                    else:
+                        timeout_s = 0.0
+                except (OwnershipLost, StoreFailed):
+                    raise
+                except Exception as e:
+                    timeout_s = min(timeout_s, self._break(ticked.entry, e, found))
         return timeout_s
 
     def _fail(self, entry: StoredKey, error: ErrorInfo, found: dict[str, StoredKey]) -> None:
@@ -284,11 +334,12 @@ class OwnerRunner:
         report = self._derived(found.get(keys.report(feed.capture, info.id)), Report)
         seen = self._look(entry, info, status, report, feed, found)
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
-        if self._write(entry, info, feed, effects, found):
-            feed.tick = tick
-            if self._observe:
-                self._observe(effects.info or info, effects.status or status, report)
-            self._carry_out(info, feed, seen, effects)
+        ops = self._changes(entry, info, feed, effects, found)
+        ticked = _Ticked(entry, info, feed, seen, tick, effects, ops)
+        if ticked.progress_only:
+            self._progress.append(ticked)
+        elif self._written(ticked):
+            self._taken(ticked)
         else:
             return 0.0
         after = effects.info or info
@@ -301,6 +352,15 @@ class OwnerRunner:
         if retry_ms is not None:
             return max(0.0, (retry_ms - self._clock.now_ms()) / 1000)
         return _IDLE_S
+
+    def _taken(self, ticked: _Ticked) -> None:
+        """What a tick wanted is written: now it counts."""
+        info, effects, seen = ticked.info, ticked.effects, ticked.seen
+        ticked.feed.tick = ticked.tick
+        self._broken.pop(info.id, None)
+        if self._observe:
+            self._observe(effects.info or info, effects.status or seen.status, seen.report)
+        self._carry_out(info, ticked.feed, seen, effects)
 
     def _carry_out(self, info: FeedInfo, feed: _Feed, seen: FeedInput, effects: Effects) -> None:
         """What is written down is done now."""
@@ -397,14 +457,15 @@ class OwnerRunner:
         said = (self._message(e, DdlDecision) for e in self._decided.get(feed, ()))
         return {d.ts: d for d in said}
 
-    def _write(
+    def _changes(
         self,
         entry: StoredKey,
         info: FeedInfo,
         feed: _Feed,
         effects: Effects,
         found: dict[str, StoredKey],
-    ) -> bool:
+    ) -> tuple[Op, ...]:
+        """What differs from what is stored."""
         keys, ops = self._keys, list[Op]()
         key = keys.assignment(feed.capture, info.id)
         old = self._derived(found.get(key), Assignment)
@@ -415,29 +476,31 @@ class OwnerRunner:
             ops.append(Put(key, new.model_dump_json().encode()))
         if effects.status is not None:
             ops.append(Put(keys.feed_status(info.id), effects.status.model_dump_json().encode()))
-        ddls = keys.feed_ddls(info.id)
-        news = effects.ddls is not None and effects.ddls != feed.shown
-        if news and effects.ddls is not None:
-            ops.append(Put(ddls, effects.ddls.model_dump_json().encode()))
+        if effects.ddls is not None and effects.ddls != feed.shown:
+            ops.append(Put(keys.feed_ddls(info.id), effects.ddls.model_dump_json().encode()))
         if effects.info is not None:
-            _log.info(
-                "changefeed %s: %s -> %s, epoch %d%s",
-                info.id,
-                info.state,
-                effects.info.state,
-                effects.info.epoch,
-                f", {effects.info.error.code}" if effects.info.error else "",
-            )
             ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
-        if not ops:
-            return True
-        compares: list[Compare] = [
-            Held(keys.owner, self._token),
-            Unchanged(entry.key, entry.mod_revision),
-        ]
-        written = self._store.txn(compares, ops, durable=effects.info is not None)
-        if news:
-            feed.shown = effects.ddls if written else None
+        return tuple(ops)
+
+    def _written(self, *ticks: _Ticked) -> bool:
+        """Write what these ticks want, all or nothing; whether nobody else was faster."""
+        ops = [op for t in ticks for op in t.ops]
+        written = not ops
+        if ops:
+            compares: list[Compare] = [Held(self._keys.owner, self._token)]
+            compares += (Unchanged(t.entry.key, t.entry.mod_revision) for t in ticks)
+            decided = any(t.effects.info is not None for t in ticks)
+            written = self._store.txn(compares, ops, durable=decided)
+        for t in ticks:
+            if t.effects.ddls is not None and t.effects.ddls != t.feed.shown:
+                t.feed.shown = t.effects.ddls if written else None
+            if written and t.effects.info is not None:
+                after = t.effects.info
+                what = f", {after.error.code}" if after.error else ""
+                _log.info(
+                    "changefeed %s: %s -> %s, epoch %d%s",
+                    t.info.id, t.info.state, after.state, after.epoch, what,
+                )  # fmt: skip
         return written
 
     def _collect(self, found: dict[str, StoredKey], captures: list[str]) -> None:

@@ -116,14 +116,17 @@ class Owned:
 
 
 class PowerStore(FailingStore):
-    """``kept`` is what a loss of power would leave."""
+    """``kept`` is what a loss of power would leave; ``told`` how many statuses came together."""
 
     def __init__(self, path: Path) -> None:
         self.kept: dict[str, bytes] = {}
+        self.told: list[int] = []
         super().__init__(path)
 
     def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
         done = super().txn(compares, ops, durable=durable)
+        if statuses := sum("/changefeed/status/" in op.key for op in ops):
+            self.told.append(statuses)
         if done and durable:
             self.kept = {e.key: e.value for e in self.range("")[1]}
         return done
@@ -175,6 +178,74 @@ def test_a_ddl_wakes_the_owner(owned: Owned) -> None:
     # The first ones wait for the threads to start.
     # It looks at the log once a second by itself.
     assert statistics.median(waits[10:]) < 0.25, waits
+
+
+FEEDS = 150
+
+
+def test_progress_of_many_changefeeds_is_written_together(owned: Owned) -> None:
+    names = [f"f{n}" for n in range(FEEDS)]
+    for name in names:
+        owned.create(name)
+    owned.writer.commit(owned.start + 9, {})
+
+    def epochs() -> dict[str, int]:
+        told = {n: a for n in names if (a := owned.told(n)) is not None and a.run}
+        return {n: a.epoch for n, a in told.items()}
+
+    until(lambda: len(epochs()) == FEEDS, "all run")
+    del owned.store.told[:]
+    puts = []
+    for name, epoch in epochs().items():
+        said = Report(feed=name, epoch=epoch, checkpoint_ts=owned.start + 9, running=True)
+        puts.append(Put(owned.keys.report("c", name), said.model_dump_json().encode()))
+    owned.store.txn([], puts, durable=False)
+
+    def checkpoints() -> set[int]:
+        values = [owned.value(owned.keys.feed_status(n)) for n in names]
+        return {FeedStatus.model_validate_json(v).checkpoint_ts for v in values if v}
+
+    until(lambda: checkpoints() == {owned.start + 9}, "all statuses")
+    assert max(owned.store.told) > FEEDS / 2
+    assert len(owned.store.told) < FEEDS / 10
+
+
+def test_a_changefeed_that_is_changed_meanwhile_does_not_stop_others(
+    owned: Owned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own write is refused and made anew; that of the others goes on."""
+    for name in ("a", "b", "c"):
+        owned.create(name)
+    until(lambda: all((t := owned.told(n)) and t.run for n in "abc"), "all run")
+    real = runner.step
+    changed: list[str] = []
+
+    def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effects]:
+        if seen.info.id == "b" and seen.report is not None and not changed:
+            entry = owned.store.get(owned.keys.feed_info("b"))
+            assert entry is not None
+            changed.append("b")
+            owned.put(entry.key, entry.value)
+        return real(tick, seen, now_ms)
+
+    monkeypatch.setattr(runner, "step", step)
+    owned.writer.commit(owned.start + 9, {})
+    puts = []
+    for name in "abc":
+        told = owned.told(name)
+        assert told is not None
+        said = Report(feed=name, epoch=told.epoch, checkpoint_ts=owned.start + 9, running=True)
+        puts.append(Put(owned.keys.report("c", name), said.model_dump_json().encode()))
+    owned.store.txn([], puts, durable=False)
+
+    def reached(name: str) -> bool:
+        value = owned.value(owned.keys.feed_status(name))
+        return bool(value) and (
+            FeedStatus.model_validate_json(value).checkpoint_ts == owned.start + 9
+        )
+
+    until(lambda: all(map(reached, "abc")), "all statuses")
+    assert changed == ["b"]
 
 
 def test_a_new_owner_shows_what_had_ended_before_it(owned: Owned) -> None:
