@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc.base.errors import InvalidError, TransientError
 from cdc.base.ts import Ts
-from cdc.coord.contract import Delete, Op, Put, Store, StoredKey, Unchanged
+from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Unchanged
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
@@ -153,21 +153,31 @@ def update(store: Store, keys: Keys, feed: str, changes: Mapping[str, Any]) -> F
 
 def remove(store: Store, keys: Keys, feed: str) -> bool:
     """Remove a changefeed with its progress; False if there was none."""
-    entry = store.get(keys.feed_info(feed))
-    if entry is None:
-        return False
+    for _ in range(_ATTEMPTS):
+        entry = store.get(keys.feed_info(feed))
+        if entry is None:
+            return False
+        if _remove(store, keys, feed, entry):
+            return True
+    raise _busy(feed)
+
+
+def _remove(store: Store, keys: Keys, feed: str, entry: StoredKey) -> bool:
     # One that cannot be read does not run, so there is no state that forbids it.
     with suppress(StoredValueUnreadable):
         transition(read(entry, FeedInfo).state, FeedEvent.REMOVE, feed)
     # A later changefeed of this id must not find what operators said of this one.
     said = [Delete(e.key) for e in store.range(keys.ddl_decisions_prefix(feed))[1]]
+    unchanged = Unchanged(entry.key, entry.mod_revision)
+    for first in range(0, len(said), MAX_OPS):
+        if not store.txn([unchanged], said[first : first + MAX_OPS]):
+            return False
     also = [
         Delete(keys.feed_status(feed)),
         Delete(keys.feed_ddls(feed)),
         Delete(keys.acknowledged(feed)),
     ]
-    store.txn([], [Delete(entry.key), *also, *said])
-    return True
+    return store.txn([unchanged], [Delete(entry.key), *also])
 
 
 def _change(
@@ -185,7 +195,11 @@ def _change(
         ops = [Put(entry.key, _json(after)), *also]
         if store.txn([Unchanged(entry.key, entry.mod_revision)], ops):
             return after
-    raise StoreBusy("the changefeed kept changing", object=f"changefeed {feed}", hint="try again")
+    raise _busy(feed)
+
+
+def _busy(feed: str) -> StoreBusy:
+    return StoreBusy("the changefeed kept changing", object=f"changefeed {feed}", hint="try again")
 
 
 def _json(info: FeedInfo) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cdc.base.errors import DefiniteError, FencedError, TransientError
+from cdc.base.errors import DefiniteError, FencedError, InternalError, TransientError
 
 MAX_OPS = 120
 """Operations, and compares, of a transaction that every store takes; etcd's limit is 128."""
@@ -39,6 +39,18 @@ class WatchCompacted(DefiniteError):
     code = "TG:ErrWatchCompacted"
 
 
+class StoreTxnTooLarge(DefiniteError):
+    """A transaction is larger than a store takes."""
+
+    code = "TG:ErrStoreTxnTooLarge"
+
+
+class StoreTxnInvalid(InternalError):
+    """A transaction changes a key twice."""
+
+    code = "TG:ErrStoreTxnInvalid"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredKey:
     """One key at one moment; ``lease`` is 0 if the key is bound to none."""
@@ -60,7 +72,10 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Holds if the key exists and was created by ``create_revision`` (the fencing token)."""
+    """Holds if the key exists and was created by ``create_revision`` (the fencing token).
+
+    0 is the token of nobody, and never holds.
+    """
 
     key: str
     create_revision: int
@@ -95,6 +110,18 @@ class KeyEvent:
     revision: int
 
 
+def check_txn(compares: Sequence[Compare], ops: Sequence[Op]) -> None:
+    """What every store refuses: too much at once, and a key that is changed twice."""
+    if max(len(compares), len(ops)) > MAX_OPS:
+        raise StoreTxnTooLarge(
+            f"{len(compares)} compares and {len(ops)} operations, where {MAX_OPS} are possible",
+            object="store",
+        )
+    keys = [op.key for op in ops]
+    if len(set(keys)) < len(keys):
+        raise StoreTxnInvalid("a transaction changes a key twice", object=max(keys, key=keys.count))
+
+
 class Watch(Protocol):
     """Events of one prefix in order of revision; used by one thread, closed by any."""
 
@@ -123,6 +150,7 @@ class Store(Protocol):
     def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
         """Apply all ``ops`` if all ``compares`` hold; otherwise change nothing, return False.
 
+        At most ``MAX_OPS`` of each, and each key at most once among the ops (``check_txn``).
         ``durable=False`` may lose the change with the machine's power, never with the process:
         for progress, which is derived from the sink's ledger again. Raises
         :class:`LeaseExpired` if a put names a lease that is gone, :class:`StoreFailed`.
@@ -138,8 +166,8 @@ class Store(Protocol):
         holder the chance to prolong it.
         """
 
-    def keepalive(self, lease: int) -> None:
-        """Prolong a lease; raises :class:`LeaseExpired`."""
+    def keepalive(self, lease: int, timeout_s: float | None = None) -> None:
+        """Prolong a lease; raises :class:`LeaseExpired`, and StoreFailed after ``timeout_s``."""
 
     def revoke(self, lease: int) -> None:
         """End a lease now and delete its keys; nothing happens if it has ended."""

@@ -28,6 +28,7 @@ from cdc.coord.contract import (
     StoredKey,
     StoreFailed,
     WatchCompacted,
+    check_txn,
 )
 
 _SCHEMA = """
@@ -112,6 +113,7 @@ class EmbeddedStore:
             return self._revision
 
     def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
+        check_txn(compares, ops)
         with self._changed:
             self._expire()
             if not all(self._holds(c) for c in compares):
@@ -135,7 +137,7 @@ class EmbeddedStore:
             self._changed.notify_all()
             return self._last_lease
 
-    def keepalive(self, lease: int) -> None:
+    def keepalive(self, lease: int, timeout_s: float | None = None) -> None:
         with self._changed:
             # Before anything expires: whoever still prolongs it is alive.
             known = self._leases.get(lease)

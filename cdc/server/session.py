@@ -136,8 +136,9 @@ class CaptureSession:
         if self._stop.wait(self._ttl_s / 3):
             return False
         asked_s = self._clock.monotonic()
+        left_s = self._kept_s + self._ttl_s - asked_s
         try:
-            self._store.keepalive(self.lease)
+            self._store.keepalive(self.lease, max(0.1, left_s))
         except LeaseExpired as e:
             _log.error("%s", e)
             self._on_lost()

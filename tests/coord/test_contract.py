@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from cdc.coord.contract import (
+    MAX_OPS,
     Delete,
     Held,
     KeyEvent,
     LeaseExpired,
     Put,
     Store,
+    StoreTxnInvalid,
+    StoreTxnTooLarge,
     Unchanged,
     Watch,
 )
@@ -94,6 +97,20 @@ def test_a_failed_compare_changes_nothing(store: Store) -> None:
     assert store.revision() == entry.mod_revision
     assert store.txn([Unchanged("/k", entry.mod_revision), Unchanged("/x", 0)], [Put("/k", b"2")])
     assert store.txn([Held("/k", entry.create_revision)], [Put("/k", b"3")])
+
+
+def test_the_token_of_nobody_never_holds(store: Store) -> None:
+    assert not store.txn([Held("/nobody", 0)], [Put("/other", b"")])
+    assert store.get("/other") is None
+
+
+def test_what_no_store_takes_every_store_refuses(store: Store) -> None:
+    assert store.txn([], [Put(f"/k/{n}", b"") for n in range(MAX_OPS)])
+    with pytest.raises(StoreTxnTooLarge):
+        store.txn([], [Put(f"/k/{n}", b"x") for n in range(MAX_OPS + 1)])
+    with pytest.raises(StoreTxnInvalid):
+        store.txn([], [Put("/k/0", b"x"), Delete("/k/0")])
+    assert {e.value for e in store.range("/k/")[1]} == {b""}
 
 
 def test_a_key_created_again_has_a_new_fencing_token(store: Store) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,24 +16,20 @@ from etcd3 import etcdrpc
 from etcd3.etcdrpc.auth_pb2 import Permission
 
 from cdc.coord.contract import (
-    MAX_OPS,
     Held,
     KeyEvent,
     LeaseExpired,
     Put,
     Store,
     StoreFailed,
+    StoreTxnTooLarge,
     Unchanged,
     WatchCompacted,
 )
 from cdc.coord.etcd import store as store_module
 from cdc.coord.etcd.address import EtcdAddress, StoreAddressInvalid
-from cdc.coord.etcd.errors import (
-    StoreFull,
-    StoreRefused,
-    StoreTxnTooLarge,
-    StoreUncertain,
-)
+from cdc.coord.etcd.connection import EtcdConnection
+from cdc.coord.etcd.errors import StoreFull, StoreRefused, StoreUncertain
 from cdc.coord.etcd.store import EtcdStore
 from tests import servers
 from tests.e2e.capture_process import until
@@ -302,12 +298,8 @@ def test_a_full_store_says_so_and_recovers() -> None:
 
 
 def test_what_is_too_large_is_refused() -> None:
-    with servers.etcd() as etcd, opened(etcd.address) as store:
-        assert store.txn([], [Put(f"/k/{n}", b"") for n in range(MAX_OPS)])
-        with pytest.raises(StoreTxnTooLarge):
-            store.txn([], [Put(f"/k/{n}", b"") for n in range(MAX_OPS + 1)])
-        with pytest.raises(StoreTxnTooLarge):
-            store.txn([], [Put("/k", b"x" * 4_000_000)])
+    with servers.etcd() as etcd, opened(etcd.address) as store, pytest.raises(StoreTxnTooLarge):
+        store.txn([], [Put("/k", b"x" * 4_000_000)])
 
 
 def _enable_auth(channel) -> None:
@@ -347,6 +339,8 @@ def test_users_with_a_prefix_of_their_own(tmp_path: Path) -> None:
             assert [e.value for e in store.range("/")[1] if e.key == "/a"] == [b"2"]
         with opened(f"etcd://cdc@{hosts}/cdc?password-file={secret}") as store:
             assert store.get("/a") is not None
+        with opened(f"{etcd.address}/cdc") as nobody, pytest.raises(StoreRefused):
+            nobody.watch("/a", 1).next(30)
         for login, prefix in (("cdc:wrong@", "/cdc"), ("", "/cdc"), ("cdc:s3cr3t%2F%3A%40@", "/x")):
             with (
                 opened(f"etcd://{login}{hosts}{prefix}") as refused,
@@ -355,6 +349,45 @@ def test_users_with_a_prefix_of_their_own(tmp_path: Path) -> None:
                 refused.txn([], [Put("/a", b"")])
             assert "s3cr3t" not in str(error.value)
             assert "wrong" not in str(error.value)
+
+
+def test_a_login_that_is_always_refused_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    with servers.etcd() as etcd:
+        _maintain(etcd, _enable_auth)
+        with opened(f"etcd://cdc:s3cr3t%2F%3A%40@{etcd.members[0].address}/cdc", 2.0) as store:
+            wrong = [("hasleader", "true"), ("token", "of.yesterday")]
+            monkeypatch.setattr(EtcdConnection, "_metadata", lambda *_: wrong)
+            before = time.process_time()
+            with pytest.raises(StoreFailed, match="invalid auth token"):
+                store.get("/a")
+            assert time.process_time() - before < 1
+
+
+def test_deadlines_of_threads_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor with the lease of the marks, which is then due."""
+    monkeypatch.setattr(store_module, "_MARKS_AGAIN_S", 0.0)
+    with servers.etcd() as etcd, opened(etcd.address, 3.0) as store:
+        assert store.txn([], [Put("/k", b"")])
+        etcd.members[0].signal(signal.SIGSTOP)
+        took_s: list[float] = []
+
+        def write() -> None:
+            begun = time.monotonic()
+            with suppress(StoreFailed):
+                store.txn([], [Put("/k", b"")])
+            took_s.append(time.monotonic() - begun)
+
+        threads = [threading.Thread(target=write) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(took_s) < 6
+        begun = time.monotonic()
+        with pytest.raises(StoreFailed):
+            store.keepalive(1, 0.5)
+        assert time.monotonic() - begun < 2
+        etcd.members[0].signal(signal.SIGCONT)
 
 
 def test_tls() -> None:

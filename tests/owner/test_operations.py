@@ -14,7 +14,7 @@ from cdc.base.errors import TidegateError
 from cdc.base.position import Position
 from cdc.base.ts import compose
 from cdc.changelog.errors import LogCollected
-from cdc.coord.contract import Put
+from cdc.coord.contract import MAX_OPS, Put
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, FeedState, FeedStatus
@@ -346,6 +346,16 @@ def test_removed_with_its_ledger_and_metrics(here: Installation, sink: str) -> N
     assert here.store.get(here.keys.feed_status("f")) is None
     assert positions(info) == []
     assert here.calls == [("forget_metrics", "f")]
+
+
+def test_removed_with_all_that_was_ever_said_of_it(here: Installation) -> None:
+    here.create("f", "blackhole://")
+    said = [here.keys.ddl_decision("f", ts) for ts in range(2 * MAX_OPS + 1)]
+    for first in range(0, len(said), MAX_OPS):
+        here.store.txn([], [Put(key, b"{}") for key in said[first : first + MAX_OPS]])
+    here.operations.remove("f")
+    assert here.store.range(here.keys.ddl_decisions_prefix("f"))[1] == []
+    assert here.store.get(here.keys.feed_info("f")) is None
 
 
 @pytest.mark.parametrize("value", ["unreachable", "unreadable"])

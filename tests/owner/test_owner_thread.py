@@ -180,7 +180,7 @@ def test_a_ddl_wakes_the_owner(owned: Owned) -> None:
     assert statistics.median(waits[10:]) < 0.25, waits
 
 
-FEEDS = 150
+FEEDS = 100
 
 
 def test_progress_of_many_changefeeds_is_written_together(owned: Owned) -> None:

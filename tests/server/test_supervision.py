@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,13 +154,12 @@ def _processor(store: FailingStore, folder: Path, parts: Parts) -> ProcessorRunn
     return ProcessorRunner(store, KEYS, "c", lambda _: folder, jobs, settings, SystemClock(), parts)
 
 
-def _assign(store: FailingStore, feed: str, **more: Any) -> None:
+def _assign(store: FailingStore, feed: str, unreadable: bytes = b"") -> None:
     info = FeedInfo(id=feed, upstream="u", sink_uri="kafka://h/t", start_ts=1)
     told = Assignment(feed=feed, epoch=1, run=True, checkpoint_ts=1, judged_ts=1, barrier_ts=1)
-    values = {KEYS.feed_info(feed): info, KEYS.assignment("c", feed): told}
-    ops = [Put(k, m.model_dump_json().encode()) for k, m in values.items()]
-    ops += [Put(KEYS.feed_info(feed), v) for v in more.values()]
-    store.txn([], ops)
+    value = unreadable or info.model_dump_json().encode()
+    assignment = Put(KEYS.assignment("c", feed), told.model_dump_json().encode())
+    store.txn([], [Put(KEYS.feed_info(feed), value), assignment])
 
 
 def test_a_processor_survives_a_store_that_fails(store: FailingStore, tmp_path: Path) -> None:

@@ -116,6 +116,11 @@ def outcome(answer: etcdrpc.TxnResponse, number: bytes) -> bool | None:
 
 def compare(one: Compare, key: bytes) -> etcdrpc.Compare:
     """etcd's words for a compare; a key that does not exist has revision 0."""
+    if isinstance(one, Held) and not one.create_revision:
+        # etcd's answer for a key that does not exist would be 0 as well; no version is below it.
+        return etcdrpc.Compare(
+            result=etcdrpc.Compare.LESS, target=etcdrpc.Compare.VERSION, key=key, version=0
+        )
     if isinstance(one, Held):
         return etcdrpc.Compare(
             result=etcdrpc.Compare.EQUAL,

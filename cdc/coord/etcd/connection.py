@@ -63,36 +63,44 @@ class EtcdConnection:
         for channel in self._channels:
             channel.close()
 
-    def call(self, send: Call, *, before_retry: Callable[[], None] | None = None) -> Any:
+    def call(
+        self,
+        send: Call,
+        *,
+        before_retry: Callable[[], None] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
         """What ``send`` returns; tried again at other members until time is up.
 
         ``before_retry`` is called when an attempt has failed of which it is not known whether it
         has had its effect. Raises StoreFailed, and what ``errors.meaning`` says.
         """
-        deadline = time.monotonic() + self.timeout_s
+        whole_s = self.timeout_s if timeout_s is None else min(timeout_s, self.timeout_s)
+        deadline = time.monotonic() + whole_s
         pause_s, why = _PAUSE_FIRST_S, "it does not answer"
         while (left := deadline - time.monotonic()) > 0:
             at, channel = self._current()
-            timeout_s = min(left, _ATTEMPT_S)
+            attempt_s = min(left, _ATTEMPT_S)
             try:
-                return send(channel, timeout_s, self._metadata(channel, timeout_s))
+                return send(channel, attempt_s, self._metadata(channel, attempt_s))
             except ValueError:
                 raise StoreFailed("its connections are closed", object=self.shown) from None
             except grpc.RpcError as e:
                 meant = meaning(e)
-                if isinstance(meant, LoginExpired):
-                    self.logged_out()
-                    continue
-                if meant is not None:
-                    raise meant from None
                 why = details(e) or why
-            if before_retry is not None:
-                before_retry()
-            self.leave(at)
+            if isinstance(meant, LoginExpired):
+                # It was refused before anything else was looked at.
+                self.logged_out()
+            elif meant is not None:
+                raise meant
+            else:
+                if before_retry is not None:
+                    before_retry()
+                self.leave(at)
             time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
         raise StoreFailed(
-            f"no member has answered within {self.timeout_s:g} s: {why}",
+            f"no member has answered within {whole_s:g} s: {why}",
             object=self.shown,
             hint="it is tried again; look at etcd's members and their network",
         )

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from cdc.base.errors import DefiniteError, InvalidError, TidegateError
-from cdc.coord.contract import LeaseExpired, StoreFailed, WatchCompacted
+from cdc.coord.contract import LeaseExpired, StoreFailed, StoreTxnTooLarge, WatchCompacted
 
 _LOGIN = ("invalid auth token", "user name is empty", "revision of auth store is old")
 
@@ -31,12 +31,6 @@ class StoreRefused(InvalidError):
     """etcd does not let us in, or not where our keys are."""
 
     code = "TG:ErrStoreRefused"
-
-
-class StoreTxnTooLarge(DefiniteError):
-    """A transaction is larger than etcd takes."""
-
-    code = "TG:ErrStoreTxnTooLarge"
 
 
 class LoginExpired(Exception):

@@ -11,13 +11,13 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
 from etcd3 import etcdrpc
 
 from cdc.coord.contract import (
-    MAX_OPS,
     Compare,
     LeaseExpired,
     Op,
@@ -25,16 +25,17 @@ from cdc.coord.contract import (
     StoredKey,
     StoreFailed,
     Watch,
+    check_txn,
 )
 from cdc.coord.etcd.address import EtcdAddress
 from cdc.coord.etcd.attempts import Marks, attempt, compare, make_mark, operation, outcome
 from cdc.coord.etcd.connection import TIMEOUT_S, EtcdConnection
-from cdc.coord.etcd.errors import StoreTxnTooLarge, StoreUncertain, details
+from cdc.coord.etcd.errors import StoreUncertain, details
 from cdc.coord.etcd.watch import EtcdWatch, prefix_end
 
 _PAGE = 1000
 # Marks outlive whoever may still be waiting for an answer, and go when the client is gone.
-_MARKS_TTL_S, _MARKS_AGAIN_S = 600, 200.0
+_MARKS_TTL_S, _MARKS_AGAIN_S, _PROLONG_S = 600, 200.0, 1.0
 
 
 class EtcdStore:
@@ -72,17 +73,15 @@ class EtcdStore:
         return int(self._range(request).header.revision)
 
     def txn(self, compares: Sequence[Compare], ops: Sequence[Op], *, durable: bool = True) -> bool:
-        if max(len(compares), len(ops)) > MAX_OPS:
-            raise StoreTxnTooLarge(
-                f"a transaction of {len(compares)} compares and {len(ops)} operations",
-                object="store",
-            )
+        check_txn(compares, ops)
         theirs = [compare(c, self._key(c.key)) for c in compares]
         wanted = [operation(op, self._key(op.key)) for op in ops]
         while True:
             lease = self._marks_bound_to()
             try:
-                return self._txn(theirs, wanted, lease)
+                held = self._txn(theirs, wanted, lease)
+                self._prolong_marks(lease)
+                return held
             except LeaseExpired:
                 leases = {op.lease for op in ops if isinstance(op, Put) and op.lease}
                 if gone := [one for one in leases if not self._lives(one)]:
@@ -137,16 +136,16 @@ class EtcdStore:
         self._connection.call(_unless(send, "lease already exists"))
         return lease
 
-    def keepalive(self, lease: int) -> None:
-        def send(channel: Any, timeout_s: float, metadata: Any) -> Any:
+    def keepalive(self, lease: int, timeout_s: float | None = None) -> None:
+        def send(channel: Any, attempt_s: float, metadata: Any) -> Any:
             requests = iter([etcdrpc.LeaseKeepAliveRequest(ID=lease)])
             stub = etcdrpc.LeaseStub(channel)
-            stream = stub.LeaseKeepAlive(requests, timeout=timeout_s, metadata=metadata)
+            stream = stub.LeaseKeepAlive(requests, timeout=attempt_s, metadata=metadata)
             for answer in stream:
                 return answer
             raise grpc.RpcError
 
-        if self._connection.call(send).TTL <= 0:
+        if self._connection.call(send, timeout_s=timeout_s).TTL <= 0:
             raise _expired(lease)
 
     def revoke(self, lease: int) -> None:
@@ -169,18 +168,24 @@ class EtcdStore:
         return bool(self._connection.call(send).TTL > 0)
 
     def _marks_bound_to(self) -> int:
-        """The lease of our marks, made or prolonged where it is time for that."""
+        """The lease of our marks; made now if there is none."""
+        if not self._marks_lease:
+            made = self.grant(_MARKS_TTL_S)
+            with self._lock:
+                if not self._marks_lease:
+                    self._marks_lease, self._marks_told_s = made, time.monotonic()
+        return self._marks_lease
+
+    def _prolong_marks(self, lease: int) -> None:
+        """Keep the lease of our marks, where it is time for that and etcd has just answered."""
         with self._lock:
             now_s = time.monotonic()
-            if self._marks_lease and now_s - self._marks_told_s > _MARKS_AGAIN_S:
-                try:
-                    self.keepalive(self._marks_lease)
-                except LeaseExpired:
-                    self._marks_lease = 0
-                self._marks_told_s = now_s
-            if not self._marks_lease:
-                self._marks_lease, self._marks_told_s = self.grant(_MARKS_TTL_S), now_s
-            return self._marks_lease
+            if now_s - self._marks_told_s < _MARKS_AGAIN_S:
+                return
+            self._marks_told_s = now_s
+        # A lease that has ended is met by the next transaction.
+        with suppress(LeaseExpired, StoreFailed):
+            self.keepalive(lease, _PROLONG_S)
 
     def _range(self, request: Any) -> Any:
         def send(channel: Any, timeout_s: float, metadata: Any) -> Any:

@@ -84,11 +84,7 @@ class EtcdWatch:
                     if not self._take(answer):
                         return
             except grpc.RpcError as e:
-                meant = meaning(e)
-                if isinstance(meant, LoginExpired):
-                    self._connection.logged_out()
-                elif meant is not None:
-                    self._fail(meant)
+                if not self._goes_on(e):
                     return
             except ValueError:
                 # The channel was closed: so is the store.
@@ -103,6 +99,19 @@ class EtcdWatch:
             if not self._closed:
                 self._connection.leave(member)
                 time.sleep(_PAUSE_S)
+
+    def _goes_on(self, error: grpc.RpcError) -> bool:
+        """Whether the stream can be opened anew; else whoever waits hears of the error."""
+        meant = meaning(error)
+        try:
+            if isinstance(meant, LoginExpired):
+                self._connection.logged_out()
+            elif meant is not None:
+                raise meant
+        except TidegateError as e:
+            self._fail(e)
+            return False
+        return True
 
     def _open(self, channel: Any, metadata: Any) -> Iterator[Any]:
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
