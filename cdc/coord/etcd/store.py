@@ -25,6 +25,7 @@ from cdc.coord.contract import (
     StoredKey,
     StoreFailed,
     Watch,
+    WatchCompacted,
     check_txn,
 )
 from cdc.coord.etcd.address import EtcdAddress
@@ -33,7 +34,8 @@ from cdc.coord.etcd.connection import TIMEOUT_S, EtcdConnection
 from cdc.coord.etcd.errors import StoreUncertain, details
 from cdc.coord.etcd.watch import EtcdWatch, prefix_end
 
-_PAGE = 1000
+# Few enough that a page of large values comes within an attempt.
+_PAGE = 200
 # Marks outlive whoever may still be waiting for an answer, and go when the client is gone.
 _MARKS_TTL_S, _MARKS_AGAIN_S, _PROLONG_S = 600, 200.0, 1.0
 
@@ -56,6 +58,12 @@ class EtcdStore:
         return self._entry(found[0]) if found else None
 
     def range(self, prefix: str) -> tuple[int, list[StoredKey]]:
+        while True:
+            # What is compacted between two pages is read anew, as of then.
+            with suppress(WatchCompacted):
+                return self._pages(prefix)
+
+    def _pages(self, prefix: str) -> tuple[int, list[StoredKey]]:
         start = self._key(prefix)
         end, revision, found = prefix_end(start), 0, list[StoredKey]()
         while True:
