@@ -398,6 +398,9 @@ class Upstreams:
             self._store.txn([], [Delete(self._keys.puller(name))])
 
 
+_ON_THE_WAY = ("starting", "connecting")
+
+
 class _Puller:
     """One puller, started again after whatever may heal."""
 
@@ -438,7 +441,13 @@ class _Puller:
         return True
 
     def say(self, status: UpstreamStatus) -> None:
-        """Write a status; while the store cannot, pulling goes on, and the next one follows."""
+        """Write a status; while the store cannot, pulling goes on, and the next one follows.
+
+        Why the server was lost is shown until it is there again: an attempt takes many times as
+        long as the pause in which it is known to be lost.
+        """
+        if status.state in _ON_THE_WAY and status.error is None:
+            status = status.model_copy(update={"error": self._last.error})
         try:
             self.tell(status)
         except StoreFailed as e:

@@ -45,8 +45,14 @@ def _answers(capture: CaptureProcess) -> bool:
         return False
 
 
-def _state(way: Way) -> str:
-    return str(way.capture.ask("GET", f"/upstreams/{way.upstream}")["state"])
+def _retried(way: Way) -> bool:
+    shown = way.capture.ask("GET", f"/upstreams/{way.upstream}")
+    return shown["state"] in _RETRIED and bool(shown["error"])
+
+
+def _runs(way: Way) -> bool:
+    shown = way.capture.ask("GET", f"/upstreams/{way.upstream}")
+    return shown["state"] == "running" and not shown["error"]
 
 
 def _failed(way: Way) -> Any:
@@ -90,18 +96,19 @@ def test_reset_master_while_nobody_pulled(own: Way) -> None:
 
 def test_the_server_goes_and_comes_back(own: Way) -> None:
     own.database.kill()
-    until(lambda: _state(own) in _RETRIED, "it is retried")
+    until(lambda: _retried(own), "it is retried, and says why")
     own.database.start()
     own.execute("INSERT INTO t VALUES (2)")
     own.delivered()
     assert topics.ids(own.messages()) == [1, 2]
     # Silent, not closed: only missing heartbeats tell.
     own.database.signal(signal.SIGSTOP)
-    until(lambda: _state(own) in _RETRIED, "it is retried")
+    until(lambda: _retried(own), "it is retried, and says why")
     own.database.signal(signal.SIGCONT)
     own.execute("INSERT INTO t VALUES (3)")
     own.delivered()
     assert topics.ids(own.messages()) == [1, 2, 3]
+    until(lambda: _runs(own), "it runs")
 
 
 def test_ctrl_c_ends_within_ten_seconds_and_leaves_nothing(own: Way) -> None:
