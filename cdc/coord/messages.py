@@ -6,7 +6,7 @@ Every message is a typed value with a JSON form; the store keeps the JSON. Keys 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -15,11 +15,27 @@ from pydantic import BaseModel, ConfigDict, Field
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
 
+FORMAT = 1
+"""Of stored values; it grows when an older version would misunderstand what a newer one writes."""
+
 
 class Message(BaseModel):
-    """Base: immutable, and unknown keys are errors, which show no value: some hold passwords."""
+    """Base: immutable. Errors and ``repr`` show no value of a field that they do not know.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    Fields of a newer version are kept, and written again with the rest.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        known = type(self).model_fields
+        return ((n, v) for n, v in super().__repr_args__() if n in known)
+
+
+class StoredMessage(Message):
+    """A value of the store. One of a ``format`` that this version does not know is refused."""
+
+    format: int = Field(default=FORMAT, ge=1, le=FORMAT)
 
 
 class FeedState(StrEnum):
@@ -46,7 +62,7 @@ class ErrorInfo(Message):
     time_ms: int = 0
 
 
-class CaptureInfo(Message):
+class CaptureInfo(StoredMessage):
     """A running ``cdc server``, registered under its lease."""
 
     id: str
@@ -64,7 +80,7 @@ class UpstreamFinding(Message):
     statement: str
 
 
-class UpstreamInfo(Message):
+class UpstreamInfo(StoredMessage):
     """A registered upstream. ``uri`` holds the password: mask it before showing.
 
     ``findings``: what its registration found and did not refuse.
@@ -93,7 +109,7 @@ class PreparedXa(Message):
     log_bytes: int
 
 
-class UpstreamStatus(Message):
+class UpstreamStatus(StoredMessage):
     """What the puller of an upstream last said.
 
     ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
@@ -111,7 +127,7 @@ class UpstreamStatus(Message):
     prepared: list[PreparedXa] = Field(default_factory=list)
 
 
-class FeedInfo(Message):
+class FeedInfo(StoredMessage):
     """A changefeed as its user configured it. ``sink_uri`` may hold a password.
 
     ``epoch`` grows whenever delivery starts anew (create, resume, capture start); the ledger
@@ -181,7 +197,7 @@ class DdlEntry(Message):
     error: ErrorInfo | None = None
 
 
-class DdlEntries(Message):
+class DdlEntries(StoredMessage):
     """What the owner says of a changefeed's schema changes: pending ones, then the last ended."""
 
     pending: list[DdlEntry] = Field(default_factory=list)
@@ -199,7 +215,7 @@ class DdlAction(StrEnum):
     SKIP = "skip"
 
 
-class DdlDecision(Message):
+class DdlDecision(StoredMessage):
     """An operator's word on one schema change; kept until the change lies below the checkpoint."""
 
     ts: int
@@ -208,7 +224,7 @@ class DdlDecision(Message):
     time_ms: int = 0
 
 
-class FeedStatus(Message):
+class FeedStatus(StoredMessage):
     """Progress of a changefeed, written by the owner.
 
     ``checkpoint_ts`` is the least of all tables. ``main_ts`` is where all tables stand but those of
@@ -223,7 +239,7 @@ class FeedStatus(Message):
     stopped_tables: list[TableStop] = Field(default_factory=list)
 
 
-class Assignment(Message):
+class Assignment(StoredMessage):
     """Owner to processor: what a capture must run of a changefeed.
 
     ``checkpoint_ts``: everything at or below it is delivered, for all tables but those of
@@ -246,7 +262,7 @@ class Assignment(Message):
     ties: list[tuple[str, str]] = Field(default_factory=list)
 
 
-class Acknowledgements(Message):
+class Acknowledgements(StoredMessage):
     """What the destinations of a changefeed's incarnation have acknowledged, at least.
 
     ``log_ts``: where its change log ended when a server started that has not compared it with the
@@ -270,7 +286,7 @@ class Acknowledgements(Message):
         return {(name, n): Position(ts, row) for name, n, ts, row in self.positions}
 
 
-class Report(Message):
+class Report(StoredMessage):
     """Processor to owner: how far a changefeed has been delivered.
 
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not

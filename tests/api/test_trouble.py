@@ -89,7 +89,7 @@ def _starting(server: CdcServer) -> None:
 
 def _write_garbage(data_dir: Path) -> None:
     root = "/tidegate/cdc/default/default"
-    newer = b'{"id": "newer", "upstream": "main", "sink_uri": "x", "start_ts": 1, "more": {}}'
+    newer = b'{"id": "newer", "upstream": "main", "sink_uri": "x", "start_ts": 1, "format": 2}'
     values = {f"{root}/changefeed/info/newer": newer, f"{root}/upstream/info/newer": b"garbage"}
     with closing(sqlite3.connect(data_dir / "store" / "meta.db")) as db, db:
         for key, value in values.items():

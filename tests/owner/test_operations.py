@@ -363,7 +363,7 @@ def test_a_changefeed_is_removed_though_its_ledger_cannot_be_cleared(
     here: Installation, caplog: pytest.LogCaptureFixture, value: str
 ) -> None:
     info = json.loads(here.create("f", "blackhole://").model_dump_json())
-    info |= {"sink_uri": UNREACHABLE} if value == "unreachable" else {"of_newer": True}
+    info |= {"sink_uri": UNREACHABLE} if value == "unreachable" else {"format": 2}
     here.store.txn([], [Put(here.keys.feed_info("f"), json.dumps(info).encode())])
     here.operations.remove("f")
     assert here.store.get(here.keys.feed_info("f")) is None

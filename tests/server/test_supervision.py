@@ -112,7 +112,7 @@ def test_an_upstream_that_cannot_be_read_stops_no_other(
 ) -> None:
     source, parts = Endless(), Parts()
     upstreams = _upstreams(store, source, tmp_path, parts)
-    _put_upstream(store, "bad", b'{"name": "bad", "uri": "mysql://h", "of_a_newer_version": 1}')
+    _put_upstream(store, "bad", b'{"name": "bad", "uri": "mysql://h", "format": 2}')
     _put_upstream(store, "good")
     upstreams.start()
     until(lambda: source.pulls == 1, "the other one is pulled")

@@ -1,0 +1,65 @@
+"""What lies in a store can be read by the versions that follow, and is not lost by those before.
+
+``format_1.json`` has a value of each kind as this format's first version wrote it. It does not
+change: a field more has a default, and what an older version would misunderstand is a new format.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.coord import stored
+from cdc.coord.contract import StoredKey
+from cdc.coord.messages import FeedInfo, FeedState, StoredMessage, UpstreamInfo
+from cdc.coord.stored import StoredValueUnreadable
+
+KEPT: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("format_1.json").read_text())
+KINDS = {kind.__name__: kind for kind in StoredMessage.__subclasses__()}
+
+
+def _entry(value: dict[str, Any]) -> StoredKey:
+    return StoredKey("/k", json.dumps(value).encode(), 1, 1)
+
+
+def test_each_kind_of_value_is_kept_here() -> None:
+    assert KINDS.keys() == KEPT.keys()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_values_of_the_first_version_are_read_and_mean_the_same(name: str) -> None:
+    message = stored.read(_entry(KEPT[name]), KINDS[name])
+    again = json.loads(message.model_dump_json())
+    assert {key: again[key] for key in KEPT[name]} == KEPT[name]
+    # A field that is not kept here yet was not written by the first version, and has a default.
+    assert stored.read(_entry(again), KINDS[name]) == message
+    # Nothing of it is at its default, so that a field that is read no more shows.
+    required = {n: KEPT[name][n] for n, f in KINDS[name].model_fields.items() if f.is_required()}
+    least = json.loads(KINDS[name].model_validate(required).model_dump_json())
+    same = {key for key in least if least[key] == again[key]} - required.keys() - {"format"}
+    assert same <= {"kind", "incarnation"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_fields_of_a_newer_version_are_kept(name: str) -> None:
+    message = stored.read(_entry(KEPT[name] | {"of_newer": {"a": [1]}}), KINDS[name])
+    after = json.loads(message.model_copy().model_dump_json())
+    assert after["of_newer"] == {"a": [1]}
+
+
+def test_what_is_not_known_is_not_shown() -> None:
+    newer = KEPT["FeedInfo"] | {"token": "S3cret"}
+    info = stored.read(_entry(newer), FeedInfo)
+    changed = info.model_copy(update={"state": FeedState.STOPPED})
+    assert json.loads(changed.model_dump_json())["token"] == "S3cret"
+    assert "S3cret" not in repr(changed)
+    assert "S3cret" not in str(changed)
+
+
+@pytest.mark.parametrize("number", [0, 2, 99])
+def test_another_format_is_refused_by_name(number: int) -> None:
+    with pytest.raises(StoredValueUnreadable, match="format"):
+        stored.read(_entry(KEPT["UpstreamInfo"] | {"format": number}), UpstreamInfo)
