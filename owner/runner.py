@@ -1,8 +1,4 @@
-"""The owner as a thread: sees the store and the logs, ticks, writes the effects.
-
-It sleeps until something that matters has changed: a changefeed, a report, an upstream, a capture
-(the store's watch), or a log's resolved ts (one waiting thread per upstream in use).
-"""
+"""The owner as a thread: sees the store and the logs, ticks, writes the effects."""
 
 from __future__ import annotations
 
@@ -30,7 +26,6 @@ from cdc.coord.contract import (
     StoredKey,
     StoreFailed,
     Unchanged,
-    WatchCompacted,
 )
 from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.keys import Keys, last
@@ -52,10 +47,11 @@ from owner.changes import next_retry_ms
 from owner.ddl import FeedScope
 from owner.executor import Executor, OpenChanger
 from owner.leftovers import leftovers
-from owner.logs import Logs, UpstreamLog
+from owner.logs import Logs
 from owner.retry import RetryPolicy
 from owner.state import ACTIVE, FeedEvent, allowed, transition
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
+from owner.waking import Waking
 from sink.open import open_sink
 
 _log = logging.getLogger("owner")
@@ -64,9 +60,6 @@ M = TypeVar("M", bound=BaseModel)
 Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
 
 _IDLE_S = 30.0
-_AFTER_ERROR_S = 1.0
-# A log without DDLs has no news that processors wait for.
-_LOG_S = 1.0
 _PAUSE_MAX_S = 0.2
 # Each has a compare beside the owner's own.
 _TOGETHER = MAX_OPS - 1
@@ -145,46 +138,31 @@ class OwnerRunner:
         self._decided: dict[str, list[StoredKey]] = {}
         self._progress: list[_Ticked] = []
         self._timeout_s = 0.0
-        self._wake = threading.Event()
-        self._executor = Executor(open_changer, clock, self._wake.set)
         self._stop = threading.Event()
-        self._followers: dict[str, threading.Thread] = {}
-        self._in_use: set[str] = set()
-        self._watch = store.watch(keys.prefix, store.revision() + 1)
-        self._captures_watch = store.watch(keys.meta_prefix, store.revision() + 1)
-        made = parts or Parts()
-        self._parts = [
-            made.make("owner", self._look_on, self._stop),
-            made.make("owner-watch", self._follow_store, self._stop),
-            made.make("owner-captures", self._follow_captures, self._stop),
-        ]
+        parts = parts or Parts()
+        self._part = parts.make("owner", self._look_on, self._stop)
+        self._waking = Waking(store, keys, logs, clock, self._stop, parts)
+        self._executor = Executor(open_changer, clock, self._waking.wake)
 
     def start(self) -> None:
         """Begin to tick."""
-        self._wake.set()
-        for part in self._parts:
-            part.start()
+        self._waking.start()
+        self._part.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all threads; what has been written stays."""
         self._stop.set()
-        self._wake.set()
-        self._watch.close()
-        self._captures_watch.close()
         self._executor.stop()
-        for part in self._parts:
-            part.join(timeout_s)
-        for follower in self._followers.values():
-            follower.join(timeout_s)
+        self._waking.close(timeout_s)
+        self._part.join(timeout_s)
 
     @property
     def alive(self) -> bool:
         """Whether it still ticks."""
-        return self._parts[0].alive
+        return self._part.alive
 
     def _look_on(self) -> bool:
-        self._wake.wait(self._timeout_s)
-        self._wake.clear()
+        self._waking.wait(self._timeout_s)
         if self._stop.is_set():
             return False
         began = self._clock.monotonic()
@@ -226,7 +204,7 @@ class OwnerRunner:
                     in_use.add(info.upstream)
             timeout_s = min(timeout_s, self._guarded(entry, found, captures))
         timeout_s = min(timeout_s, self._write_progress(found))
-        self._follow_logs(in_use)
+        self._waking.follow_logs(in_use)
         self._forget(infos, found)
         return timeout_s
 
@@ -312,7 +290,7 @@ class OwnerRunner:
                 continue
             passed = passed or info.start_ts
             lowest[info.upstream] = min(passed, lowest.get(info.upstream, passed))
-        for upstream in lowest.keys() & self._in_use:
+        for upstream in lowest.keys() & self._waking.in_use:
             with suppress(TidegateError):
                 self._logs(upstream).forget_below(lowest[upstream])
 
@@ -529,61 +507,6 @@ class OwnerRunner:
             return self._message(entry, kind)
         except StoredValueUnreadable:
             return None
-
-    def _follow_store(self) -> bool:
-        keys = self._keys
-        try:
-            events = self._watch.next()
-        except WatchCompacted:
-            self._watch = self._store.watch(keys.prefix, self._store.revision() + 1)
-            self._wake.set()
-            return True
-        ours = ("/changefeed/status/", "/changefeed/ddl/", "/task/assignment/", "/task/slots/")
-        if any(not any(part in e.key for part in ours) for e in events):
-            self._wake.set()
-        return True
-
-    def _follow_captures(self) -> bool:
-        try:
-            if self._captures_watch.next():
-                self._wake.set()
-        except WatchCompacted:
-            start = self._store.revision() + 1
-            self._captures_watch = self._store.watch(self._keys.meta_prefix, start)
-            self._wake.set()
-        return True
-
-    def _follow_logs(self, upstreams: set[str]) -> None:
-        self._in_use = upstreams
-        for name in upstreams:
-            thread = self._followers.get(name)
-            if thread is None or not thread.is_alive():
-                thread = threading.Thread(
-                    target=self._follow_log, args=(name,), name=f"owner-log-{name}", daemon=True
-                )
-                self._followers[name] = thread
-                thread.start()
-
-    def _follow_log(self, name: str) -> None:
-        seen: Ts = 0
-        told: Ts = 0
-        told_s = -_LOG_S
-        log: UpstreamLog | None = None
-        while not self._stop.is_set() and name in self._in_use:
-            try:
-                log = log or self._logs(name)
-                resolved = log.wait(seen, _LOG_S)
-                news = log.has_ddl(seen, resolved)
-            except Exception:
-                # The tick meets the same error and deals with it.
-                log = None
-                self._stop.wait(_AFTER_ERROR_S)
-                self._wake.set()
-                continue
-            seen, now_s = resolved, self._clock.monotonic()
-            if news or (seen != told and now_s - told_s >= _LOG_S):
-                told, told_s = seen, now_s
-                self._wake.set()
 
 
 def _by_feed(found: dict[str, StoredKey]) -> dict[str, list[StoredKey]]:

@@ -320,7 +320,7 @@ def test_a_bug_in_one_changefeed_fails_it_and_no_other(
 
 def test_a_value_that_cannot_be_read_is_kept_and_stops_no_other(owned: Owned) -> None:
     keys = owned.keys
-    newer = b'{"id": "a", "upstream": "u", "sink_uri": "x", "start_ts": 1, "of_newer": true}'
+    newer = b'{"id": "a", "upstream": "u", "sink_uri": "x", "start_ts": 1, "format": 2}'
     owned.put(keys.feed_info("a"), newer)
     owned.put(keys.feed_info("b"), b"garbage")
     owned.create("c")
