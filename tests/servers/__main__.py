@@ -14,6 +14,7 @@ from tests.servers.cache import size_mb
 from tests.servers.catalogue import DEMO, SERVERS
 from tests.servers.database import Database, database
 from tests.servers.errors import Unavailable
+from tests.servers.etcd import Etcd, etcd
 
 
 def _list() -> int:
@@ -43,18 +44,24 @@ def _fetch(names: list[str]) -> int:
 
 
 def _start(name: str, options: list[str]) -> int:
-    context: AbstractContextManager[Broker | Database]
+    context: AbstractContextManager[Broker | Database | Etcd]
     if SERVERS[name].kind == "kafka":
         context = broker(dict(option.split("=", 1) for option in options))
+    elif SERVERS[name].kind == "etcd":
+        context = etcd(name, options=options)
     else:
         context = database(name, options=options)
     with context as server:
-        place = server.bootstrap if isinstance(server, Broker) else server.uri()
+        if isinstance(server, Etcd):
+            place, pid = server.address, server.members[0].pid
+        else:
+            place = server.bootstrap if isinstance(server, Broker) else server.uri()
+            pid = server.pid
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         # A shell starts background jobs with SIGINT ignored, and Python then leaves it so.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            print(f"{place}  (pid {server.pid}, Ctrl-C ends it)", flush=True)
+            print(f"{place}  (pid {pid}, Ctrl-C ends it)", flush=True)
             signal.pause()
         except KeyboardInterrupt:
             print()

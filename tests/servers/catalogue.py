@@ -165,10 +165,8 @@ SERVERS: dict[str, Server] = {
 
 DEMO = ("mariadb-11.4", "kafka-4.1")
 
-# Whose programs serve a server that came without them, best first.
+# Whose programs serve a database server that came without them, best first.
 TOOL_SOURCES: dict[Kind, tuple[str, ...]] = {
     "mariadb": ("mariadb-11.8", "mariadb-10.11"),
     "mysql": ("mysql-8.0", "mysql-9.7"),
-    "kafka": (),
-    "etcd": (),
 }

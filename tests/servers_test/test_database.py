@@ -15,9 +15,9 @@ import pytest
 
 from tests import servers
 from tests.servers import install, template
-from tests.servers.catalogue import SERVERS
+from tests.servers.catalogue import SERVERS, TOOL_SOURCES
 
-DATABASES = [name for name, server in SERVERS.items() if server.kind != "kafka"]
+DATABASES = [name for name, server in SERVERS.items() if server.kind in TOOL_SOURCES]
 
 
 def _fetched(name: str) -> None:
