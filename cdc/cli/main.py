@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -16,7 +17,8 @@ from cdc.cli.verify import verify
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    # Commands below inherit it.
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Tidegate: a changefeed framework on Spark for MySQL-family databases.",
 )
@@ -38,6 +40,22 @@ cli.add_typer(tso, name="tso")
 def version() -> None:
     """Print the version."""
     typer.echo(f"Tidegate {cdc.__version__}, Python {sys.version.split()[0]}")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
 
 
 @capture.command("list")

@@ -1,0 +1,33 @@
+"""What somebody types first: the version, help in either spelling, completion."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import cdc
+from cdc.cli.main import app
+
+
+def test_the_version_by_either_name() -> None:
+    for words in (["--version"], ["version"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0
+        assert done.stdout.startswith(f"Tidegate {cdc.__version__},")
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["server"], ["cli"], ["cli", "changefeed"], ["cli", "changefeed", "create"]]
+)
+def test_help_by_either_name_everywhere(words: list[str]) -> None:
+    short, long = (CliRunner().invoke(app, [*words, name]) for name in ("-h", "--help"))
+    assert short.exit_code == 0
+    assert short.stdout == long.stdout
+    assert " ".join(["Usage:", "root", *words]) in short.stdout
+
+
+def test_completion_for_a_shell() -> None:
+    done = CliRunner().invoke(app, [], prog_name="cdc", env={
+        "_CDC_COMPLETE": "complete_bash", "COMP_WORDS": "cdc cli changefeed re", "COMP_CWORD": "3",
+    })  # fmt: skip
+    assert {"remove", "resume"} <= {*done.stdout.split()}
