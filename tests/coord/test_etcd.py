@@ -394,9 +394,10 @@ def test_tls() -> None:
     with servers.etcd(with_tls=True) as etcd:
         assert etcd.tls is not None
         address = f"{etcd.address}/t?ca={etcd.tls.ca}"
-        with opened(address) as store:
+        with opened(f"{address}&cert={etcd.tls.cert}&key={etcd.tls.key}") as store:
             assert store.txn([], [Put("/a", b"1")])
-        for other in (f"{etcd.address}/t", f"{etcd.address}/t?tls=true"):
+        # Without TLS, without the authority, without a certificate.
+        for other in (f"{etcd.address}/t", f"{etcd.address}/t?tls=true", address):
             with opened(other, 2.0) as store, pytest.raises(StoreFailed):
                 store.get("/a")
 

@@ -57,6 +57,7 @@ class Member:
         if self.tls:
             command += ["--cert-file", str(self.tls.server_cert)]
             command += ["--key-file", str(self.tls.server_key)]
+            command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.ca)]
         self._process = process.spawn(command, cwd=self.folder, log=self.log)
 
     def kill(self) -> None:
@@ -84,9 +85,9 @@ class Member:
         """Return a connection."""
         if self.tls is None:
             return grpc.insecure_channel(self.address)
-        return grpc.secure_channel(
-            self.address, grpc.ssl_channel_credentials(self.tls.ca.read_bytes())
-        )
+        files = (self.tls.ca, self.tls.key, self.tls.cert)
+        shown = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
+        return grpc.secure_channel(self.address, shown)
 
 
 class Etcd:
@@ -157,7 +158,7 @@ class Etcd:
 def etcd(
     name: str = "etcd-3.5", count: int = 1, options: Sequence[str] = (), *, with_tls: bool = False
 ) -> Iterator[Etcd]:
-    """Run an etcd of ``count`` members."""
+    """Run an etcd of ``count`` members; ``with_tls`` they want certificates of their clients."""
     made = Etcd(name, count, options, with_tls=with_tls)
     try:
         made.start()
