@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from cdc.base.errors import InvalidError, TransientError
+from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Unchanged
 from cdc.coord.installation import installation
@@ -71,14 +72,15 @@ def check_free(store: Store, keys: Keys, feed: str) -> None:
         )
 
 
-def create(store: Store, keys: Keys, info: FeedInfo) -> None:
+def create(store: Store, keys: Keys, info: FeedInfo, start: TransactionName | None = None) -> None:
     """Write a new changefeed; it starts once the owner sees it.
 
-    Raises ChangefeedExists, or StoreBusy if its upstream changes in the same moment.
+    ``start``: the last transaction at or below its start ts. Raises ChangefeedExists, or StoreBusy
+    if its upstream changes in the same moment.
     """
     key, upstream = keys.feed_info(info.id), keys.upstream_info(info.upstream)
     entry = store.get(upstream)
-    first = FeedStatus(checkpoint_ts=info.start_ts)
+    first = _beginning(info.start_ts, start)
     ops = [
         Put(key, _json(info)),
         Put(keys.feed_status(info.id), first.model_dump_json().encode()),
@@ -103,16 +105,18 @@ def resume(
     checkpoint_ts: Ts | None = None,
     *,
     newest: int = 0,
+    start: TransactionName | None = None,
 ) -> FeedInfo:
     """Deliver again from the checkpoint under a new epoch.
 
     With ``checkpoint_ts`` from there, as a new incarnation: nothing of the old ledger counts.
-    ``newest`` is the newest incarnation that the ledger knows.
+    ``start`` is the last transaction at or below it, ``newest`` the newest incarnation that the
+    ledger knows.
     """
     also: list[Op] = []
     place = installation(store, keys)
     if checkpoint_ts is not None:
-        status = FeedStatus(checkpoint_ts=checkpoint_ts)
+        status = _beginning(checkpoint_ts, start)
         also.append(Put(keys.feed_status(feed), status.model_dump_json().encode()))
 
     def changes(info: FeedInfo) -> Mapping[str, Any]:
@@ -196,6 +200,11 @@ def _change(
         if store.txn([Unchanged(entry.key, entry.mod_revision)], ops):
             return after
     raise _busy(feed)
+
+
+def _beginning(ts: Ts, start: TransactionName | None) -> FeedStatus:
+    names = {ts: list(start)} if start is not None else {}
+    return FeedStatus(checkpoint_ts=ts, transactions=names)
 
 
 def _busy(feed: str) -> StoreBusy:

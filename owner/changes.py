@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cdc.base.errors import ErrorKind
 from cdc.base.ts import Ts
@@ -91,8 +92,8 @@ class Changes:
             ignored=self.ignored,
         )
 
-    def entries(self, reached: Reached) -> DdlEntries:
-        """What people are shown."""
+    def entries(self, reached: Reached, names: Mapping[Ts, list[Any]]) -> DdlEntries:
+        """What people are shown, with the names of all that the sink's ledger may speak of."""
         return DdlEntries(
             pending=[
                 p.entry(before)
@@ -102,6 +103,7 @@ class Changes:
             executed=self.executed,
             skipped=self.skipped,
             ignored=self.ignored,
+            transactions=dict(names),
         )
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
+from cdc.base.position import TransactionName
 from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
@@ -37,8 +38,8 @@ class Ddl:
     """A DDL of the change log, as it is judged.
 
     ``statement`` is None and ``error`` set if it is not understood at all; if it is known which
-    tables it changes but not how, both are set. ``change`` is what the sink is given. ``gtid`` is
-    (source, number), as the log's dictionary writes sources, empty and -1 without one.
+    tables it changes but not how, both are set. ``change`` is what the sink is given. ``name`` is
+    what the upstream calls its transaction, None where the log does not have it any more.
     """
 
     ts: Ts
@@ -46,7 +47,13 @@ class Ddl:
     statement: DdlStatement | None
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
-    gtid: tuple[str, int] = ("", -1)
+    name: TransactionName | None = None
+
+    @property
+    def gtid(self) -> tuple[str, int]:
+        """(source, number), as the log's dictionary writes sources, empty and -1 without one."""
+        name = self.name
+        return (name.source, name.sequence) if name is not None and name.source else ("", -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
-from cdc.base.position import Position
+from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
@@ -44,6 +44,10 @@ class DdlLogs:
         """Raises LogCollected if an upstream's log does not hold all that lies above ``ts``."""
         self.log(upstream).check_kept(ts)
 
+    def transaction_at(self, upstream: str, ts: Ts) -> TransactionName | None:
+        """What the upstream calls the last transaction at or below ``ts``, if there is one."""
+        return self.log(upstream).transaction_at(ts)
+
 
 class DdlLog:
     """:class:`owner.logs.UpstreamLog` over a change log.
@@ -72,6 +76,11 @@ class DdlLog:
         self._log.refresh()
         self._log.check_kept(Position(ts))
 
+    def transaction_at(self, ts: Ts) -> TransactionName | None:
+        """What the upstream calls the last transaction at or below ``ts``, if there is one."""
+        self._log.refresh()
+        return self._log.transaction_at(ts)
+
     def wait(self, above: Ts, timeout_s: float) -> Ts:
         """The resolved ts, as soon as it is greater than ``above`` or the time is over."""
         return self._log.wait(above, timeout_s).resolved_ts
@@ -87,12 +96,11 @@ class DdlLog:
             if history is None or above < self._from or self._left_behind(history):
                 history, self._from, self._ddls = History(self._log, above), above, []
                 self._history = history
-            # Before the statements, which are taken up once: it may fail.
-            gtids = self._log.ddl_gtids(max(history.seen_ts, self._from), upto)
             for statement in history.refresh(upto):
                 if statement.ts > self._from:
-                    gtid = gtids.get(statement.ts, ("", -1))
-                    self._ddls.append(_ddl(statement, history, gtid))
+                    name = self._log.transaction_at(statement.ts)
+                    known = name is not None and name.ts == statement.ts
+                    self._ddls.append(_ddl(statement, history, name if known else None))
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
             return tuple(self._ddls[first:last])
@@ -111,7 +119,7 @@ class DdlLog:
                 self._log.forget_below(ts)
 
 
-def _ddl(s: LoggedDdl, history: History, gtid: tuple[str, int]) -> Ddl:
+def _ddl(s: LoggedDdl, history: History, name: TransactionName | None) -> Ddl:
     change = None
     if s.statement is not None:
         change = SchemaChange(
@@ -128,4 +136,4 @@ def _ddl(s: LoggedDdl, history: History, gtid: tuple[str, int]) -> Ddl:
             after=history.versions.at(s.ts),
         )
     error = None if s.error is None else ErrorInfo.model_validate(s.error.to_dict())
-    return Ddl(s.ts, s.sql, s.statement, error, change, gtid)
+    return Ddl(s.ts, s.sql, s.statement, error, change, name)

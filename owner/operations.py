@@ -15,6 +15,7 @@ import cdc
 from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
+from cdc.base.position import TransactionName
 from cdc.base.ts import Ts, physical_ms
 from cdc.coord import acknowledgements
 from cdc.coord.contract import Store
@@ -89,7 +90,7 @@ class Operations:
         ledger = FeedId(place, feed, max(newest + 1, now_ms))
         info = _new(asked, ledger, config, start_ts, now_ms)
         # Of two that create it at once, one is refused by this.
-        admin.create(self.store, self.keys, info)
+        admin.create(self.store, self.keys, info, self._named(asked.upstream, start_ts))
         return Created(info, _warnings(start_ts, config, schema, now_ms))
 
     def resume(self, feed: str, overwrite: Ts | Literal["now"] = 0) -> FeedInfo:
@@ -108,7 +109,10 @@ class Operations:
         if overwrite != 0:
             start_ts, newest = self._elsewhere(info, 0 if overwrite == "now" else overwrite, now_ms)
         self.upstreams.revive(info.upstream)
-        return admin.resume(self.store, self.keys, feed, now_ms, start_ts, newest=newest)
+        start = self._named(info.upstream, start_ts) if start_ts is not None else None
+        return admin.resume(
+            self.store, self.keys, feed, now_ms, start_ts, newest=newest, start=start
+        )
 
     def rewind(self, feed: str) -> FeedInfo:
         """Resume from where the sink's ledger stands, which has gone back.
@@ -174,6 +178,9 @@ class Operations:
         start_ts, schema = self.upstreams.schema_at(upstream, start_ts)
         check_target(start_ts, target_ts)
         return start_ts, schema
+
+    def _named(self, upstream: str, ts: Ts) -> TransactionName | None:
+        return self.logs.transaction_at(upstream, ts)
 
     def _elsewhere(self, info: FeedInfo, asked_ts: Ts, now_ms: int) -> tuple[Ts, int]:
         """Where it starts anew, and the newest incarnation that the sink's ledger knows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.snapshot import Schema
@@ -30,3 +31,6 @@ class KeptLogs(Protocol):
 
     def check_kept(self, upstream: str, ts: Ts) -> None:
         """Raises LogCollected if the upstream's log does not hold all that lies above ``ts``."""
+
+    def transaction_at(self, upstream: str, ts: Ts) -> TransactionName | None:
+        """What the upstream calls the last transaction at or below ``ts``, if there is one."""

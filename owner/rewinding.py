@@ -50,6 +50,15 @@ def rewound(status: FeedStatus, stands: Sequence[Stand]) -> FeedStatus:
         if at < main:
             tables[name] = at
     least = min([main, *tables.values()])
+    transactions = dict(status.transactions)
+    for one in stands:
+        transactions |= {ts: list(name) for ts, name in one.transactions.items()}
     return FeedStatus(
-        checkpoint_ts=least, resolved_ts=status.resolved_ts, main_ts=main, tables=tables
+        checkpoint_ts=least,
+        resolved_ts=status.resolved_ts,
+        main_ts=main,
+        tables=tables,
+        transactions={
+            ts: transactions[ts] for ts in {main, *tables.values()} if ts in transactions
+        },
     )

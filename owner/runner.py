@@ -109,7 +109,8 @@ class OwnerRunner:
     """Runs the owner's ticks while this capture holds the owner key.
 
     ``token`` is the create revision of the owner key: every write compares it, so an owner that
-    was replaced without noticing changes nothing any more.
+    was replaced without noticing changes nothing any more. ``only`` is the capture that delivers,
+    where others cannot, as they do not have the logs.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class OwnerRunner:
         policy: RetryPolicy | None = None,
         observe: Observer | None = None,
         parts: Parts | None = None,
+        only: str = "",
     ) -> None:
+        self._only = only
         self._store = store
         self._keys = keys
         self._token = token
@@ -188,6 +191,8 @@ class OwnerRunner:
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
         self._collect(found, captures)
+        if self._only:
+            captures = [c for c in captures if c == self._only]
         self._decided = _by_feed(found)
         self._progress = []
         timeout_s = _IDLE_S

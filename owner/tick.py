@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cdc.base.ts import MAX_TS, Ts
 from cdc.coord.feed_config import DdlPolicy
@@ -38,7 +39,8 @@ class FeedTick:
     have been judged; ``ready`` once all that the sink's ledger knows of are among them.
     ``judged_ts``: ``scanned_ts`` when the last of them was judged, which is all that a processor
     must hear of it.
-    ``table_stops``: tables that the processor had to stop, by lower-case name.
+    ``table_stops``: tables that the processor had to stop, by lower-case name. ``names``: what the
+    upstream calls the transactions of DDLs above the checkpoint that the ledger may speak of.
     """
 
     epoch: int = 0
@@ -47,6 +49,7 @@ class FeedTick:
     ready: bool = False
     changes: Changes = field(default_factory=Changes)
     table_stops: Mapping[str, Stop] = field(default_factory=dict)
+    names: Mapping[Ts, list[Any]] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
 
     @property
@@ -156,7 +159,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         assignment,
         info if info != seen.info else None,
         status if status != seen.status else None,
-        changes.entries(reached) if tick.ready else None,
+        changes.entries(reached, tick.names) if tick.ready else None,
         orders,
     )
 
@@ -168,6 +171,9 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         return tick
     new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
     changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
+    spoken_of = {p.ts for p in changes.pending} | seen.recorded.keys()
+    names = {d.ts: list(d.name) for d in new if d.name is not None and d.ts in spoken_of}
+    names |= {ts: name for ts, name in tick.names.items() if ts > seen.status.checkpoint_ts}
     scanned = max(tick.scanned_ts, seen.resolved_ts)
     ready = tick.ready or seen.resolved_ts >= max(seen.recorded, default=0)
     return replace(
@@ -176,6 +182,7 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         judged_ts=scanned if new or ready is not tick.ready else tick.judged_ts,
         changes=changes,
         ready=ready,
+        names=names,
     )
 
 
@@ -244,6 +251,7 @@ def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | 
     status, stops = seen.status, tick.stops
     checkpoint, main, tables = status.checkpoint_ts, _main(status), dict(status.tables)
     named = {s.table: s for s in status.stopped_tables if s.table in stops}
+    names = status.transactions | (report.transactions if report else {})
     if report:
         main = max(main, report.checkpoint_ts)
         tables = {t.lower(): ts for t, ts in report.table_checkpoints.items() if ts < main}
@@ -260,6 +268,7 @@ def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | 
         tables=tables,
         barrier_ts=max(barrier, checkpoint),
         stopped_tables=sorted(named.values(), key=lambda s: (s.ts, s.table)),
+        transactions={ts: names[ts] for ts in sorted({main, *tables.values()}) if ts in names},
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from cdc.base.clock import Clock
 from cdc.base.errors import DefiniteError, TidegateError
 from cdc.base.ids import FeedId
-from cdc.base.position import Position
+from cdc.base.position import Position, stand
 from cdc.base.ts import Ts, to_text
 from cdc.coord import stored
 from cdc.coord.acknowledgements import behind, read
@@ -59,7 +59,8 @@ class Acknowledged:
 
         Raises LedgerWentBack or LogBehindLedger.
         """
-        furthest = max((at.ts for at in found.values()), default=0)
+        # Positions with the names of their transactions are held against the log itself.
+        furthest = max((at.ts for at in found.values() if not stand(at).transactions), default=0)
         if self._log_ts is not None and furthest > self._log_ts:
             raise LogBehindLedger(
                 f"the ledger stands at {_shown(furthest)}, but this data directory's change log"

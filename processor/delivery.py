@@ -248,11 +248,13 @@ def _reached(before: Stand | None, d: Descriptor) -> Stand:
     elsewhere was committed here. What it has is never taken back.
     """
     if before is None:
-        return Stand(d.hi.ts, d.hi.row, {t: at for t, at in d.held.items() if at != d.hi})
+        held = {t: at for t, at in d.held.items() if at != d.hi}
+        return Stand(d.hi.ts, d.hi.row, held, d.transactions)
     ts, row = main = max(Position(*d.hi), Position(*before))
-    names = d.held.keys() | before.held.keys()
-    held = {table: max(d.held.get(table, d.hi), before.of(table)) for table in names}
-    return Stand(ts, row, {table: at for table, at in held.items() if at != main})
+    tables = d.held.keys() | before.held.keys()
+    held = {table: max(d.held.get(table, d.hi), before.of(table)) for table in tables}
+    names = {**before.transactions, **d.transactions}
+    return Stand(ts, row, {table: at for table, at in held.items() if at != main}, names)
 
 
 def _ahead(start: Stand | None, d: Descriptor) -> Stand | None:

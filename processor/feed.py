@@ -20,9 +20,10 @@ from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError
 from cdc.base.parts import Parts
-from cdc.base.position import Position, stand
+from cdc.base.position import Position, Stand, TransactionName, stand
 from cdc.base.ts import Ts
 from cdc.changelog.index import Runs
+from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
@@ -46,6 +47,7 @@ from processor.slot import remove_older
 from processor.standing import Standing, passed, together
 from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
+from processor.transaction_names import TransactionNames, strangers
 from processor.window import Window, group, reach, take, weigh
 from processor.window_size import WindowSize, may_be_too_much
 from sink.contract import RECOVERY_BITS, Destination, Recovered
@@ -80,6 +82,12 @@ class TableHasStopped(TransientError):
     code = "TG:ErrTableHasStopped"
 
 
+class LogDisagrees(TransientError):
+    """The log gives other ts than the one that a position of the ledger belongs to."""
+
+    code = "TG:ErrLogDisagrees"
+
+
 class EpochUsedUp(FencedError):
     """The sink was taken over so often in one epoch that only a new one has numbers left."""
 
@@ -103,6 +111,8 @@ class Feed:
         acknowledged: Acknowledged,
         window_size: WindowSize | None = None,
         parts: Parts | None = None,
+        known: Mapping[Ts, TransactionName] | None = None,
+        log_disagrees: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
@@ -111,6 +121,8 @@ class Feed:
         self._newest = self._assignment = assignment
         self._log = log
         self._horizon = DdlHorizon(log)
+        self._transactions = TransactionNames(log, known or {})
+        self._log_disagrees = log_disagrees
         self._log_folder = log_folder
         self._jobs = jobs
         self._settings = settings
@@ -308,6 +320,7 @@ class Feed:
         found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
         if found.recorded:
             self._acknowledged.check(found.positions)
+        self._check_log(found)
         self._phases.enter(Phase.PLANNING)
         stands = {d: stand(p) for d, p in found.positions.items()}
         taken = self._taken = Takeover(
@@ -324,6 +337,23 @@ class Feed:
         catalog.crossed(min(newest, self._upper()), self._caps(taken))
         catalog.use(sink.routes(found.layout))
         return taken
+
+    def _check_log(self, found: Recovered) -> None:
+        """Raises LogDisagrees if a position does not lie where this log has its transaction."""
+        self._transactions.take(found.positions.values())
+        names = self._transactions.names(self._standing)
+        here = Stand(*self._standing.main, self._standing.tables, names)
+        strange = strangers([here, *found.positions.values()], self._log, load(self._log_folder))
+        if not strange:
+            return
+        self._log_disagrees(self._info.upstream)
+        ts, name = strange[0]
+        raise LogDisagrees(
+            f"the position at ts {ts} lies behind {name}, which the change log has elsewhere",
+            object=f"changefeed {self._info.id}",
+            position=f"{len(strange)} positions",
+            hint="nothing to do: the log is pulled anew, with the ts that ledgers have",
+        )
 
     def _planned(self, epoch: int, slots: int, found: Recovered) -> FeedPlan:
         run_folder = self._log_folder / "run" / self._info.id
@@ -451,6 +481,7 @@ class Feed:
         runs: Runs,
     ) -> None:
         size = sum(weights.values())
+        names = self._transactions.names(after)
         tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
         groups = group(weights, tasks)
         at_once = self.window_size.at_once(len(groups))
@@ -466,15 +497,16 @@ class Feed:
                 watermark=watermark,
                 acknowledged={d: at for d in g if (at := self._acknowledged.of(d)) is not None},
                 at_once=at_once,
+                transactions=names,
             )
             for g in groups
         ]
-        names = ", ".join(sorted({topic for topic, _ in weights}))
+        places = ", ".join(sorted({topic for topic, _ in weights}))
         self._phases.enter(Phase.DELIVERING)
         self._tried = (size, self._clock.monotonic())
         acks = self._jobs.run(
             descriptors,
-            f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {names}"[:200],
+            f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"[:200],
             self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes),
         )
         if taken.recorded:
@@ -527,6 +559,7 @@ class Feed:
             rows=self._rows,
             bytes=self._bytes,
             running=self._taken is not None and error is None,
+            transactions={t: list(n) for t, n in self._transactions.names(self._standing).items()},
         )
         self._reporter.tell(report)
 

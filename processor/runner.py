@@ -11,11 +11,13 @@ from pathlib import Path
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.parts import Parts
+from cdc.base.position import TransactionName
+from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
 from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
-from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report
+from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, FeedStatus, Report, named
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from processor.acknowledged import Acknowledged
 from processor.feed import Feed
@@ -32,6 +34,7 @@ class ProcessorRunner:
     """Watches the assignments of ``capture_id``; one :class:`processor.feed.Feed` for each.
 
     ``log_folder`` names the folder of an upstream's log; a reader is opened for each changefeed.
+    ``log_disagrees`` is told of an upstream whose log must be pulled anew.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class ProcessorRunner:
         settings: ProcessorSettings,
         clock: Clock,
         parts: Parts | None = None,
+        log_disagrees: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
+        self._log_disagrees = log_disagrees
         self._reports = GroupedPuts(store)
         self._keys = keys
         self._capture = capture_id
@@ -147,8 +152,8 @@ class ProcessorRunner:
             return True
         if info.epoch != assignment.epoch:
             return True
-        folder = self._log_folder(info.upstream)
         try:
+            folder = self._log_folder(info.upstream)
             log = ChangeLog.open(folder)
         except TidegateError as e:
             _log.warning("changefeed %s: %s", name, e)
@@ -160,7 +165,7 @@ class ProcessorRunner:
         feed = Feed(
             info, assignment, log, folder, self._jobs, self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
-            self._parts,
+            self._parts, self._names(name), self._log_disagrees,
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
@@ -171,6 +176,11 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed.wake)
         return True
+
+    def _names(self, feed: str) -> dict[Ts, TransactionName]:
+        """What the upstream calls the transactions at which the changefeed's progress stands."""
+        entry = self._store.get(self._keys.feed_status(feed))
+        return named(read(entry, FeedStatus).transactions) if entry else {}
 
     def _error_report(self, assignment: Assignment, error: TidegateError) -> Report:
         return Report(

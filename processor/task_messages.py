@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.ids import FeedId
-from cdc.base.position import Position, Stand
+from cdc.base.position import Position, Stand, TransactionName
 from cdc.base.ts import Ts
 from processor.catalog import Span
 from sink.contract import Destination, Layout
@@ -41,7 +41,8 @@ class Descriptor:
     those that will stand below ``hi`` behind the window, and where. ``acknowledged``: what
     destinations have at least; a ledger below that has gone back. ``watermark``: announce that
     everything at or below it has been sent. ``at_once``: more bytes than these were too much for
-    the sink, so no more are to be on their way at a time.
+    the sink, so no more are to be on their way at a time. ``transactions``: names for the ts of
+    ``hi`` and ``held``.
     """
 
     plan: FeedPlan
@@ -54,6 +55,7 @@ class Descriptor:
     watermark: Ts | None = None
     acknowledged: Mapping[Destination, Position] = field(default_factory=dict)
     at_once: int | None = None
+    transactions: Mapping[Ts, TransactionName] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

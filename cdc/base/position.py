@@ -3,11 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cdc.base.ts import MAX_TS, Ts
 
 ROW_END = (1 << 62) - 1
+# Where a ledger keeps names beside tables; a table's name has a dot.
+_TRANSACTIONS = "transactions"
+
+
+class TransactionName(NamedTuple):
+    """What the upstream calls a transaction, and the ts that our log has given it.
+
+    ``source`` and ``sequence`` are its GTID: of MariaDB ``domain-server`` and the sequence number,
+    of MySQL the uuid (with its tag) and the number. Without a GTID ``source`` is empty, and
+    ``sequence`` is the offset at which it begins in the upstream's binlog file number ``file``.
+    """
+
+    ts: Ts
+    source: str
+    sequence: int
+    file: int
+
+    @classmethod
+    def of(cls, value: Sequence[Any]) -> TransactionName:
+        """From the list that JSON has of it."""
+        ts, source, sequence, file = value
+        return cls(int(ts), str(source), int(sequence), int(file))
+
+    @classmethod
+    def none_since(cls, ts: Ts) -> TransactionName:
+        """The name where there is no transaction above ``ts``, with which the log begins."""
+        return cls(ts, "", -1, -1)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it says that there is none since its ts."""
+        return self.sequence < 0
+
+    def same(self, other: TransactionName) -> bool:
+        """Whether both are one transaction of the upstream, whatever ts they have."""
+        if self[1:3] != other[1:3]:
+            return False
+        return bool(self.source) or self.file == other.file
+
+    def __str__(self) -> str:
+        if self.is_none:
+            return f"nothing since ts {self.ts}"
+        if self.source:
+            mark = ":" if ":" in self.source or len(self.source) >= 36 else "-"
+            return f"{self.source}{mark}{self.sequence}"
+        return f"file {self.file}:{self.sequence}"
 
 
 class Position(NamedTuple):
@@ -34,21 +80,35 @@ class Stand(Position):
     """Where a destination stands, as a position, and which tables stand below that.
 
     ``held``: by lower-case ``schema.table``, tables that wait for a schema change, or have stopped,
-    or catch up. It compares as the position alone.
+    or catch up. ``transactions``: for each ts of these positions the last transaction at or below
+    it, which says where they lie in another log of the same upstream. It compares as the position
+    alone.
     """
 
     held: Mapping[str, Position]
+    transactions: Mapping[Ts, TransactionName]
 
     def __new__(
-        cls, ts: Ts, row: int = ROW_END, held: Mapping[str, Position] | None = None
+        cls,
+        ts: Ts,
+        row: int = ROW_END,
+        held: Mapping[str, Position] | None = None,
+        transactions: Mapping[Ts, TransactionName] | None = None,
     ) -> Stand:
-        """``held`` is empty unless it is given."""
+        """``held`` and ``transactions`` are empty unless they are given; others are left out."""
         self = super().__new__(cls, ts, row)
         self.held = held or {}
+        known = transactions or {}
+        used = {ts, *(at.ts for at in self.held.values())}
+        self.transactions = {t: known[t] for t in sorted(used) if t in known}
         return self
 
     def __getnewargs__(self) -> tuple[object, ...]:
-        return (self.ts, self.row, dict(self.held))
+        return (self.ts, self.row, dict(self.held), dict(self.transactions))
+
+    def unnamed(self) -> list[Ts]:
+        """The ts of which the transaction is not known."""
+        return sorted({self.ts, *(at.ts for at in self.held.values())} - self.transactions.keys())
 
     def of(self, table: str) -> Position:
         """Where a table stands."""
@@ -58,14 +118,24 @@ class Stand(Position):
         """Whether nothing stands higher here than there; ``other`` names all that wait."""
         return self <= other and all(at >= self.of(table) for table, at in other.held.items())
 
-    def to_json(self) -> dict[str, list[int]]:
-        """``held`` as JSON takes it."""
-        return {table: [at.ts, at.row] for table, at in sorted(self.held.items())}
+    def to_json(self) -> dict[str, Any]:
+        """All but the position itself as JSON takes it: tables, and names of transactions."""
+        found: dict[str, Any] = {t: [at.ts, at.row] for t, at in sorted(self.held.items())}
+        if self.transactions:
+            found[_TRANSACTIONS] = {str(ts): list(name) for ts, name in self.transactions.items()}
+        return found
 
     @classmethod
-    def from_json(cls, ts: Ts, row: int, held: Mapping[str, Sequence[int]] | None) -> Stand:
+    def from_json(cls, ts: Ts, row: int, beside: Mapping[str, Any] | None) -> Stand:
         """Reads it back."""
-        return cls(ts, row, {t: Position(int(a), int(b)) for t, (a, b) in (held or {}).items()})
+        tables = dict(beside or {})
+        names = tables.pop(_TRANSACTIONS, {})
+        return cls(
+            ts,
+            row,
+            {table: Position(int(a), int(b)) for table, (a, b) in tables.items()},
+            {int(t): TransactionName.of(name) for t, name in names.items()},
+        )
 
 
 def stand(position: Position) -> Stand:

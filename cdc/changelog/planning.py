@@ -30,6 +30,27 @@ class SegmentPlan:
         a, b = np.searchsorted(self._ddl_ts, (lo_ts, hi_ts), "right")
         return self._ddls[a:b]
 
+    def transaction_at(self, ts: Ts) -> tuple[Ts, int, int, int] | None:
+        """(ts, GTID source, number, file) of the last transaction at or below ``ts``, if any."""
+        runs = self.runs
+        row = int(np.searchsorted(self.ts, ts, "right")) - 1
+        if self.which is not None and row >= 0:
+            row = int(self.which[row])
+        ddl = int(np.searchsorted(self._ddl_ts, ts, "right")) - 1
+        ddl = int(self._ddls[ddl]) if ddl >= 0 else -1
+        last = max(row, ddl, key=lambda i: (int(runs.commit_ts[i]) if i >= 0 else -1, i))
+        if last < 0:
+            return None
+        name = int(runs.gtid_source[last]), int(runs.gtid_seq[last]), int(runs.upstream_file[last])
+        if name[0] < 0 and name[1] < 0:
+            # An earlier version did not note where transactions without a GTID begin.
+            return None
+        at = int(runs.commit_ts[last])
+        # A CREATE TABLE … SELECT is one transaction upstream, and has two ts here.
+        if 0 <= ddl != last and (int(runs.gtid_source[ddl]), int(runs.gtid_seq[ddl])) == name[:2]:
+            at = int(runs.commit_ts[ddl])
+        return at, *name
+
     def select(
         self, lo: Position, hi: Position, tables: Collection[int] | None
     ) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.base.position import Position
+from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog import journal, names, notify, snapshots
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
@@ -187,16 +187,25 @@ class ChangeLog:
         plans = self._plans(state, lo_ts, hi_ts, whole=True, ddls=True)
         return Runs.concat([plan.runs.take(plan.ddls(lo_ts, hi_ts)) for plan in plans])
 
-    def ddl_gtids(self, lo_ts: Ts, hi_ts: Ts) -> dict[Ts, tuple[str, int]]:
-        """GTID (source, number) of the DDLs of :meth:`ddls` that have one, by ts.
+    def transaction_at(self, ts: Ts) -> TransactionName | None:
+        """The last transaction at or below ``ts`` that changed something, with the ts that it has.
 
-        Raises LogCollected.
+        One that ``is_none`` if the log never had one, None if what was there has gone with its
+        segments. Raises LogCorrupt.
         """
-        if lo_ts >= min(hi_ts, self._state.resolved_ts):
-            return {}
-        runs, sources = self.ddls(lo_ts, hi_ts), self.sources
-        each = zip(runs.commit_ts, runs.gtid_source, runs.gtid_seq, strict=True)
-        return {int(ts): (sources[s], int(n)) for ts, s, n in each if s in sources}
+        for info in reversed(self._state.segments()):
+            if not 0 < info.first_ts <= ts:
+                continue
+            with self._lock:
+                try:
+                    found = self._indexes.get(info).transaction_at(ts)
+                except FileNotFoundError:
+                    return None
+            if found is not None:
+                at, source, number, file = found
+                return TransactionName(at, self.sources.get(source, ""), number, file)
+        state = self._state
+        return TransactionName.none_since(state.first_ts) if state.first_segment <= 1 else None
 
     def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:
         """DDL events with ``lo_ts < ts <= min(hi_ts, resolved)``, also of segments that are gone.

@@ -18,6 +18,8 @@ class ChangelogSettings(BaseModel):
     group_commit_ms: int = Field(default=50, ge=1, le=10_000)
     # How often segments that nobody needs any more are looked for.
     collect_s: float = Field(default=30.0, gt=0)
+    # How often the store is told where another log could begin in this one's place.
+    anchor_s: float = Field(default=10.0, gt=0)
     keep_s: int = Field(default=24 * 3600, ge=0)
     disk_budget_bytes: int = Field(default=0, ge=0)
     free_space_reserve_bytes: int = Field(default=1 << 30, ge=0)

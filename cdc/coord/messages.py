@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.base.ids import FeedId
-from cdc.base.position import Position
+from cdc.base.position import Position, TransactionName
 
 FORMAT = 1
 """Of stored values; it grows when an older version would misunderstand what a newer one writes."""
@@ -30,6 +30,15 @@ class Message(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         known = type(self).model_fields
         return ((n, v) for n, v in super().__repr_args__() if n in known)
+
+
+Names = dict[int, list[Any]]
+"""By ts the last transaction at or below it, as a list of the fields of a TransactionName."""
+
+
+def named(names: Names) -> dict[int, TransactionName]:
+    """The names again."""
+    return {ts: TransactionName.of(name) for ts, name in names.items()}
 
 
 class StoredMessage(Message):
@@ -198,13 +207,18 @@ class DdlEntry(Message):
 
 
 class DdlEntries(StoredMessage):
-    """What the owner says of a changefeed's schema changes: pending ones, then the last ended."""
+    """What the owner says of a changefeed's schema changes: pending ones, then the last ended.
+
+    ``transactions`` names those above the checkpoint, ended or not: the sink's ledger may have a
+    record of each.
+    """
 
     pending: list[DdlEntry] = Field(default_factory=list)
     ended: list[DdlEntry] = Field(default_factory=list)
     executed: int = 0
     skipped: int = 0
     ignored: int = 0
+    transactions: Names = Field(default_factory=dict)
 
 
 class DdlAction(StrEnum):
@@ -229,6 +243,7 @@ class FeedStatus(StoredMessage):
 
     ``checkpoint_ts`` is the least of all tables. ``main_ts`` is where all tables stand but those of
     ``tables`` (lower-case ``schema.table``), which wait for a schema change or have stopped.
+    ``transactions``: for each of these ts the last transaction at or below it (:func:`named`).
     """
 
     checkpoint_ts: int
@@ -237,6 +252,7 @@ class FeedStatus(StoredMessage):
     tables: dict[str, int] = Field(default_factory=dict)
     barrier_ts: int = 0
     stopped_tables: list[TableStop] = Field(default_factory=list)
+    transactions: Names = Field(default_factory=dict)
 
 
 class Assignment(StoredMessage):
@@ -291,6 +307,7 @@ class Report(StoredMessage):
 
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
     held back. ``table_checkpoints`` names only tables that stand lower than that.
+    ``transactions``: the last one at or below each of these ts.
     """
 
     feed: str
@@ -303,3 +320,24 @@ class Report(StoredMessage):
     rows: int = 0
     bytes: int = 0
     running: bool = False
+    transactions: Names = Field(default_factory=dict)
+
+
+class Anchor(StoredMessage):
+    """Where an upstream's log could begin anew, with all that lies above ``ts``.
+
+    ``position`` as a log's manifest has it. The schema there is that of ``schema_ts``, which lies
+    in ``chunks`` values beside it.
+    """
+
+    ts: int
+    position: dict[str, Any]
+    schema_ts: int
+    chunks: int
+
+
+class CurrentLog(StoredMessage):
+    """The log that positions of an upstream's changefeeds belong to, and where it lies."""
+
+    log: str
+    capture: str

@@ -53,7 +53,11 @@ SEEN: Final = 28  # events walked
 CUT: Final = 29  # 1 once a part of the group was rolled back; its end is then for the caller
 LATEST: Final = 30  # a later time of an event is not believed
 AHEAD: Final = 31  # the largest ts of an event that was later, 0 if none was
-STATE_SIZE: Final = 32
+PIN_SOURCE: Final = 32  # the transaction that is to get PIN_TS: its GTID source, or -1
+PIN_SEQUENCE: Final = 33  # its number, or without a GTID where it begins in the upstream's file
+PIN_FILE: Final = 34
+PIN_TS: Final = 35  # 0: none; negative: it has come and got this (negated), tell what is next
+STATE_SIZE: Final = 36
 
 # --- columns -----------------------------------------------------------------------------------
 # tables: the first four as cdc.kernels.rows reads them
@@ -89,6 +93,7 @@ COLD: Final = 1  # the event at the offset is for the caller
 NEW_TABLE: Final = 2  # the TABLE_MAP at the offset is not in the dictionary
 NEW_SOURCE: Final = 3  # the GTID's source is not known
 FULL: Final = 4  # runs, transactions or live maps have no room
+PINNED: Final = 5  # a group begins behind the transaction that was pinned
 BAD_LENGTH: Final = -1
 BAD_CHECKSUM: Final = -2
 BAD_ROWS: Final = -3  # a rows event without its TABLE_MAP, or with other columns
@@ -212,12 +217,22 @@ def _finish(state, runs, transactions, end):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _begin(state, ts, source, sequence, begun):  # type: ignore[no-untyped-def]
     state[IN] = 1
-    if ts > state[LATEST]:
+    pinned = (
+        state[PIN_TS] > 0
+        and source == state[PIN_SOURCE]
+        and sequence == state[PIN_SEQUENCE]
+        and (source >= 0 or state[FILE] == state[PIN_FILE])
+    )
+    if pinned:
+        ts = state[PIN_TS]
+    elif ts > state[LATEST]:
         # A wrong clock would move all later ts into the future for ever.
         state[AHEAD] = max(state[AHEAD], ts)
         ts = 0
     state[TS] = max(state[LAST] + 1, ts)
     state[LAST] = state[TS]
+    if pinned:
+        state[PIN_TS] = -state[TS]
     state[ROWS] = 0
     state[SOURCE] = source
     state[SEQUENCE] = sequence
@@ -249,6 +264,8 @@ def _gtid(buf, i, end, code, state, sources):  # type: ignore[no-untyped-def]
     p = i + HEADER
     if state[IN] != 0:
         return BAD_GROUP
+    if state[PIN_TS] < 0:
+        return PINNED
     if code == 162:
         if p + 13 > end:
             return BAD_LENGTH
@@ -268,7 +285,7 @@ def _gtid(buf, i, end, code, state, sources):  # type: ignore[no-untyped-def]
         if micros > 0:
             ts = ((micros // 1000) << 18) | ((micros % 1000) << 8)
     if code == 34:
-        _begin(state, ts, -1, -1, 0)
+        _begin(state, ts, -1, state[POS], 0)
         return DONE
     source = _find_source(sources, load64(buf, p + 1), load64(buf, p + 9))
     if source < 0:
@@ -466,9 +483,11 @@ def walk(  # type: ignore[no-untyped-def]
             word = _query(buf, i, end, state)
             if word < 0:
                 code = word
+            elif word == 1 and state[IN] == 0 and state[PIN_TS] < 0:
+                code = PINNED
             elif word == 1 and (state[IN] == 0 or state[BEGUN] == 0):
                 if state[IN] == 0:
-                    _begin(state, _seconds_ts(buf, i), -1, -1, 1)
+                    _begin(state, _seconds_ts(buf, i), -1, pos, 1)
                 state[BEGUN] = 1
             elif word == 2 and state[IN] != 0 and state[KIND] == DML and state[CUT] == 0:
                 finished = True

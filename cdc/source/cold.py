@@ -174,7 +174,8 @@ class ColdEvents:
             return
         if not self._w.in_group:
             # Servers without GTID events.
-            self._w.begin(compose(EventHeader.parse(event).timestamp * 1000), -1, -1, begun=False)
+            ts = compose(EventHeader.parse(event).timestamp * 1000)
+            self._w.begin(ts, -1, self._w.upstream_pos, begun=False)
         if is_statement_dml(sql):
             raise statement_format(sql, object=query.schema, position=self._w.here())
         word = first_word(sql) if is_step(sql) else ""

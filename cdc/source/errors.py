@@ -29,6 +29,18 @@ class BinlogPurged(DefiniteError):
     code = "TG:ErrBinlogPurged"
 
 
+class TransactionMissing(TransientError):
+    """The server does not have (yet) a transaction that was delivered from another one."""
+
+    code = "TG:ErrTransactionMissing"
+
+
+class TransactionMoved(DefiniteError):
+    """A transaction that was delivered lies at another place in this server's binlog."""
+
+    code = "TG:ErrTransactionMoved"
+
+
 class UpstreamReset(DefiniteError):
     """The server's history is not the one that we pulled (RESET MASTER, another server)."""
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cdc.base.position import TransactionName
 from cdc.binlog.gtid_set import GtidSet, GtidSource, MariadbGtid, MariadbGtidPosition
+
+
+def gtid_text(server_kind: str, name: TransactionName) -> str:
+    """The GTID of a transaction as a set or position of it alone, in the server's own form."""
+    mark = "-" if server_kind == "mariadb" else ":"
+    return f"{name.source}{mark}{name.sequence}"
 
 
 class GtidTracker:

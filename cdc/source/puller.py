@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError, TransientError
 from cdc.base.ts import Ts, from_micros, physical_ms, to_text
+from cdc.changelog.origin import Pin
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import ErrorInfo, PreparedXa, UpstreamInfo, UpstreamStatus
 from cdc.source import vouching
@@ -39,8 +40,9 @@ _TICK_S = 0.2
 class Puller:
     """Pulls one upstream node into its log until told to stop.
 
-    ``on_status`` is called at each change of state and at least once a second. One thread runs
-    it; :meth:`ts_of` may be called from others.
+    ``on_status`` is called at each change of state and at least once a second. ``pins`` and
+    ``floor`` are those of the log's origin. One thread runs it; :meth:`ts_of` may be called from
+    others.
     """
 
     def __init__(
@@ -50,12 +52,15 @@ class Puller:
         settings: SourceSettings,
         clock: Clock,
         on_status: Callable[[UpstreamStatus], None],
+        pins: Sequence[Pin] = (),
+        floor: Ts = 0,
     ) -> None:
         self._info = info
         self._writer = writer
         self._settings = settings
         self._clock = clock
         self._on_status = on_status
+        self._pins, self._floor = pins, floor
         self._id_attempt = 0
         self._damage = Damage()
         self._server_clock = ServerClock()
@@ -121,7 +126,14 @@ class Puller:
         with closing(Asker(self._info, self._settings, self._clock)) as asker:
             stream = self._connect(position, asker)
             try:
-                walker = Walker(self._writer, self._info.server_kind, position, self._due)
+                walker = Walker(
+                    self._writer,
+                    self._info.server_kind,
+                    position,
+                    self._due,
+                    self._pins,
+                    self._floor,
+                )
                 walker.carry_out = self._commit
                 intake = Intake(walker, ColdEvents(walker), self._info, self._settings)
                 self._intake = intake
@@ -212,7 +224,8 @@ class Puller:
         """How far an event's time was ahead of the latest that was taken for one."""
         intake = self._intake
         ahead = intake.walker.ahead if intake is not None else 0
-        if not ahead:
+        # One that was only bounded by a pinned transaction is not later than now.
+        if ahead <= self._latest():
             return 0
         if not self._warned_ahead:
             self._warned_ahead = True

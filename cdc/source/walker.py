@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from cdc.binlog.errors import EventChecksumBad, EventMalformed, TransactionStruc
 from cdc.binlog.events import EventType
 from cdc.binlog.table_map import TableMap
 from cdc.changelog.index import Runs
+from cdc.changelog.origin import Pin
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import index as K  # noqa: N812
-from cdc.source.errors import StreamBroken
-from cdc.source.gtids import GtidTracker
+from cdc.source.errors import StreamBroken, TransactionMissing, TransactionMoved
+from cdc.source.gtids import GtidTracker, gtid_text
 from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.table_index import TableIndex
 
@@ -26,14 +28,18 @@ HEADER = 19
 CHECKSUM = 4
 _RUNS = 8192
 _MAPS = 256
+# So far below a pinned ts another transaction may have its own time: there is room for 2**18 in
+# each millisecond, whatever times those in between have.
+_ROOM: Ts = 1000 << 18
+_NO_SOURCE = -2
 
 
 class Walker:
     """Feeds whole events to the log writer and knows where the upstream goes on.
 
-    ``due`` says at a transaction's end whether to commit now. Invariant: ``position`` and
-    ``resolved`` belong to the last complete transaction that was appended, and ``clean`` says that
-    nothing behind it was.
+    ``due`` says at a transaction's end whether to commit now. ``pins`` and ``floor``: ts that
+    are known (``cdc.changelog.origin``). Invariant: ``position`` and ``resolved`` belong to the
+    last complete transaction that was appended, and ``clean`` says that nothing behind it was.
     """
 
     def __init__(
@@ -42,6 +48,8 @@ class Walker:
         server_kind: str,
         position: UpstreamPosition,
         due: Callable[[], bool],
+        pins: Sequence[Pin] = (),
+        floor: Ts = 0,
     ) -> None:
         self.writer = writer
         self.server_kind = server_kind
@@ -67,8 +75,16 @@ class Walker:
         self._tables = TableIndex()
         self._sources = np.full((4, 3), -1, np.int64)
         self._source_texts: dict[int, str] = {}
+        self._source_ids: dict[str, int] = {}
+        self._latest: Ts = MAX_TS
         self._runs = np.zeros((_RUNS, K.R_SIZE), np.int64)
         self._transactions = np.zeros((_RUNS, 2), np.int64)
+        last = int(self.state[K.LAST])
+        # Of a pin that lies behind us only what is above it may still count.
+        behind = (pin.floor for pin in pins if pin.name.ts <= last)
+        self.state[K.LAST] = max([last, floor, *behind])
+        self._pins = deque(pin for pin in pins if pin.name.ts > last)
+        self._load_pin()
 
     # --- where we are --------------------------------------------------------------------------
 
@@ -107,14 +123,81 @@ class Walker:
         return int(self.state[K.POS] + length - self.state[K.ADDED])
 
     def resolve(self, ts: Ts) -> None:
-        """Nothing at or below ``ts`` will come any more; later commits get a larger one."""
+        """Nothing at or below ``ts`` will come any more; later commits get a larger one.
+
+        Raises TransactionMissing if one that is pinned has not come.
+        """
         if not self.in_group:
+            self._pass_pin()
+            if self._pins:
+                raise self._missing(self._pins[0])
             self.resolved = max(self.resolved, ts)
             self.state[K.LAST] = max(int(self.state[K.LAST]), self.resolved)
 
     def bound(self, ts: Ts) -> None:
         """Believe no later time of an event than ``ts`` from now on; it then gets the next ts."""
-        self.state[K.LATEST] = ts
+        self._latest = ts
+        pin = self._pins[0] if self._pins else None
+        self.state[K.LATEST] = ts if pin is None else min(ts, pin.name.ts - _ROOM)
+
+    # --- transactions whose ts is known --------------------------------------------------------
+
+    def _load_pin(self) -> None:
+        """Let the kernel look for the next one; its GTID's source may not be known yet."""
+        pin = self._pins[0] if self._pins else None
+        name = pin.name if pin is not None else None
+        source = _NO_SOURCE
+        if name is not None:
+            source = self._source_ids.get(name.source, _NO_SOURCE) if name.source else -1
+        self.state[[K.PIN_SOURCE, K.PIN_SEQUENCE, K.PIN_FILE, K.PIN_TS]] = (
+            (source, name.sequence, name.file, name.ts) if name is not None else (source, 0, 0, 0)
+        )
+        self.bound(self._latest)
+
+    def _check_pin(self) -> None:
+        """Raises TransactionMoved if a pinned transaction has come too late for its ts."""
+        given = -int(self.state[K.PIN_TS])
+        if given > 0 and given != self._pins[0].name.ts:
+            raise self._moved(self._pins[0])
+
+    def _pass_pin(self) -> None:
+        """Behind the transaction that was pinned: the next one, and nothing up to the floor."""
+        if self.state[K.PIN_TS] < 0 and not self.in_group:
+            self.state[K.LAST] = max(int(self.state[K.LAST]), self._pins.popleft().floor)
+            self._load_pin()
+
+    def _unpin(self) -> None:
+        """The open group is given up: where it was the pinned one, it will come again."""
+        if self.in_group and self.state[K.PIN_TS] < 0:
+            self.state[K.LAST] = self._pins[0].name.ts - 1
+            self._load_pin()
+
+    def _missing(self, pin: Pin) -> TidegateError:
+        here, name = self.boundary, pin.name
+        passed = UpstreamPosition(here.file, name.sequence + 1, None)
+        if name.source:
+            passed = UpstreamPosition("", 4, gtid_text(self.server_kind, name))
+        elif file_number(here.file) != name.file:
+            passed = UpstreamPosition(f".{name.file}", name.sequence + 1, None)
+        if here.covers(passed, self.server_kind):
+            return self._moved(pin)
+        return TransactionMissing(
+            f"{name} was delivered at ts {name.ts}, and this server's binlog ends before it",
+            object="upstream binlog",
+            position=self.here(),
+            hint="if the server is a replica that lags, wait; if it has lost what the old primary"
+            " had, compare source and target, and resume with --overwrite-checkpoint-ts",
+        )
+
+    def _moved(self, pin: Pin) -> TidegateError:
+        return TransactionMoved(
+            f"{pin.name}, which was delivered at ts {pin.name.ts}, does not lie there in this"
+            " server's binlog",
+            object="upstream binlog",
+            position=self.here(),
+            hint="its transactions have another order than those of the server that was read"
+            " before; read that one, or resume with --overwrite-checkpoint-ts",
+        )
 
     @property
     def ahead(self) -> Ts:
@@ -124,6 +207,7 @@ class Walker:
     def rollback(self) -> None:
         """Give up the open transaction: it will not be gone on with."""
         self.writer.rollback()
+        self._unpin()
         s = self.state
         s[[K.IN, K.BEGUN, K.MAPS, K.ROWS, K.RUNS, K.FLAGGED, K.CUT]] = 0
         s[[K.RUN_TABLE, K.XID, K.SOURCE]] = -1
@@ -134,9 +218,9 @@ class Walker:
     def abandon(self, event: bytes) -> None:
         """End the open group by its ROLLBACK: nothing of it stays but its GTID and its place."""
         s = self.state
-        kept = s[[K.SOURCE, K.SEQUENCE, K.TS]]
+        kept = s[[K.SOURCE, K.SEQUENCE, K.TS, K.LAST, K.PIN_TS]]
         self.rollback()
-        s[[K.SOURCE, K.SEQUENCE, K.TS]] = kept
+        s[[K.SOURCE, K.SEQUENCE, K.TS, K.LAST, K.PIN_TS]] = kept
         self.pass_event(event)
         self.finish()
 
@@ -189,6 +273,7 @@ class Walker:
                 self._runs,
                 self._transactions,
             )
+            self._check_pin()
             self._keep_maps(buf)
             self._flush(buf, lo, end, live)
             lo = end
@@ -203,6 +288,8 @@ class Walker:
                 self._register_table(self._event(buf, lo, hi))
             elif code == K.NEW_SOURCE:
                 self._register_source(self._event(buf, lo, hi))
+            elif code == K.PINNED:
+                self._pass_pin()
             elif code == K.FULL:
                 self._make_room()
             else:
@@ -304,10 +391,21 @@ class Walker:
         """Begin a group as the kernel does at a GTID event."""
         if self.in_group:
             raise self._error(K.BAD_GROUP)
+        self._pass_pin()
         s = self.state
-        if ts > s[K.LATEST]:
+        pinned = (
+            s[K.PIN_TS] > 0
+            and (source, sequence) == (s[K.PIN_SOURCE], s[K.PIN_SEQUENCE])
+            and (source >= 0 or s[K.FILE] == s[K.PIN_FILE])
+        )
+        if pinned:
+            ts = int(s[K.PIN_TS])
+        elif ts > s[K.LATEST]:
             s[K.AHEAD], ts = max(int(s[K.AHEAD]), ts), 0
         s[K.TS] = s[K.LAST] = max(int(s[K.LAST]) + 1, ts)
+        if pinned:
+            s[K.PIN_TS] = -s[K.TS]
+            self._check_pin()
         s[[K.ROWS, K.MAPS, K.CUT]] = 0
         s[K.IN], s[K.KIND], s[K.XID] = 1, K.DML, -1
         s[K.SOURCE], s[K.SEQUENCE], s[K.BEGUN] = source, sequence, int(begun)
@@ -351,6 +449,9 @@ class Walker:
         """Id of a GTID source; with ``key`` the kernel knows it from now on."""
         number = self.writer.source_id(text)
         self._source_texts[number] = text
+        self._source_ids[text] = number
+        if self.state[K.PIN_SOURCE] == _NO_SOURCE and self.state[K.PIN_TS] > 0:
+            self._load_pin()
         if key is not None:
             free = np.flatnonzero(self._sources[:, 2] < 0)
             if len(free) < 2:

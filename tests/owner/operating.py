@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.clock import SystemClock
-from cdc.base.position import START, Position
+from cdc.base.position import START, Position, TransactionName
 from cdc.changelog.errors import LogCollected
 from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
@@ -89,6 +89,10 @@ class Installation:
         self.calls.append(("check_kept", upstream, ts))
         if ts < self.kept_ts:
             raise LogCollected("it is gone")
+
+    def transaction_at(self, upstream: str, ts: int) -> TransactionName:
+        """One for each ts."""
+        return TransactionName(ts, "0-1", ts % 1000, 1)
 
     def create(self, feed: str, sink: str, **more: Any) -> FeedInfo:
         """Create a changefeed of the upstream."""

@@ -258,6 +258,8 @@ def _held(pending: Sequence[Wait]) -> dict[str, Any]:
 def _ready(pending: Sequence[Wait], running: Running) -> list[Wait]:
     """Changes whose tables have come to them, with none before that they must not pass."""
     assert running.feed.alive, running.reports[-1].error
+    if not running.reports:
+        return []
     report = running.reports[-1]
     found: list[Wait] = []
     before: list[Wait] = []

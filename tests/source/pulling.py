@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import numpy as np
 from cdc.base.clock import SystemClock
 from cdc.base.position import Position
 from cdc.binlog.query import Query
+from cdc.changelog import origin
 from cdc.changelog.index import Runs
+from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
@@ -57,10 +61,31 @@ class Pulled:
         self.resume()
         return self
 
+    def anew(self, folder: Path, begun: Origin) -> Pulled:
+        """Another log of the same upstream in the place of this one, from where this one began."""
+        with closing(ChangeLog.open(self.folder)) as log:
+            ts, snapshot = log.state.first_ts, log.snapshot_at(log.state.first_ts)
+        made = copy(self)
+        made.folder, made.statuses, made.error = folder, [], None
+        with LogWriter.open(folder, self.log_settings, CLOCK) as writer:
+            origin.save(folder, begun)
+            writer.save_snapshot(ts, snapshot)
+            writer.begin(ts, self.info.start)
+        return made
+
     def resume(self) -> None:
         self.writer = LogWriter.open(self.folder, self.log_settings, CLOCK)
         self.stop = threading.Event()
-        self.puller = Puller(self.info, self.writer, self.settings, CLOCK, self.statuses.append)
+        begun = origin.load(self.folder) or Origin.new()
+        self.puller = Puller(
+            self.info,
+            self.writer,
+            self.settings,
+            CLOCK,
+            self.statuses.append,
+            begun.pins,
+            begun.floor,
+        )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
