@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
@@ -30,6 +30,8 @@ from cdc.server.logging_setup import set_level
 from cdc.server.settings import LogLevel
 from owner import admin
 
+_READS = frozenset({"GET", "HEAD"})
+
 
 def assignments(capture: Capture) -> list[tuple[str, Assignment]]:
     """What each living capture is to run."""
@@ -49,11 +51,14 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     app.add_middleware(GuardMiddleware, guard=guard, refuse=errors.answer)
     errors.install(app)
     routes = APIRouter(prefix="/api/v2")
-    routes.include_router(changefeeds.router(capture))
-    routes.include_router(upstreams.router(capture))
-    routes.include_router(verify.router(capture))
-    routes.include_router(explain.router(capture))
-    routes.include_router(ddl.router(capture))
+
+    def by_owner(request: Request) -> None:
+        if request.method not in _READS:
+            capture.check_owner()
+
+    changes = [Depends(by_owner)]
+    for of in (changefeeds, upstreams, verify, explain, ddl):
+        routes.include_router(of.router(capture), dependencies=changes)
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])

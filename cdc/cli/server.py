@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from cdc.base.clock import SystemClock
+from cdc.base.errors import TransientError
 from cdc.server import token
 from cdc.server.data_dir import DataDir
 from cdc.server.listener import bind
@@ -21,6 +24,10 @@ _log = logging.getLogger("server")
 # Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
 _STOP_S = 9.0
 _LOOK_S = 2.0
+# Its port, for a process that begins anew in the place of one that has lost its session.
+_BEGUN_ANEW = "TIDEGATE_BEGUN_ANEW"
+
+_T = TypeVar("_T")
 
 
 def server(
@@ -69,7 +76,8 @@ def run(settings: ServerSettings) -> None:
     os.umask(0o077)
     tls = settings.security.tls()
     data_dir = DataDir(settings.data_dir)
-    sock = bind(settings.host, settings.port, plain=tls is None)
+    before = int(os.environ.get(_BEGUN_ANEW, 0))
+    sock = bind(settings.host, before or settings.port, plain=tls is None)
     # What follows loads pyspark and numba; a wrong flag should not wait for them.
     from cdc.api.guard import Guard, host_of
     from cdc.api.serve import ApiServer
@@ -90,7 +98,13 @@ def run(settings: ServerSettings) -> None:
     if not token.note(_reached_at(settings, port), data_dir.token):
         _log.warning("no state folder of this user: cdc cli needs --token-file %s", data_dir.token)
     clock = SystemClock()
-    capture = Capture(settings, data_dir, address, RealSource(settings, clock), clock)
+
+    def made() -> Capture:
+        return Capture(settings, data_dir, address, RealSource(settings, clock), clock)
+
+    capture = _patiently(made, stop) if before else made()
+    if capture is None:
+        return
     api = ApiServer(capture, sock, guard, tls)
     capture.start()
     api.start()
@@ -98,14 +112,35 @@ def run(settings: ServerSettings) -> None:
     while not stop.wait(_LOOK_S) and not capture.lost.is_set():
         pass
     _log.info("stopping")
-    last_resort = threading.Timer(_STOP_S, os._exit, (1,))
+
+    def end() -> None:
+        if not capture.lost.is_set() or stop.is_set():
+            os._exit(1)
+        # Nothing of a process that others take for dead is worth keeping.
+        _log.info("beginning anew")
+        sys.stderr.flush()
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, _BEGUN_ANEW: str(port)})
+
+    last_resort = threading.Timer(_STOP_S, end)
     last_resort.daemon = True
     last_resort.start()
     api.stop()
     capture.stop()
     last_resort.cancel()
-    if capture.lost.is_set():
-        raise typer.Exit(1)
+    if capture.lost.is_set() and not stop.is_set():
+        end()
+
+
+def _patiently(make: Callable[[], _T], stop: threading.Event) -> _T | None:
+    """What ``make`` makes, once the store answers again; None if the process is to end."""
+    while not stop.is_set():
+        try:
+            return make()
+        except TransientError as e:
+            _log.warning("%s", e)
+            stop.wait(_LOOK_S)
+    return None
 
 
 def _reached_at(settings: ServerSettings, port: int) -> list[tuple[str, int]]:

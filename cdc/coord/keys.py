@@ -29,14 +29,27 @@ class Keys:
         return self.meta_prefix + "owner"
 
     @property
-    def only_capture(self) -> str:
-        """The capture of the cluster, under its lease: for now a cluster has one."""
-        return self.meta_prefix + "only-capture"
-
-    @property
     def installation(self) -> str:
         """The installation's id, see ``cdc.coord.installation``."""
         return self.meta_prefix + "installation"
+
+    def current_log(self, name: str) -> str:
+        """``CurrentLog``: which log an upstream has."""
+        return self.meta_prefix + f"log/current/{name}"
+
+    def anchor_prefix(self, name: str) -> str:
+        return self.meta_prefix + f"log/anchor/{name}/"
+
+    def anchor(self, name: str, ts: int) -> str:
+        """``Anchor``: where a new log of an upstream could begin; digits, so that they sort."""
+        return f"{self.anchor_prefix(name)}{ts:020d}"
+
+    def schema_prefix(self, name: str) -> str:
+        return self.meta_prefix + f"log/schema/{name}/"
+
+    def schema(self, name: str, ts: int, chunk: int) -> str:
+        """A piece of the compressed schema snapshot that anchors begin with."""
+        return f"{self.schema_prefix(name)}{ts:020d}/{chunk:06d}"
 
     @property
     def capture_prefix(self) -> str:

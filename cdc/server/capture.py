@@ -19,6 +19,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.opening import open_store
+from cdc.coord.stored import read
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
@@ -54,11 +55,19 @@ class CaptureNotReady(TransientError):
     code = "TG:ErrCaptureNotReady"
 
 
+class CaptureStandsBy(TransientError):
+    """Another capture of the cluster is the owner, and has the logs."""
+
+    code = "TG:ErrNotOwner"
+
+
 class Capture:
     """Store, session, upstreams, owner and processor of one process.
 
-    ``address`` is where its API can be reached. Nothing starts before :meth:`start`; a capture
-    is not started twice. ``lost`` is set when the session is gone and the process must end.
+    Of the captures of a cluster the owner pulls and delivers; the others stand by, with Spark
+    started, until they are it. ``address`` is where its API can be reached. Nothing starts before
+    :meth:`start`; a capture is not started twice. ``lost`` is set when the session or the ownership
+    is gone, or a log must be made anew, and the process must begin again.
     """
 
     def __init__(
@@ -110,7 +119,7 @@ class Capture:
             self.metrics,
             self.parts,
         )
-        self._ddl_logs = DdlLogs(self._dir.log, self.upstreams.info)
+        self._ddl_logs = DdlLogs(self.upstreams.log_folder, self.upstreams.info)
         self.operations = Operations(
             self.store,
             self.keys,
@@ -127,14 +136,17 @@ class Capture:
             self.store,
             self.keys,
             self.id,
-            self._dir.log,
+            self.upstreams.log_folder,
             self._spark,
             settings.processor,
             clock,
             self.parts,
+            self._begin_log_anew,
         )
         self._spark_master = settings.processor.spark_master
         self._ready = threading.Event()
+        self._guard = threading.Lock()
+        self._delivers = False
         self._starter = threading.Thread(
             target=self._start_processor, name="spark-start", daemon=True
         )
@@ -164,13 +176,12 @@ class Capture:
         self._check_started()
 
     def check_ready(self) -> None:
-        """Raises :class:`CaptureNotReady` unless changefeeds can be created and delivered now."""
+        """Raises CaptureNotReady or CaptureStandsBy unless changefeeds can be delivered now."""
         troubles = self._troubles()
         if troubles:
             raise self._not_ready(f"{', '.join(troubles)} cannot do their work")
         self._check_started()
-        if self.store.get(self.keys.owner) is None:
-            raise self._not_ready("there is no owner yet")
+        self.check_owner()
 
     def _troubles(self) -> dict[str, str]:
         found = self.parts.troubles()
@@ -194,10 +205,8 @@ class Capture:
     def start(self) -> None:
         """Start everything; returns before Spark is ready, which takes some seconds."""
         _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
-        self._session.start()
-        note_logs(self.store, self.keys, self._log_end)
-        self.upstreams.start()
         self._starter.start()
+        self._session.start()
 
     def _log_end(self, upstream: str) -> Ts:
         """Up to where an upstream's log is resolved."""
@@ -220,9 +229,24 @@ class Capture:
             self.lost.set()
             return
         if not self.stopping:
-            self._processor.start()
             self._ready.set()
+            self._deliver()
             _log.info("capture %s: ready", self.id)
+
+    def _deliver(self) -> None:
+        """Begin to deliver, once Spark is there and this capture is the owner."""
+        with self._guard:
+            if self._delivers or self._owner is None or not self._ready.is_set():
+                return
+            self._delivers = True
+            self._processor.start()
+
+    def _begin_log_anew(self, upstream: str) -> None:
+        """A log of ours is not the one that positions belong to: end, and begin with another."""
+        if not self.lost.is_set():
+            _log.warning("upstream %s: its log is to be made anew", upstream)
+            self.upstreams.disown_log(upstream)
+            self.lost.set()
 
     def stop(self) -> None:
         """Stop everything in reverse order; what is delivered is in the ledger, so no haste."""
@@ -231,8 +255,9 @@ class Capture:
         self._starter.join(_SPARK_STOP_S)
         if self._owner is not None:
             self._owner.stop()
-        if self._ready.is_set():
+        if self._delivers:
             self._processor.stop(3.0)
+        if self._ready.is_set():
             self._spark.stop()
         self.upstreams.stop(3.0)
         self._session.stop()
@@ -240,11 +265,23 @@ class Capture:
         self._dir.close()
         _log.info("capture %s: stopped", self.id)
 
+    def check_owner(self) -> None:
+        """Raises :class:`CaptureStandsBy` unless this capture has the logs."""
+        if self.is_owner:
+            return
+        entry = self.store.get(self.keys.owner)
+        known = self.store.get(self.keys.capture(entry.value.decode())) if entry else None
+        where = read(known, CaptureInfo).address if known else ""
+        raise CaptureStandsBy(
+            "another capture of the cluster is the owner" if where else "there is no owner yet",
+            object=f"capture {self.id}",
+            hint=f"ask the one at {where}" if where else "ask again in a moment",
+        )
+
     def _become_owner(self, token: int) -> None:
         owner = self.settings.owner
         policy = RetryPolicy(owner.error_backoff_first, max_s=owner.error_backoff_max)
-        if self._owner is not None:
-            self._owner.stop()
+        note_logs(self.store, self.keys, self._log_end)
         self._owner = OwnerRunner(
             self.store,
             self.keys,
@@ -255,9 +292,12 @@ class Capture:
             policy=policy,
             observe=self.metrics.observe_feed,
             parts=self.parts,
+            only=self.id,
         )
         self.metrics.is_owner.set(1)
+        self.upstreams.start()
         self._owner.start()
+        self._deliver()
 
 
 def _open_changer(info: FeedInfo) -> SchemaChanger:

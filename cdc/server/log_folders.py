@@ -8,6 +8,7 @@ while it bears the mark of a registration that has not ended, which nothing was 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from cdc.base.errors import InvalidError
@@ -61,6 +62,24 @@ def give_up(folder: Path) -> None:
     folder.rmdir()
 
 
+def set_aside(folder: Path) -> None:
+    """Make room for a log that takes the place of this one, which stays until that one stands."""
+    drop_aside(folder)
+    with suppress(FileNotFoundError):
+        folder.rename(_aside(folder))
+
+
+def drop_aside(folder: Path) -> None:
+    """Remove the log that was set aside, if there is one."""
+    shutil.rmtree(_aside(folder), ignore_errors=True)
+
+
 def remove(folder: Path) -> None:
     """Remove the log of an upstream that the store no longer has."""
     shutil.rmtree(folder, ignore_errors=True)
+    drop_aside(folder)
+
+
+def _aside(folder: Path) -> Path:
+    # No upstream's name has a dot.
+    return folder.with_name(f"{folder.name}.before")

@@ -8,31 +8,28 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cdc.base.clock import Clock
-from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
-from cdc.changelog import names
+from cdc.changelog import origin
 from cdc.changelog.behind import Behind
+from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
-from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
+from cdc.server import log_folders
 from cdc.server.settings import ServerSettings
 from cdc.server.upstreams import Needed, OnStatus
 from cdc.source import registration
+from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction
 from cdc.source.puller import Puller
 from cdc.source.statements import History
 
 _log = logging.getLogger(__name__)
-
-
-class UpstreamLogLost(DefiniteError):
-    """The change log of a registered upstream is not there."""
-
-    code = "TG:ErrUpstreamLogLost"
 
 
 class RealSource:
@@ -45,7 +42,21 @@ class RealSource:
     def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
         """Check the server, take the snapshot, make the log; the info completed."""
         with closing(self._writer(folder)) as writer:
+            origin.save(folder, Origin.new())
             return registration.register(asked, writer, self._settings.source, self._clock, start)
+
+    def first_anchor(self, folder: Path) -> tuple[Ts, dict[str, Any], dict[str, Any]]:
+        """Of a log that was just made: its begin, the upstream's position and the schema there."""
+        with closing(ChangeLog.open(folder)) as log:
+            ts = log.state.first_ts
+            return ts, log.state.position, log.snapshot_at(ts)
+
+    def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
+        """Make a log that begins at an anchor of the one whose place it takes."""
+        with closing(self._writer(folder)) as writer:
+            origin.save(folder, o)
+            writer.save_snapshot(anchor.ts, {**snapshot, "ts": anchor.ts})
+            writer.begin(anchor.ts, anchor.position)
 
     def pull(
         self,
@@ -54,16 +65,10 @@ class RealSource:
         on_status: OnStatus,
         needed: Callable[[], Needed],
         stop: threading.Event,
+        anchoring: Anchoring,
     ) -> None:
         """Pull into the log until stopped, removing segments that nobody needs any more."""
-        if not (folder / names.MANIFEST).exists():
-            # A new one would begin at the server's oldest binlog, below what changefeeds have.
-            raise UpstreamLogLost(
-                "the change log is not there",
-                object=str(folder),
-                hint="put it back, or remove the upstream with its changefeeds and create it anew",
-            )
-        collected = self._clock.monotonic()
+        collected = anchored = self._clock.monotonic()
         compaction = Compaction(folder, self._settings.changelog.snapshot_statements)
 
         def compact(state: LogState, wanted: Needed) -> None:
@@ -73,8 +78,17 @@ class RealSource:
                 # Readers follow more statements then; that is no reason to miss any.
                 _log.warning("upstream %s: no schema snapshot: %s", info.name, error, exc_info=True)
 
+        def anchor(state: LogState, wanted: Needed) -> None:
+            try:
+                if anchoring.run(state, wanted.checkpoint_ts):
+                    # This log stands: the one whose place it has taken is not needed any more.
+                    log_folders.drop_aside(folder.parent)
+            except Exception as error:
+                # A later one follows; until then a new log begins further back.
+                _log.warning("upstream %s: no anchor: %s", info.name, error)
+
         def say(status: UpstreamStatus) -> None:
-            nonlocal collected
+            nonlocal collected, anchored
             on_status(status)
             # Called on the puller's thread, the only one that may touch the writer.
             if self._clock.monotonic() - collected > self._settings.changelog.collect_s:
@@ -83,9 +97,16 @@ class RealSource:
                 writer.collect(wanted.checkpoint_ts, wanted.starts)
                 if not beside.busy:
                     beside.begin(partial(compact, writer.state, wanted))
+            elif self._clock.monotonic() - anchored > self._settings.changelog.anchor_s:
+                anchored = self._clock.monotonic()
+                if not beside.busy:
+                    beside.begin(partial(anchor, writer.state, needed()))
 
+        begun = origin.load(folder)
+        pins = begun.pins if begun is not None else ()
+        floor = begun.floor if begun is not None else 0
         with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
-            Puller(info, writer, self._settings.source, self._clock, say).run(stop)
+            Puller(info, writer, self._settings.source, self._clock, say, pins, floor).run(stop)
 
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
         """Take a schema snapshot of this moment; the ts at which it holds."""

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from cdc.base.clock import Clock, SystemClock
-from cdc.base.errors import InvalidError
 from cdc.base.parts import Parts
 from cdc.coord import election
 from cdc.coord.contract import (
@@ -19,7 +18,6 @@ from cdc.coord.contract import (
     Put,
     Store,
     StoreFailed,
-    Unchanged,
     WatchCompacted,
 )
 from cdc.coord.election import Candidate, Role
@@ -27,12 +25,7 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
 
 _log = logging.getLogger("session")
-
-
-class CaptureExists(InvalidError):
-    """A cluster has one capture for now."""
-
-    code = "TG:ErrCaptureExists"
+_LOOK_S = 2.0
 
 
 def end_earlier(store: Store, address: str, note: Path) -> None:
@@ -95,21 +88,8 @@ class CaptureSession:
         self._elector = parts.make("session-election", self._campaign, self._stop)
 
     def _register(self, info: CaptureInfo) -> None:
-        only = self._keys.only_capture
-        puts = [
-            Put(self._keys.capture(info.id), info.model_dump_json().encode(), self.lease),
-            Put(only, info.address.encode(), self.lease),
-        ]
-        if self._store.txn([Unchanged(only, 0)], puts):
-            return
-        other = self._store.get(only)
-        self._store.revoke(self.lease)
-        raise CaptureExists(
-            f"a capture at {other.value.decode() if other else 'another address'} works in it",
-            object=f"cluster {self._keys.cluster}",
-            hint="stop that one (a killed one is gone when its session has ended), or choose "
-            "another --cluster-id",
-        )
+        key = self._keys.capture(info.id)
+        self._store.txn([], [Put(key, info.model_dump_json().encode(), self.lease)])
 
     @property
     def is_owner(self) -> bool:
@@ -163,9 +143,14 @@ class CaptureSession:
             _log.info("this capture is the owner now, token %d", self._me.token)
             self._on_owner(self._me.token)
             self._announced = self._me.token
+        elif self._me.role is not Role.OWNER and self._announced:
+            _log.error("another capture is the owner now")
+            self._on_lost()
+            return False
         self._elector.well()
         try:
-            self._watch.next()
+            # Whoever waits looks again by itself too, should an event ever be missed.
+            self._watch.next(None if self._announced else _LOOK_S)
         except WatchCompacted:
             self._watch = self._store.watch(self._keys.owner, self._store.revision() + 1)
         return True

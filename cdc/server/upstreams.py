@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
@@ -22,8 +22,11 @@ from cdc.base.errors import (
 )
 from cdc.base.parts import Parts
 from cdc.base.ts import MAX_TS, Ts
+from cdc.changelog import origin
+from cdc.coord.anchors import Anchors
 from cdc.coord.contract import (
     Delete,
+    Held,
     LeaseExpired,
     Put,
     Store,
@@ -43,10 +46,13 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
+from cdc.server.log_replacement import LogMaker, LogReplacement
+from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
 _NAME = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*\Z")
 
+_CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 
@@ -91,11 +97,20 @@ class PullerFailed(TransientError):
     code = "TG:ErrPullerFailed"
 
 
-class LogSource(Protocol):
+class UpstreamLogNotReady(TransientError):
+    """The upstream's log is not there yet."""
+
+    code = "TG:ErrUpstreamLogNotReady"
+
+
+class LogSource(LogMaker, Protocol):
     """What reads real servers and writes change logs."""
 
     def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
         """Check the server, take the snapshot, make the log; the info completed."""
+
+    def first_anchor(self, folder: Path) -> tuple[Ts, dict[str, Any], dict[str, Any]]:
+        """Of a log that was just made: its begin, the upstream's position and the schema there."""
 
     def pull(
         self,
@@ -104,10 +119,12 @@ class LogSource(Protocol):
         on_status: OnStatus,
         needed: Callable[[], Needed],
         stop: threading.Event,
+        anchoring: Anchoring,
     ) -> None:
         """Pull into the log until stopped; raises what ends it.
 
-        ``needed``: what changefeeds need of the log; the rest may go.
+        ``needed``: what changefeeds need of the log; the rest may go. ``anchoring`` notes from time
+        to time where another log could begin.
         """
 
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
@@ -156,6 +173,9 @@ class Upstreams:
         self._observer = observer
         self._parts = parts or Parts()
         self._guard = threading.Lock()
+        self._replacement = LogReplacement(store, keys, capture_id, source, folder)
+        # Upstreams whose log is the one that positions belong to.
+        self._ready: set[str] = set()
         self._pullers: dict[str, _Puller] = {}
         # Names that are being registered or removed, which takes time and not the lock.
         self._changing: set[str] = set()
@@ -264,6 +284,8 @@ class Upstreams:
     ) -> UpstreamInfo:
         folder = self._folder(name)
         log_folders.make(folder.parent)
+        # What an upstream of this name has left that is no more.
+        Anchors(self._store, self._keys, name).clear()
         try:
             info = self._source.register(asked, start, folder)
             value = info.model_dump_json().encode()
@@ -273,6 +295,8 @@ class Upstreams:
             log_folders.give_up(folder.parent)
             raise
         log_folders.complete(folder.parent)
+        self._replacement.note(name, folder, self._source.first_anchor(folder))
+        self._ready.add(name)
         return info
 
     def remove(self, name: str) -> None:
@@ -301,6 +325,7 @@ class Upstreams:
         try:
             self._end(name)
             self._observer.forget_upstream(name)
+            Anchors(self._store, self._keys, name).clear()
             log_folders.remove(self._folder(name).parent)
         finally:
             with self._guard:
@@ -315,8 +340,20 @@ class Upstreams:
         return ts, self._source.schema_at(folder, ts)
 
     def log_folder(self, name: str) -> Path:
-        """Where the change log of an upstream lies."""
+        """Where the change log of an upstream lies. Raises UpstreamLogNotReady."""
+        if name not in self._ready:
+            raise UpstreamLogNotReady(
+                "its change log is being looked for, or made anew",
+                object=f"upstream {name}",
+                hint="try again in a moment; cdc cli upstream query shows what it waits for",
+            )
         return self._folder(name)
+
+    def disown_log(self, name: str) -> None:
+        """Positions do not lie in our log where their ts says: the next capture makes it anew."""
+        there = origin.load(self._folder(name))
+        if there is not None:
+            Anchors(self._store, self._keys, name).disown(there.log)
 
     def revive(self, name: str) -> None:
         """Start a puller anew that an error has ended; nothing happens if it runs."""
@@ -364,7 +401,8 @@ class Upstreams:
             self._end(name)
         self._part.well()
         try:
-            self._watch.next()
+            # One whose puller's key is somebody else's still is tried again.
+            self._watch.next(None if wanted.keys() <= self._pullers.keys() else _CLAIM_S)
         except WatchCompacted:
             start = self._store.revision() + 1
             self._watch = self._store.watch(self._keys.upstream_info_prefix, start)
@@ -389,7 +427,20 @@ class Upstreams:
         self._pullers[info.name] = puller
         puller.part.start()
 
+    def _ensured(self, info: UpstreamInfo) -> Anchoring:
+        """Have the upstream's log there, for all who read it."""
+        claim = self._store.get(self._keys.puller(info.name))
+        held = Held(self._keys.puller(info.name), claim.create_revision if claim else 0)
+        try:
+            anchors, current = self._replacement.ensure(info, [held])
+        except BaseException:
+            self._ready.discard(info.name)
+            raise
+        self._ready.add(info.name)
+        return Anchoring(self._folder(info.name), anchors, [current, held])
+
     def _end(self, name: str) -> None:
+        self._ready.discard(name)
         puller = self._pullers.pop(name, None)
         if puller is not None:
             puller.stop.set()
@@ -419,7 +470,8 @@ class _Puller:
         try:
             folder = owner._folder(info.name)
             needed = partial(owner.needed, info.name)
-            owner._source.pull(info, folder, self.say, needed, self.stop)
+            anchoring = owner._ensured(info)
+            owner._source.pull(info, folder, self.say, needed, self.stop, anchoring)
             return False
         except TidegateError as e:
             error = e

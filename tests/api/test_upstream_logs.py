@@ -14,16 +14,21 @@ import pytest
 from cdc.base.clock import SystemClock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
+from cdc.changelog import origin
+from cdc.changelog.origin import Origin
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
-from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.pulling import RealSource
 from cdc.server.settings import ServerSettings
-from cdc.server.upstreams import Needed, OnStatus, UpstreamExists, Upstreams
+from cdc.server.upstreams import Needed, OnStatus, UpstreamExists, UpstreamLogNotReady, Upstreams
+from cdc.source.anchoring import Anchoring
 from cdc.source.errors import UpstreamGone
 from tests.servers.database import Database
 
@@ -44,7 +49,14 @@ class Held:
         if self.error is not None:
             raise self.error
         (folder / "manifest").write_text("begun")
+        origin.save(folder, Origin.new())
         return asked
+
+    def first_anchor(self, folder: Path) -> tuple[Ts, dict[str, Any], dict[str, Any]]:
+        return 1, {}, {}
+
+    def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
+        raise NotImplementedError
 
     def pull(
         self,
@@ -53,6 +65,7 @@ class Held:
         on_status: OnStatus,
         needed: Callable[[], Needed],
         stop: threading.Event,
+        anchoring: Anchoring,
     ) -> None:
         on_status(UpstreamStatus(state="running"))
         stop.wait()
@@ -134,7 +147,7 @@ def test_a_registration_that_did_not_end_is_no_log(data_dir: DataDir) -> None:
     assert data_dir.log("main").exists()
     source.error = None
     upstreams.register("main", "mysql://u@h")
-    assert _files(data_dir.logs / "main") == {"0/manifest": b"begun"}
+    assert _files(data_dir.logs / "main").keys() == {"0/manifest", "0/origin"}
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up(data_dir: DataDir) -> None:
@@ -163,10 +176,25 @@ def test_a_server_that_does_not_answer_holds_nobody_up(data_dir: DataDir) -> Non
     assert (data_dir.log("two") / "manifest").exists()
 
 
-def test_a_log_that_is_gone_is_not_begun_anew(mysql: Database, data_dir: DataDir) -> None:
-    """Else it would begin at the server's oldest binlog, below what changefeeds have."""
+def test_a_log_that_is_gone_is_made_anew(mysql: Database, data_dir: DataDir) -> None:
+    """From an anchor: else it would begin at the server's oldest binlog, or now."""
+    upstreams = _real(data_dir)
+    begun = upstreams.register("main", mysql.uri()).start
+    (data_dir.logs / "main").rename(data_dir.path / "aside")
+    upstreams.start()
+    try:
+        _until(lambda: upstreams.status("main").state == "running")
+        assert upstreams.log_folder("main") == data_dir.log("main")
+        with contextlib.closing(ChangeLog.open(data_dir.log("main"))) as log:
+            assert log.state.position["file"] == begun["file"]
+    finally:
+        upstreams.stop()
+
+
+def test_a_log_without_a_place_to_begin_is_not_made(mysql: Database, data_dir: DataDir) -> None:
     upstreams = _real(data_dir)
     upstreams.register("main", mysql.uri())
+    Anchors(upstreams._store, Keys(), "main").clear()
     (data_dir.logs / "main").rename(data_dir.path / "aside")
     upstreams.start()
     try:
@@ -174,7 +202,8 @@ def test_a_log_that_is_gone_is_not_begun_anew(mysql: Database, data_dir: DataDir
         error = upstreams.status("main").error
         assert error is not None
         assert error.code == "TG:ErrUpstreamLogLost"
-        assert not (data_dir.log("main") / "manifest").exists()
+        with pytest.raises(UpstreamLogNotReady):
+            upstreams.log_folder("main")
         # Put back, it is pulled on.
         (data_dir.path / "aside").rename(data_dir.logs / "main")
         upstreams.revive("main")

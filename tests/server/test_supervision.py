@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
+from cdc.changelog import names
+from cdc.changelog.origin import Origin
 from cdc.coord.contract import Put
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
+    Anchor,
     Assignment,
     CaptureInfo,
     FeedInfo,
@@ -23,6 +27,7 @@ from cdc.schema.snapshot import Schema
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession
 from cdc.server.upstreams import Needed, OnStatus, Upstreams
+from cdc.source.anchoring import Anchoring
 from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
 from tests.e2e.capture_process import until
@@ -55,6 +60,7 @@ class Endless:
         on_status: OnStatus,
         needed: Callable[[], Needed],
         stop: threading.Event,
+        anchoring: Anchoring,
     ) -> None:
         self.pulls += 1
         self.say = on_status
@@ -65,6 +71,12 @@ class Endless:
 
     def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
         return asked
+
+    def first_anchor(self, folder: Path) -> tuple[int, dict[str, Any], dict[str, Any]]:
+        raise NotImplementedError
+
+    def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
+        raise NotImplementedError
 
     def schema_now(self, info: UpstreamInfo, folder: Path) -> int:
         raise NotImplementedError
@@ -79,6 +91,15 @@ def _upstreams(store: FailingStore, source: Endless, tmp_path: Path, parts: Part
     return Upstreams(
         store, KEYS, "c", lease, source, lambda n: tmp_path / n / "0", clock, metrics, parts
     )
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path) -> None:
+    """Logs are there, as far as anybody looks."""
+    for name in ("u", "good", "third"):
+        folder = tmp_path / name / "0"
+        folder.mkdir(parents=True)
+        (folder / names.MANIFEST).touch()
 
 
 def _put_upstream(store: FailingStore, name: str, value: bytes | None = None) -> None:

@@ -1,0 +1,175 @@
+"""The log of an upstream is there before anybody reads it: this capture's own, or one made anew.
+
+Positions of changefeeds belong to one log of their upstream, which the store names. Where this
+capture has another one, or none, it makes a log that begins at an anchor below all that changefeeds
+need and gives the transactions at which ledgers and progress stand the ts that they have there
+(``cdc.changelog.origin``). So whoever goes on from them finds every position where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from cdc.base.errors import DefiniteError, TidegateError, TransientError
+from cdc.base.position import Position, Stand, TransactionName, stand
+from cdc.base.ts import MAX_TS, Ts, to_text
+from cdc.changelog import names, origin
+from cdc.changelog.origin import Origin
+from cdc.coord.anchors import Anchors
+from cdc.coord.contract import Compare, Store, Unchanged
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.keys import Keys
+from cdc.coord.messages import (
+    Anchor,
+    DdlEntries,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    UpstreamInfo,
+    named,
+)
+from cdc.coord.stored import read, readable
+from cdc.server import log_folders
+from sink.open import open_sink
+
+_log = logging.getLogger("upstream")
+_NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
+
+
+class UpstreamLogLost(DefiniteError):
+    """The change log of a registered upstream is not there, and none can be made in its place."""
+
+    code = "TG:ErrUpstreamLogLost"
+
+
+class UpstreamMoved(TransientError):
+    """Another capture has made a log of the upstream in the same moment."""
+
+    code = "TG:ErrUpstreamMoved"
+
+
+class LogMaker(Protocol):
+    """What makes a log that begins elsewhere than now."""
+
+    def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
+        """Make the log of a folder, which holds nothing yet."""
+
+
+class LogReplacement:
+    """Of the logs of one capture. ``folder`` names the folder of an upstream's log."""
+
+    def __init__(
+        self, store: Store, keys: Keys, capture: str, maker: LogMaker, folder: Callable[[str], Path]
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._capture = capture
+        self._maker = maker
+        self._folder = folder
+
+    def note(
+        self, upstream: str, folder: Path, first: tuple[Ts, dict[str, Any], dict[str, Any]]
+    ) -> None:
+        """A log was made for a new upstream: it is the one, and another could begin as it did."""
+        anchors, made = Anchors(self._store, self._keys, upstream), origin.load(folder)
+        assert made is not None
+        ts, position, snapshot = first
+        anchors.add(ts, position, ts, snapshot)
+        anchors.make_current(made.log, self._capture, 0)
+
+    def ensure(self, info: UpstreamInfo, held: Sequence[Compare]) -> tuple[Anchors, Unchanged]:
+        """See to it that the upstream's log is there; its anchors, and what says that it is it.
+
+        ``held`` says that this capture pulls the upstream. Raises UpstreamLogLost if there is no
+        place where one could begin.
+        """
+        anchors = Anchors(self._store, self._keys, info.name)
+        revision, current = anchors.current()
+        folder = self._folder(info.name)
+        there = origin.load(folder) if (folder / names.MANIFEST).exists() else None
+        if there is None and current is None and (folder / names.MANIFEST).exists():
+            # A log of an earlier version is as good as any.
+            there = Origin.new()
+            origin.save(folder, there)
+        ours = there is not None and (current is None or current.log == there.log)
+        if there is None or not ours:
+            there = self._replace(info, anchors, folder)
+        if current is None or current.log != there.log or current.capture != self._capture:
+            if not anchors.make_current(there.log, self._capture, revision, held):
+                raise UpstreamMoved("another log took its place", object=f"upstream {info.name}")
+            revision, _ = anchors.current()
+        return anchors, Unchanged(self._keys.current_log(info.name), revision)
+
+    def _replace(self, info: UpstreamInfo, anchors: Anchors, folder: Path) -> Origin:
+        feeds = list(self._feeds(info.name))
+        needed = min((self._status(f).checkpoint_ts for f in feeds), default=MAX_TS)
+        usable = [a for a in anchors.all() if a.ts <= needed]
+        if not usable:
+            raise UpstreamLogLost(
+                "the change log is not there, and the store knows no place for another one to begin"
+                f" at or below ts {needed} ({to_text(needed)})",
+                object=f"upstream {info.name}",
+                hint="put the log's folder back; without it, resume the changefeeds with"
+                " --overwrite-checkpoint-ts, or create upstream and changefeeds anew",
+            )
+        anchor = usable[-1]
+        positions = [pair for feed in feeds for pair in self._named(feed, anchor.ts)]
+        floor, pins = origin.pinned(positions, anchor.ts)
+        made = Origin.new(floor, pins)
+        _log.warning(
+            "upstream %s: its log is made anew from %s (%d positions of changefeeds are known)",
+            info.name, to_text(anchor.ts), len(pins),
+        )  # fmt: skip
+        log_folders.set_aside(folder.parent)
+        log_folders.make(folder.parent)
+        self._maker.begin(folder, anchor, anchors.schema(anchor), made)
+        log_folders.complete(folder.parent)
+        return made
+
+    def _feeds(self, upstream: str) -> Iterator[FeedInfo]:
+        _, entries = self._store.range(self._keys.feed_info_prefix)
+        for _, feed in readable(entries, FeedInfo):
+            if feed.upstream == upstream and feed.state not in _NEEDS_NOTHING:
+                yield feed
+
+    def _status(self, feed: FeedInfo) -> FeedStatus:
+        entry = self._store.get(self._keys.feed_status(feed.id))
+        return read(entry, FeedStatus) if entry else FeedStatus(checkpoint_ts=feed.start_ts)
+
+    def _named(self, feed: FeedInfo, above: Ts) -> Iterator[tuple[Ts, TransactionName]]:
+        """Positions of the changefeed above a ts: of its progress, and of its ledger."""
+        status = self._status(feed)
+        held = {table: Position(ts) for table, ts in status.tables.items()}
+        main = status.main_ts or status.checkpoint_ts
+        yield from _named(
+            feed, Stand(main, held=held, transactions=named(status.transactions)), above
+        )
+        shown = self._store.get(self._keys.feed_ddls(feed.id))
+        if shown is not None:
+            yield from named(read(shown, DdlEntries).transactions).items()
+        config = FeedConfig.model_validate(feed.config)
+        try:
+            sink = open_sink(feed.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+            ledger = sink.driver().delivered(feed.ledger_id)
+        except TidegateError as e:
+            # Others must not wait for it. If its ledger stands elsewhere, its recovery says so, and
+            # the log is made anew once more.
+            _log.warning("changefeed %s: its ledger could not be read: %s", feed.id, e)
+            return
+        for position in ledger.values():
+            yield from _named(feed, stand(position), above)
+
+
+def _named(feed: FeedInfo, at: Stand, above: Ts) -> Iterator[tuple[Ts, TransactionName]]:
+    if unnamed := [ts for ts in at.unnamed() if ts > above]:
+        raise UpstreamLogLost(
+            "the change log is not there, and a position does not name its transaction, as an"
+            " earlier version wrote it",
+            object=f"changefeed {feed.id}",
+            position=f"ts {unnamed[0]}",
+            hint="put the log's folder back, or resume with --overwrite-checkpoint-ts",
+        )
+    yield from at.transactions.items()

@@ -1,0 +1,63 @@
+"""Noting in the store where a log could begin anew, while it is pulled.
+
+An anchor is a place that no prepared XA transaction straddles, with the schema there. The schema is
+written again only where statements have changed it since the anchor before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.state import LogState
+from cdc.coord.anchors import Anchors
+from cdc.coord.contract import Compare
+from cdc.source.compaction import at
+
+# Statements are looked for in each part of the log once, so its indexes need not be kept.
+_INDEX_BYTES = 1 << 20
+
+
+class Anchoring:
+    """Of one log; ``held`` says that the log is still the upstream's. One thread at a time."""
+
+    def __init__(self, folder: Path, anchors: Anchors, held: Sequence[Compare]) -> None:
+        self._folder = folder
+        self._anchors = anchors
+        self._held = held
+        newest = anchors.all()[-1:]
+        self._last: tuple[Ts, Ts] | None = (newest[0].ts, newest[0].schema_ts) if newest else None
+        # By segment, how many statements it had when they were last looked at.
+        self._ddls: dict[int, int] | None = None
+
+    def run(self, state: LogState, needed_ts: Ts) -> bool:
+        """Write an anchor where the log stands, if it can be one; whether it did.
+
+        Those below ``needed_ts`` that nothing would begin with are removed.
+        Raises LogCorrupt, LogCollected, StoreFailed.
+        """
+        ts = state.resolved_ts
+        if state.prepared_from or (self._last is not None and ts <= self._last[0]):
+            return False
+        schema_ts, snapshot = ts, None
+        ddls = {s.number: s.ddls for s in state.segments()}
+        if self._last is not None and (ddls == self._ddls or not self._changed(self._last[0], ts)):
+            schema_ts = self._last[1]
+        else:
+            with closing(ChangeLog.open(self._folder, index_bytes=_INDEX_BYTES)) as log:
+                snapshot = at(log, ts)
+            if snapshot is None:
+                return False
+        if not self._anchors.add(ts, state.position, schema_ts, snapshot, self._held):
+            return False
+        self._last, self._ddls = (ts, schema_ts), ddls
+        self._anchors.trim(needed_ts, self._held)
+        return True
+
+    def _changed(self, lo_ts: Ts, hi_ts: Ts) -> bool:
+        """Whether there are statements in ``(lo_ts, hi_ts]``."""
+        with closing(ChangeLog.open(self._folder, index_bytes=_INDEX_BYTES)) as log:
+            return bool(log.statements(lo_ts, hi_ts))

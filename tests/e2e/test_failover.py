@@ -1,0 +1,162 @@
+"""Captures of one cluster: when the one that delivers is gone, another goes on.
+
+With its disk or without: the log is made anew, and every row is delivered once all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sink.file.reader import messages, tables
+from tests import servers
+from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
+from tests.servers import Database
+from tests.servers.etcd import Etcd
+
+pytestmark = pytest.mark.real
+_TTL_S = 5
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    with servers.etcd() as made:
+        yield made
+
+
+class Load:
+    """Writes rows, some of them in long statements or large transactions, until it is stopped."""
+
+    def __init__(self, server: Database, schema: str) -> None:
+        self.written = 0
+        self.changed = 0
+        self._server, self._schema = server, schema
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, if it runs."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.01):
+            many = 50 if self.written % 7 == 0 else 1
+            values = ", ".join(f"({self.written + i}, 0)" for i in range(many))
+            self._server.execute(f"INSERT INTO t VALUES {values}", database=self._schema)
+            self.written += many
+            if self.written % 5 == 0:
+                # Its time in the binlog is when it began, long before it ends.
+                self.changed += 1
+                self._server.execute(
+                    f"UPDATE t SET v = {self.changed} WHERE id = 0 AND SLEEP(0.3) = 0",
+                    database=self._schema,
+                )
+            if self.written % 11 == 0:
+                self._server.execute(
+                    f"CREATE TABLE IF NOT EXISTS u{self.written} (id INT PRIMARY KEY)",
+                    database=self._schema,
+                )
+
+
+def _captures(etcd: Etcd, folder: Path, name: str) -> list[CaptureProcess]:
+    settings = f'store = "{etcd.address}/{name}"\ncapture-session-ttl = {_TTL_S}\n{SETTINGS}'
+    settings += "[changelog]\nanchor-s = 1.0\n"
+    return [CaptureProcess(folder / str(i), settings=settings) for i in range(2)]
+
+
+def _rows(root: Path) -> Counter[tuple[str, str]]:
+    """How often each row with each value was delivered."""
+    found: Counter[tuple[str, str]] = Counter()
+    if not root.exists():
+        return found
+    for folder in tables(root):
+        for message in messages(folder):
+            row = json.loads(message)
+            if not row["isDdl"]:
+                found[row["data"][0]["id"], row["data"][0].get("v", "")] += 1
+    return found
+
+
+def _owner(captures: list[CaptureProcess]) -> CaptureProcess | None:
+    for capture in captures:
+        try:
+            if capture.running and capture.api("GET", "/ready").status_code == 200:
+                return capture
+        except OSError:
+            continue
+        except Exception as e:  # an answer that was cut off is none
+            if "httpx" not in type(e).__module__ and "httpcore" not in type(e).__module__:
+                raise
+    return None
+
+
+@pytest.mark.parametrize("how", ["killed", "disk", "frozen"])
+def test_another_capture_goes_on(
+    etcd: Etcd, mariadb: Database, schema_name: str, tmp_path: Path, how: str
+) -> None:
+    mariadb.execute(f"CREATE DATABASE {schema_name}")
+    mariadb.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema_name)
+    root = tmp_path / "out"
+    captures = _captures(etcd, tmp_path, f"{how}-{schema_name}")
+    first, second = captures
+    load = Load(mariadb, schema_name)
+
+    def goes_on(rows: int = 100) -> None:
+        before = sum(_rows(root).values())
+        until(lambda: sum(_rows(root).values()) > before + rows, f"{rows} rows more", 60)
+
+    try:
+        first.start()
+        first.register("main", mariadb.uri())
+        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
+        first.create("feed", "main", sink, [f"{schema_name}.*"])
+        second.start()
+        assert _owner(captures) is first
+        refused = second.api("POST", "/changefeeds/feed/pause")
+        assert refused.status_code == 503
+        assert refused.json()["error_code"] == "TG:ErrNotOwner"
+        load.start()
+        goes_on()
+        if how == "frozen":
+            os.kill(first.pid, signal.SIGSTOP)
+        else:
+            first.kill()
+        if how == "disk":
+            shutil.rmtree(first.data_dir)
+        until(lambda: _owner([second]), "the other one is the owner")
+        goes_on()
+        if how == "frozen":
+            # What it thought it was to write must not be there, and it finds out by itself.
+            os.kill(first.pid, signal.SIGCONT)
+        else:
+            first.start()
+        goes_on()
+        # And back again, into a folder that has an older log or none.
+        second.kill()
+        until(lambda: _owner([first]), "the first one is the owner again")
+        goes_on()
+        load.stop()
+        first.wait_checkpoint("feed")
+    finally:
+        load.stop()
+        for capture in captures:
+            capture.close()
+    found = _rows(root)
+    wanted = Counter((str(n), "0") for n in range(load.written))
+    wanted.update(("0", str(n + 1)) for n in range(load.changed))
+    assert found - wanted == Counter(), "delivered twice"
+    assert wanted - found == Counter(), "lost"
