@@ -7,6 +7,7 @@ import logging
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from cdc.api import guard
@@ -19,6 +20,8 @@ from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
+
+_METHOD_NOT_ALLOWED = 405
 
 
 class DdlNotFound(InvalidError):
@@ -82,6 +85,17 @@ def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
     return JSONResponse(body.model_dump(), status_code=status)
 
 
+def _methods(request: Request) -> str:
+    """``Allow`` of the path of a request: what any of its routes takes (RFC 9110 §15.5.6).
+
+    The framework names only the methods of the first route that has the path.
+    """
+    path = request.scope["path"]
+    routes = iter_route_contexts(request.app.routes)
+    found = (r.methods or () for r in routes if r.path_regex and r.path_regex.match(path))
+    return ", ".join(sorted(set().union(*found)))
+
+
 def install(app: FastAPI) -> None:
     """Every error leaves as ``ApiError``, whatever raised it."""
 
@@ -101,7 +115,10 @@ def install(app: FastAPI) -> None:
         if error.status_code == guard.STATUS[guard.BodyTooLarge]:
             return answer(guard.too_large())
         refused = NoSuchPath(f"{request.method} {request.url.path}: {error.detail}")
-        return answer(refused, error.status_code)
+        refusal = answer(refused, error.status_code)
+        if error.status_code == _METHOD_NOT_ALLOWED:
+            refusal.headers["Allow"] = _methods(request)
+        return refusal
 
     @app.exception_handler(Exception)
     async def _bug(request: Request, error: Exception) -> JSONResponse:

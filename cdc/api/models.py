@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -22,6 +22,9 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable
 from owner.requests import ChangefeedUpdate, NewChangefeed
 
+# Strict: without it `false` is taken as 0, which stands for "now" or "never", and "1" as 1.
+_AskedTs = Annotated[int, Field(strict=True, ge=0)]
+
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -37,8 +40,8 @@ class CreateChangefeed(_Request):
     changefeed_id: str = ""
     upstream: str
     sink_uri: str = Field(default="", repr=False)
-    start_ts: int = Field(default=0, ge=0)
-    target_ts: int = Field(default=0, ge=0)
+    start_ts: _AskedTs = 0
+    target_ts: _AskedTs = 0
     replica_config: dict[str, Any] = Field(default_factory=dict, repr=False)
     replace_installation: str = ""
 
@@ -59,7 +62,7 @@ class UpdateChangefeed(_Request):
     """``PUT /changefeeds/{id}``: what is None stays."""
 
     sink_uri: str | None = Field(default=None, repr=False)
-    target_ts: int | None = Field(default=None, ge=0)
+    target_ts: _AskedTs | None = None
     replica_config: dict[str, Any] | None = Field(default=None, repr=False)
 
     def request(self) -> ChangefeedUpdate:
@@ -73,7 +76,7 @@ class ResumeChangefeed(_Request):
     ``rewind``: from where the sink's ledger stands, which has gone back.
     """
 
-    overwrite_checkpoint_ts: int | Literal["now"] = 0
+    overwrite_checkpoint_ts: _AskedTs | Literal["now"] = 0
     rewind: bool = False
 
 

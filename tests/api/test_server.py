@@ -100,6 +100,42 @@ def test_errors(
     assert answer.json()["kind"] == "invalid"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PATCH", "/changefeeds", "GET, POST"),
+        ("POST", "/changefeeds/f", "DELETE, GET, PUT"),
+        ("GET", "/changefeeds/f/pause", "POST"),
+        ("DELETE", "/status", "GET"),
+        ("GET", "/tso", "POST"),
+    ],
+)
+def test_a_method_that_a_path_has_not_is_answered_with_those_it_has(
+    server: CdcServer, method: str, path: str, allow: str
+) -> None:
+    answer = server.api(method, path)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, allow)
+
+
+@pytest.mark.parametrize("value", [False, True, "1", 1.0, -1, [1]])
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("POST", "/changefeeds", "start_ts"),
+        ("POST", "/changefeeds", "target_ts"),
+        ("PUT", "/changefeeds/nobody", "target_ts"),
+        ("POST", "/changefeeds/nobody/resume", "overwrite_checkpoint_ts"),
+    ],
+)
+def test_only_a_whole_number_is_a_ts(
+    server: CdcServer, method: str, path: str, name: str, value: object
+) -> None:
+    body = {name: value} | ({"upstream": "u"} if path == "/changefeeds" else {})
+    answer = server.api(method, path, body)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "TG:ErrAPIInvalidParam")
+    assert name in answer.json()["error_msg"]
+
+
 def test_removing_is_idempotent(server: CdcServer) -> None:
     assert server.api("DELETE", "/changefeeds/nobody").status_code == 200
 
