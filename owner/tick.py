@@ -41,12 +41,14 @@ class FeedTick:
     must hear of it.
     ``table_stops``: tables that the processor had to stop, by lower-case name. ``names``: what the
     upstream calls the transactions of DDLs above the checkpoint that the ledger may speak of.
+    ``delivers``: the sink was taken over, so positions lie in the log where their ts says.
     """
 
     epoch: int = 0
     scanned_ts: Ts = 0
     judged_ts: Ts = 0
     ready: bool = False
+    delivers: bool = False
     changes: Changes = field(default_factory=Changes)
     table_stops: Mapping[str, Stop] = field(default_factory=dict)
     names: Mapping[Ts, list[Any]] = field(default_factory=dict)
@@ -124,20 +126,20 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         info = info.model_copy(update={"epoch": next_epoch(info.epoch, now_ms)})
     if info.epoch != tick.epoch:
         kept = tick.changes.kept() if tick.epoch else Changes.of(seen.shown)
-        begun = seen.status.checkpoint_ts
-        tick = FeedTick(info.epoch, begun, begun, changes=kept, retry=tick.retry)
+        begun, names = seen.status.checkpoint_ts, seen.shown.transactions
+        tick = FeedTick(info.epoch, begun, begun, changes=kept, names=names, retry=tick.retry)
     if seen.info.epoch == info.epoch:
         tick = _judge(tick, seen, now_ms)
     report = seen.report if seen.report and seen.report.epoch == info.epoch else None
     if report:
-        tick = _hold_reported(tick, report)
+        tick = replace(_hold_reported(tick, report), delivers=tick.delivers or report.running)
     reached = _reached(seen.status, report)
     changes = tie(conclude(tick.changes, seen.outcomes, now_ms), seen.scope.ties)
     changes = decide(changes, seen.decisions)
     orders: tuple[Order, ...] = ()
-    if info.state in RUNNING and tick.ready and report is not None:
+    if info.state in RUNNING and tick.ready and tick.delivers:
         changes, orders = begin(changes, reached, now_ms)
-    tick = replace(tick, changes=changes)
+    tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
     status = _progress(tick, seen, info, report)
     tick, info = _react(tick, seen, info, report, status, now_ms)
     main, tables = _starts(status, changes)
@@ -171,9 +173,6 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         return tick
     new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
     changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
-    spoken_of = {p.ts for p in changes.pending} | seen.recorded.keys()
-    names = {d.ts: list(d.name) for d in new if d.name is not None and d.ts in spoken_of}
-    names |= {ts: name for ts, name in tick.names.items() if ts > seen.status.checkpoint_ts}
     scanned = max(tick.scanned_ts, seen.resolved_ts)
     ready = tick.ready or seen.resolved_ts >= max(seen.recorded, default=0)
     return replace(
@@ -182,8 +181,13 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         judged_ts=scanned if new or ready is not tick.ready else tick.judged_ts,
         changes=changes,
         ready=ready,
-        names=names,
     )
+
+
+def _names(tick: FeedTick, status: FeedStatus, orders: Iterable[Order]) -> dict[Ts, list[Any]]:
+    """With those of changes that the sink's ledger is about to know, before it does."""
+    names = {o.ddl.ts: list(o.ddl.name) for o in orders if o.ddl.name is not None}
+    return {t: n for t, n in (dict(tick.names) | names).items() if t > status.checkpoint_ts}
 
 
 def _hold_reported(tick: FeedTick, report: Report) -> FeedTick:

@@ -89,6 +89,11 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         _, entries = store.range(keys.capture_prefix)
         return Page.of([CaptureOut.of(i, name) for _, i in readable(entries, CaptureInfo)])
 
+    @routes.post("/owner/resign", tags=["owner"])
+    def resign() -> Empty:
+        capture.resign()
+        return Empty()
+
     @routes.get("/processors", tags=["processor"])
     def processors() -> Page:
         return Page.of(

@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 cli = typer.Typer(no_args_is_help=True, help="Operate a running server.", callback=access)
 capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.")
+owner = typer.Typer(no_args_is_help=True, help="The capture that pulls and delivers.")
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
 app.command("server")(server)
@@ -33,6 +34,7 @@ cli.add_typer(changefeed.app, name="changefeed")
 cli.add_typer(ddl.app, name="ddl")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")
+cli.add_typer(owner, name="owner")
 cli.add_typer(tso, name="tso")
 
 
@@ -67,6 +69,13 @@ def capture_list(server: Server = SERVER, json: Json = False) -> None:
         return
     rows = ((i["id"], i["is_owner"], i["address"], i["cluster_id"], i["version"]) for i in items)
     output.table(("ID", "OWNER", "ADDRESS", "CLUSTER", "VERSION"), rows)
+
+
+@owner.command("resign")
+def owner_resign(server: Server = SERVER) -> None:
+    """Let another capture take over; ask the owner's own server for it."""
+    client(server).post("/owner/resign")
+    typer.echo("resigned")
 
 
 @tso.command("query")

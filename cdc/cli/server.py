@@ -23,7 +23,7 @@ from cdc.server.settings import LogLevel, ServerSettings, load
 _log = logging.getLogger("server")
 # Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
 _STOP_S = 9.0
-_LOOK_S = 2.0
+_LOOK_S = 0.5
 # Its port, for a process that begins anew in the place of one that has lost its session.
 _BEGUN_ANEW = "TIDEGATE_BEGUN_ANEW"
 

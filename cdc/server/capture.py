@@ -265,6 +265,12 @@ class Capture:
         self._dir.close()
         _log.info("capture %s: stopped", self.id)
 
+    def resign(self) -> None:
+        """Let another capture be the owner; this one begins anew, and stands by if there is one."""
+        self.check_owner()
+        _log.info("resigns")
+        self.lost.set()
+
     def check_owner(self) -> None:
         """Raises :class:`CaptureStandsBy` unless this capture has the logs."""
         if self.is_owner:

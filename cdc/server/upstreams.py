@@ -289,13 +289,14 @@ class Upstreams:
         try:
             info = self._source.register(asked, start, folder)
             value = info.model_dump_json().encode()
+            # Before anybody can begin to pull it.
+            self._replacement.note(name, folder, self._source.first_anchor(folder))
             if not self._store.txn([Unchanged(key, 0)], [Put(key, value)]):
                 raise exists
         except BaseException:
             log_folders.give_up(folder.parent)
             raise
         log_folders.complete(folder.parent)
-        self._replacement.note(name, folder, self._source.first_anchor(folder))
         self._ready.add(name)
         return info
 

@@ -104,7 +104,7 @@ def _owner(captures: list[CaptureProcess]) -> CaptureProcess | None:
     return None
 
 
-@pytest.mark.parametrize("how", ["killed", "disk", "frozen"])
+@pytest.mark.parametrize("how", ["disk", "frozen", "resigns"])
 def test_another_capture_goes_on(
     etcd: Etcd, mariadb: Database, schema_name: str, tmp_path: Path, how: str
 ) -> None:
@@ -133,28 +133,68 @@ def test_another_capture_goes_on(
         goes_on()
         if how == "frozen":
             os.kill(first.pid, signal.SIGSTOP)
-        else:
+        elif how == "disk":
             first.kill()
-        if how == "disk":
             shutil.rmtree(first.data_dir)
+        else:
+            done = first.cli("owner", "resign")
+            assert done.returncode == 0, done.stderr
         until(lambda: _owner([second]), "the other one is the owner")
         goes_on()
-        if how == "frozen":
+        if how == "disk":
+            # And back again: the folder that it left has nothing.
+            first.start()
+            second.kill()
+            until(lambda: _owner([first]), "the first one is the owner again")
+            goes_on()
+        elif how == "frozen":
             # What it thought it was to write must not be there, and it finds out by itself.
             os.kill(first.pid, signal.SIGCONT)
-        else:
-            first.start()
-        goes_on()
-        # And back again, into a folder that has an older log or none.
-        second.kill()
-        until(lambda: _owner([first]), "the first one is the owner again")
-        goes_on()
+        if how != "disk":
+            until(lambda: len(second.ask("GET", "/captures")["items"]) == 2, "it stands by")
+            assert first.running
+            goes_on()
         load.stop()
-        first.wait_checkpoint("feed")
+        (first if how == "disk" else second).wait_checkpoint("feed")
     finally:
         load.stop()
         for capture in captures:
             capture.close()
+    _check(root, load)
+
+
+def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_path: Path) -> None:
+    """Restored from a copy that is older than what was delivered, store and log."""
+    mariadb.execute(f"CREATE DATABASE {schema_name}")
+    mariadb.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema_name)
+    root, capture = tmp_path / "out", CaptureProcess(tmp_path)
+    load = Load(mariadb, schema_name)
+    try:
+        capture.start()
+        capture.register("main", mariadb.uri())
+        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
+        capture.create("feed", "main", sink, [f"{schema_name}.*"])
+        load.start()
+        until(lambda: sum(_rows(root).values()) > 100, "rows")
+        assert capture.interrupt() == 0
+        shutil.copytree(capture.data_dir, tmp_path / "copy")
+        capture.start()
+        before = sum(_rows(root).values())
+        until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
+        capture.kill()
+        shutil.rmtree(capture.data_dir)
+        shutil.copytree(tmp_path / "copy", capture.data_dir)
+        capture.start()
+        load.stop()
+        until(lambda: _owner([capture]), "it is the owner")
+        capture.wait_checkpoint("feed")
+    finally:
+        load.stop()
+        capture.close()
+    _check(root, load)
+
+
+def _check(root: Path, load: Load) -> None:
     found = _rows(root)
     wanted = Counter((str(n), "0") for n in range(load.written))
     wanted.update(("0", str(n + 1)) for n in range(load.changed))

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from cdc.base.position import TransactionName
 from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
+    DdlEntries,
     ErrorInfo,
     FeedInfo,
     FeedState,
@@ -476,3 +478,30 @@ def test_retry_budget_is_the_feeds_own() -> None:
         world.now = world.tick.retry.next_ms
         world.turn()
     assert world.info.state is FeedState.FAILED
+
+
+def test_nothing_runs_before_the_log_was_held_against_the_ledger() -> None:
+    """A capture whose log is not the one that positions belong to would run it a second time."""
+    world = World()
+    named = replace(ddl(150, "ALTER TABLE t ADD c INT"), name=TransactionName(150, "0-1", 7, 1))
+    world.log = [named]
+    world.reported(149, running=False)
+    world.turn(world.report(149, running=False), resolved=200)
+    assert world.ordered == []
+    effects = world.reported(149)
+    assert world.ordered == [150]
+    # What the ledger is about to know is named in the same step, until it lies behind us.
+    assert effects.ddls is not None
+    assert effects.ddls.transactions == {150: [150, "0-1", 7, 1]}
+    world.done(150)
+    world.reported(200)
+    assert world.reported(200).ddls.transactions == {}  # type: ignore[union-attr]
+
+
+def test_names_of_changes_outlive_their_owner() -> None:
+    name = [150, "0-1", 7, 1]
+    world = World(shown=DdlEntries(transactions={90: [90, "0-1", 2, 1], 150: name}))
+    world.log = [ddl(150, "ALTER TABLE t ADD c INT")]
+    effects = world.turn(resolved=200)
+    assert effects.ddls is not None
+    assert effects.ddls.transactions == {150: name}
