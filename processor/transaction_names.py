@@ -67,4 +67,4 @@ def _lies(ts: Ts, name: TransactionName, log: ChangeLog, origin: Origin | None) 
         if name.is_none:
             return found.ts <= name.ts
         return found.same(name) and found.ts == name.ts
-    return origin is not None and origin.holds(ts, name)
+    return origin is not None and origin.holds(ts, name, state.first_ts)

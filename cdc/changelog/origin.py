@@ -46,8 +46,13 @@ class Origin:
         """Of a log that is being made."""
         return cls(uuid.uuid4().hex, floor, pins)
 
-    def holds(self, ts: Ts, name: TransactionName) -> bool:
-        """Whether a position at ``ts`` behind the named transaction lies there in this log too."""
+    def holds(self, ts: Ts, name: TransactionName, begin: Ts) -> bool:
+        """Whether a position at ``ts`` behind the named transaction lies there in this log too.
+
+        ``begin``: the log holds all above it.
+        """
+        if name.ts <= begin:
+            return ts <= self.floor
         return any(
             pin.name.ts == name.ts and pin.name.same(name) and name.ts <= ts <= pin.floor
             for pin in self.pins

@@ -51,13 +51,24 @@ class Anchors:
         value = CurrentLog(log=log, capture=capture).model_dump_json().encode()
         return self.store.txn([Unchanged(key, revision), *also], [Put(key, value)])
 
-    def disown(self, log: str) -> None:
-        """Say that this log is not the one: positions do not lie in it where their ts says."""
+    def disown(self, log: str, capture: str) -> None:
+        """Say that this log is not the one: positions do not lie in it where their ts says.
+
+        Nor does what the capture has written since it pulls.
+        """
         revision, current = self.current()
-        if current is not None and current.log == log:
-            key = self.keys.current_log(self.upstream)
-            value = CurrentLog(log="", capture=current.capture).model_dump_json().encode()
-            self.store.txn([Unchanged(key, revision)], [Put(key, value)])
+        if current is None or current.log != log:
+            return
+        gone = [
+            Delete(self.keys.anchor(self.upstream, a.ts))
+            for a in self.all()
+            if a.capture == capture
+        ]
+        for first in range(0, len(gone), MAX_OPS):
+            self.store.txn([], gone[first : first + MAX_OPS])
+        key = self.keys.current_log(self.upstream)
+        value = CurrentLog(log="", capture=capture).model_dump_json().encode()
+        self.store.txn([Unchanged(key, revision)], [Put(key, value)])
 
     def all(self) -> list[Anchor]:
         """Rising by ts; those that cannot be read are left out."""
@@ -87,10 +98,12 @@ class Anchors:
         schema_ts: Ts,
         snapshot: dict[str, Any] | None,
         held: Sequence[Compare] = (),
+        capture: str = "",
     ) -> bool:
         """Write an anchor while ``held`` holds; whether it did.
 
         ``snapshot`` is the schema at ``schema_ts``, None if an anchor before this has it.
+        ``capture`` pulls the log; the first anchor is nobody's.
         """
         chunks = 0
         if snapshot is None:
@@ -103,7 +116,9 @@ class Anchors:
                     return False
         if not chunks:
             return False
-        anchor = Anchor(ts=ts, position=position, schema_ts=schema_ts, chunks=chunks)
+        anchor = Anchor(
+            ts=ts, position=position, schema_ts=schema_ts, chunks=chunks, capture=capture
+        )
         put = Put(self.keys.anchor(self.upstream, ts), anchor.model_dump_json().encode())
         return self.store.txn(held, [put])
 

@@ -327,13 +327,14 @@ class Anchor(StoredMessage):
     """Where an upstream's log could begin anew, with all that lies above ``ts``.
 
     ``position`` as a log's manifest has it. The schema there is that of ``schema_ts``, which lies
-    in ``chunks`` values beside it.
+    in ``chunks`` values beside it. ``capture`` has pulled up to there.
     """
 
     ts: int
     position: dict[str, Any]
     schema_ts: int
     chunks: int
+    capture: str = ""
 
 
 class CurrentLog(StoredMessage):

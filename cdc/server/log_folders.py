@@ -63,10 +63,15 @@ def give_up(folder: Path) -> None:
 
 
 def set_aside(folder: Path) -> None:
-    """Make room for a log that takes the place of this one, which stays until that one stands."""
-    drop_aside(folder)
-    with suppress(FileNotFoundError):
-        folder.rename(_aside(folder))
+    """Make room for a log that takes the place of this one, which stays until that one stands.
+
+    One that has taken its place before, and did not come to stand, goes.
+    """
+    if _aside(folder).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with suppress(FileNotFoundError):
+            folder.rename(_aside(folder))
 
 
 def drop_aside(folder: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from cdc.base.position import Position, Stand, TransactionName, stand
 from cdc.base.ts import MAX_TS, Ts, to_text
 from cdc.changelog import names, origin
 from cdc.changelog.origin import Origin
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare, Store, Unchanged
 from cdc.coord.feed_config import FeedConfig
@@ -95,13 +97,24 @@ class LogReplacement:
             there = Origin.new()
             origin.save(folder, there)
         ours = there is not None and (current is None or current.log == there.log)
-        if there is None or not ours:
+        if there is None or not ours or self._older(info, folder):
             there = self._replace(info, anchors, folder)
         if current is None or current.log != there.log or current.capture != self._capture:
             if not anchors.make_current(there.log, self._capture, revision, held):
                 raise UpstreamMoved("another log took its place", object=f"upstream {info.name}")
             revision, _ = anchors.current()
         return anchors, Unchanged(self._keys.current_log(info.name), revision)
+
+    def _older(self, info: UpstreamInfo, folder: Path) -> bool:
+        """Whether the log ends below what is delivered: it is an older copy."""
+        try:
+            with closing(ChangeLog.open(folder)) as log:
+                end = log.state.resolved_ts
+        except TidegateError:
+            # Whoever opens it to write says what is wrong with it.
+            return False
+        statuses = map(self._status, self._feeds(info.name))
+        return any(max(s.main_ts, s.checkpoint_ts) > end for s in statuses)
 
     def _replace(self, info: UpstreamInfo, anchors: Anchors, folder: Path) -> Origin:
         feeds = list(self._feeds(info.name))
@@ -118,14 +131,14 @@ class LogReplacement:
         anchor = usable[-1]
         positions = [pair for feed in feeds for pair in self._named(feed, anchor.ts)]
         floor, pins = origin.pinned(positions, anchor.ts)
-        made = Origin.new(floor, pins)
+        made, snapshot = Origin.new(floor, pins), anchors.schema(anchor)
         _log.warning(
             "upstream %s: its log is made anew from %s (%d positions of changefeeds are known)",
             info.name, to_text(anchor.ts), len(pins),
         )  # fmt: skip
         log_folders.set_aside(folder.parent)
         log_folders.make(folder.parent)
-        self._maker.begin(folder, anchor, anchors.schema(anchor), made)
+        self._maker.begin(folder, anchor, snapshot, made)
         log_folders.complete(folder.parent)
         return made
 

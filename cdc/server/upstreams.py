@@ -354,7 +354,7 @@ class Upstreams:
         """Positions do not lie in our log where their ts says: the next capture makes it anew."""
         there = origin.load(self._folder(name))
         if there is not None:
-            Anchors(self._store, self._keys, name).disown(there.log)
+            Anchors(self._store, self._keys, name).disown(there.log, self._capture)
 
     def revive(self, name: str) -> None:
         """Start a puller anew that an error has ended; nothing happens if it runs."""
@@ -375,6 +375,8 @@ class Upstreams:
         one that cannot be read nobody knows, so everything is kept.
         """
         lowest, starts = MAX_TS, []
+        found = self._store.range(self._keys.feed_status_prefix)[1]
+        statuses = {last(entry.key): entry for entry in found}
         for entry in self._store.range(self._keys.feed_info_prefix)[1]:
             try:
                 feed = read(entry, FeedInfo)
@@ -382,7 +384,7 @@ class Upstreams:
                 lowest = 0
                 continue
             if feed.upstream == name and feed.state not in _NEEDS_NOTHING:
-                status = self._store.get(self._keys.feed_status(feed.id))
+                status = statuses.get(feed.id)
                 checkpoint = feed.start_ts
                 if status is not None:
                     # One that cannot be read leaves the start: less may go, nothing is lost.
@@ -438,7 +440,7 @@ class Upstreams:
             self._ready.discard(info.name)
             raise
         self._ready.add(info.name)
-        return Anchoring(self._folder(info.name), anchors, [current, held])
+        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
 
     def _end(self, name: str) -> None:
         self._ready.discard(name)

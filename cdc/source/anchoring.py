@@ -22,10 +22,16 @@ _INDEX_BYTES = 1 << 20
 
 
 class Anchoring:
-    """Of one log; ``held`` says that the log is still the upstream's. One thread at a time."""
+    """Of one log, which ``capture`` pulls; ``held`` says that it is still the upstream's.
 
-    def __init__(self, folder: Path, anchors: Anchors, held: Sequence[Compare]) -> None:
+    One thread at a time.
+    """
+
+    def __init__(
+        self, folder: Path, anchors: Anchors, held: Sequence[Compare], capture: str
+    ) -> None:
         self._folder = folder
+        self._capture = capture
         self._anchors = anchors
         self._held = held
         newest = anchors.all()[-1:]
@@ -51,7 +57,10 @@ class Anchoring:
                 snapshot = at(log, ts)
             if snapshot is None:
                 return False
-        if not self._anchors.add(ts, state.position, schema_ts, snapshot, self._held):
+        added = self._anchors.add(
+            ts, state.position, schema_ts, snapshot, self._held, self._capture
+        )
+        if not added:
             return False
         self._last, self._ddls = (ts, schema_ts), ddls
         self._anchors.trim(needed_ts, self._held)

@@ -49,10 +49,13 @@ def test_kept_with_the_log(tmp_path: Path) -> None:
     made = Origin.new(60, (Pin(A, 150), Pin(B, 200)))
     origin.save(tmp_path, made)
     assert origin.load(tmp_path) == made
-    assert made.holds(150, A)
-    assert made.holds(120, A)
-    assert not made.holds(151, A)
-    assert not made.holds(100, B)
+    assert made.holds(150, A, 50)
+    assert made.holds(120, A, 50)
+    assert not made.holds(151, A, 50)
+    assert not made.holds(100, B, 50)
+    # Nothing has come since before the log's begin.
+    assert made.holds(60, TransactionName(40, "0-1", 5, 1), 50)
+    assert not made.holds(61, TransactionName(40, "0-1", 5, 1), 50)
     file = tmp_path / "origin"
     file.write_bytes(file.read_bytes().replace(b"150", b"151"))
     with pytest.raises(LogCorrupt):
