@@ -59,12 +59,11 @@ def strangers(
 
 
 def _lies(ts: Ts, name: TransactionName, log: ChangeLog, origin: Origin | None) -> bool:
-    state = log.state
-    if ts <= state.resolved_ts:
+    if ts <= log.state.resolved_ts:
         found = log.transaction_at(ts)
         if found is None or found.is_none:
-            return name.ts <= state.first_ts
+            return name.ts <= log.state.first_ts
         if name.is_none:
             return found.ts <= name.ts
         return found.same(name) and found.ts == name.ts
-    return origin is not None and origin.holds(ts, name, state.first_ts)
+    return origin is not None and origin.holds(ts, name, log.state.first_ts)

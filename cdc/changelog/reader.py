@@ -193,18 +193,24 @@ class ChangeLog:
         One that ``is_none`` if the log never had one, None if what was there has gone with its
         segments. Raises LogCorrupt.
         """
-        for info in reversed(self._state.segments()):
+        for _ in range(_COLLECTED_ATTEMPTS):
+            try:
+                return self._transaction_at(ts)
+            except FileNotFoundError:
+                # Retention has removed a segment since the state was read.
+                self.refresh()
+        return None
+
+    def _transaction_at(self, ts: Ts) -> TransactionName | None:
+        state = self._state
+        for info in reversed(state.segments()):
             if not 0 < info.first_ts <= ts:
                 continue
             with self._lock:
-                try:
-                    found = self._indexes.get(info).transaction_at(ts)
-                except FileNotFoundError:
-                    return None
+                found = self._indexes.get(info).transaction_at(ts)
             if found is not None:
                 at, source, number, file = found
                 return TransactionName(at, self.sources.get(source, ""), number, file)
-        state = self._state
         return TransactionName.none_since(state.first_ts) if state.first_segment <= 1 else None
 
     def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:

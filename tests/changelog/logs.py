@@ -37,8 +37,15 @@ def rows_event(table: int, payload: bytes) -> bytes:
     return table_map(table, f"t{table}") + rows(table, payload)
 
 
-def dml(writer: LogWriter, ts: int, parts: list[tuple[int, int]], *, tag: bytes = b"") -> None:
-    """Append one transaction; each part is (table, rows) and one run."""
+def dml(
+    writer: LogWriter,
+    ts: int,
+    parts: list[tuple[int, int]],
+    *,
+    tag: bytes = b"",
+    sequence: int = -1,
+) -> None:
+    """Append one transaction; each part is (table, rows) and one run. ``sequence`` names it."""
     data = b""
     offsets, lengths, firsts = [], [], []
     row = 0
@@ -60,6 +67,7 @@ def dml(writer: LogWriter, ts: int, parts: list[tuple[int, int]], *, tag: bytes 
         length=lengths,
         first_row=firsts,
         rows=[n for _, n in parts],
+        gtid_seq=sequence,
     )
     writer.append(data, runs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from cdc.base.position import Position, Stand, TransactionName
 from cdc.changelog import origin
 from cdc.changelog.errors import LogCorrupt
 from cdc.changelog.origin import Origin, Pin, PinsDisagree, pinned
+from cdc.changelog.reader import ChangeLog
+from tests.changelog.logs import StillClock, dml, open_log
 
 A = TransactionName(100, "0-1", 7, 1)
 B = TransactionName(200, "0-1", 8, 1)
@@ -73,6 +76,27 @@ def test_a_stand_keeps_the_names_that_it_needs() -> None:
     old = Stand.from_json(250, 3, {"s.t": [100, 3]})
     assert old.unnamed() == [100, 250]
     assert Stand.from_json(250, 3, None).unnamed() == [250]
+
+
+def test_a_reader_that_is_behind_retention_does_not_take_it_for_nothing(tmp_path: Path) -> None:
+    with open_log(tmp_path, StillClock(), segment_bytes=4096, keep_s=0) as writer:
+        writer.begin(1, {})
+        with closing(ChangeLog.open(tmp_path)) as log:
+            assert log.transaction_at(1) == TransactionName.none_since(1)
+            for ts in range(2, 400):
+                dml(writer, ts, [(0, 1)], sequence=ts * 10)
+                writer.commit(ts, {})
+            log.refresh()
+            assert log.transaction_at(300) == TransactionName(300, "", 3000, -1)
+            assert log.transaction_at(1) == TransactionName.none_since(1)
+            gone = writer.collect(399)
+            assert len(gone) > 2
+            # Its files are gone, and the reader has not looked since.
+            assert log.state.first_ts == 1
+            log.forget_below(399)
+            assert log.transaction_at(writer.state.first_ts) is None
+            assert log.state.first_ts == writer.state.first_ts
+            assert log.transaction_at(399) == TransactionName(399, "", 3990, -1)
 
 
 def test_names_as_people_read_them() -> None:
