@@ -14,8 +14,9 @@ name, incarnation), then what it is about:
 | ``["partitions", "5f1c…", "feed", 1, "topic", 7]`` | ``{"count": 3}``, outside of any |
 |  | transaction: over how many the rows of positions went since epoch 7; the largest is valid |
 
-A position may have ``"held": {"schema.table": [ts, row]}``: tables that stand lower. Words that are
-not known are passed over.
+A position may have ``"held": {"schema.table": [ts, row]}``, tables that stand lower, and in it
+``"transactions": {"<ts>": [ts, source, number, file]}``, what the upstream calls the transactions
+there (``cdc.base.position.TransactionName``). Words that are not known are passed over.
 """
 
 from __future__ import annotations

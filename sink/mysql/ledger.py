@@ -1,7 +1,8 @@
 """The ledger of a MySQL target: how far each bucket stands, in the transaction of the rows.
 
 One row of ``tidegate.ledger`` a changefeed (``cdc.base.ids.FeedId``) and bucket: ``(epoch, ts,
-row)``, and in ``held`` tables that stand lower. A deliverer locks its bucket's row first in each
+row)``, and in ``held`` tables that stand lower, and what the upstream calls the transactions there
+(``"transactions"``, as in Kafka's ledger). A deliverer locks its bucket's row first in each
 transaction and finds its own epoch there, or stops: so a recovery, which writes a newer epoch into
 the same rows and removes those of older incarnations, waits for what an older deliverer has open,
 and no older deliverer can commit after it.
