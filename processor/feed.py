@@ -216,6 +216,8 @@ class Feed:
         # Where all stands at one position, a new layout can begin.
         if taken is None or (taken.kept and taken.at_one_position(self._standing)):
             taken = self._recover()
+            # The owner may wait for it where nothing can be delivered: no change runs before.
+            self._report()
         window = self._next_window(taken)
         if window is None:
             self._idle()

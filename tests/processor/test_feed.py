@@ -308,6 +308,15 @@ def test_nothing_is_run_for_a_table_that_has_stopped(
     assert log.ids(topic_prefix) == [1, 2]
 
 
+def test_a_feed_that_has_nothing_to_deliver_says_that_it_runs(
+    run: Callable[..., Running], log: Log
+) -> None:
+    """It begins at the barrier of a change, which the owner does not order before."""
+    running = run("t", barrier_ts=log.start_ts)
+    until(lambda: running.reports and running.reports[-1].running, "it says that it runs")
+    assert not running.jobs.jobs
+
+
 def test_a_sink_that_cannot_be_used_is_reported_at_once(log: Log, topic_prefix: str) -> None:
     sink = f"kafka://{log.broker.bootstrap}/{topic_prefix}?protocol=canal-json"
     jobs = InProcessJobs()
