@@ -21,19 +21,14 @@ from dataclasses import dataclass
 import httpx
 import psutil
 
-from bench.fold import Fold, Verdict, judge
-from bench.follow import Follower
-from bench.target import Watcher, judge_target, wait_same
-from bench.workload import Workload
-from tests import servers
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.servers.proxy import Proxy
 from tests.soak import with_clock
 from tests.soak.phases import PhaseLog
+from tests.soak.places import FEEDS, TOPIC, Places, start_servers
 from tests.soak.plan import (
-    CATCH_UP_S,
     SETTINGS,
     Fault,
     Kind,
@@ -44,8 +39,6 @@ from tests.soak.plan import (
     show_stuck,
 )
 
-TOPIC, DATABASE = "topic", "database"
-_PARTITIONS, _BUCKETS = 3, 3
 _SETTINGS = f"{SETTINGS}[source]\nsilence-s = 4.0\nbackoff-max-s = 2.0\n"
 # Spark alone needs minutes to start where other runs share the machine.
 _STUCK_S = 400.0
@@ -68,31 +61,23 @@ class _Break:
 
 @dataclass
 class _Stage:
-    """What fails, what writes, and who looks."""
+    """What fails, and where its changes go."""
 
-    upstream: Database
-    target: Database
-    broker: Broker
+    places: Places
     proxies: dict[str, Proxy]
     capture: CaptureProcess
-    load: Workload
-    fold: Fold
-    follower: Follower
-    watcher: Watcher
     restarts: int = 0
 
-    def newest(self) -> float:
-        """The older of the newest rows of both places; raises what went wrong."""
-        self.follower.check()
-        self.watcher.check()
-        if self.load.stopping.is_set():
-            self.load.stop()
+    def supervise(self) -> None:
+        """It ends when its lease is lost, or its disk is full: a supervisor starts it again."""
         if not self.capture.running:
-            # It ends when its lease is lost, or its disk is full: a supervisor starts it again.
             self.restarts += 1
             self.capture.start(ready=False)
-        times = self.fold.times
-        return min(times[-1] - self.fold.lags[-1] if times else 0.0, self.watcher.newest)
+
+    def await_newer(self) -> float:
+        """Wait until both places show a row written after this call; the seconds that it took."""
+        began = time.time()
+        return self.places.await_newer(_STUCK_S, began, self.supervise) - began
 
     def breaks(self, chosen: random.Random) -> Iterator[_Break]:
         """Every fault once, in a new order."""
@@ -147,7 +132,7 @@ class _Stage:
         yield _Break("capture: its disk is full", self._full, _LONG_S, self._room)
         yield _Break(
             "broker: its disk is full",
-            lambda: self.broker.fill_disk(_ROOM, TOPIC),
+            lambda: self.places.broker.fill_disk(_ROOM, TOPIC),
             _LONG_S,
             self._restart_broker,
         )
@@ -164,7 +149,8 @@ class _Stage:
         return self.capture.folder / "clock"
 
     def _servers(self) -> dict[str, Database | Broker]:
-        return {"upstream": self.upstream, "target": self.target, "broker": self.broker}
+        places = self.places
+        return {"upstream": places.upstream, "target": places.target, "broker": places.broker}
 
     def _capture(self, number: signal.Signals) -> None:
         if self.capture.running:
@@ -193,12 +179,12 @@ class _Stage:
             resource.prlimit(self.capture.pid, resource.RLIMIT_FSIZE, (most, hard))
 
     def _restart_broker(self) -> None:
-        self.broker.kill()
-        self.broker.start()
+        self.places.broker.kill()
+        self.places.broker.start()
 
     def refused(self) -> str:
         """What a changefeed says that has failed for good; nothing else of this may happen."""
-        for feed in (TOPIC, DATABASE):
+        for feed in FEEDS:
             try:
                 found = self.capture.feed(feed)
             except (httpx.HTTPError, AssertionError):
@@ -218,39 +204,15 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     folder, ours = data_folder(None, "soak")
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    upstream = stack.enter_context(servers.database(plan.server))
-    name = plan.target or plan.server
-    target = stack.enter_context(servers.database(name, options=["--server-id=2"]))
     proxies = {n: stack.enter_context(Proxy()) for n in ("upstream", "broker", "target")}
-    broker = stack.enter_context(servers.broker(advertised=proxies["broker"].port))
-    for name, port in zip(proxies, (upstream.port, broker.port, target.port), strict=True):
-        proxies[name].switch(port)
-    family = upstream.kind if upstream.kind == target.kind else "both"
-    without = ("a_point",) if target.kind == "mysql" else ()
-    load = Workload(
-        upstream.connect, family, rows_per_s=plan.rows_per_s, marked=True, without=without
-    )
-    load.prepare()
-    load.make_tables(target.connect)
+    between = start_servers(stack, plan, proxies)
     capture = CaptureProcess(folder, settings=_SETTINGS, module=with_clock.__name__)
     os.environ[with_clock.VARIABLE] = str(folder / "clock")
     stack.callback(os.environ.pop, with_clock.VARIABLE, None)
     stack.callback(capture.close)
     capture.start()
-    uri = "mysql://root@127.0.0.1:{}/?ssl-mode=disabled"
-    capture.register("main", uri.format(proxies["upstream"].port))
-    by_key = {"sink": {"dispatchers": [{"matcher": ["*.*"], "partition": "index-value"}]}}
-    sink = f"kafka://127.0.0.1:{proxies['broker'].port}/{TOPIC}?protocol=canal-json"
-    sink += f"&partition-num={_PARTITIONS}&write-timeout=3s&read-timeout=3s"
-    capture.create(TOPIC, "main", sink, load.rules, by_key)
-    sink = f"mysql://root@127.0.0.1:{proxies['target'].port}/?worker-count={_BUCKETS}"
-    capture.create(DATABASE, "main", f"{sink}&read-timeout=5s&write-timeout=5s", load.rules)
-    fold = Fold(load.tables)
-    follower = Follower(broker.internal, TOPIC, fold)
-    stack.callback(follower.close)
-    watcher = Watcher(target.connect, load, every_s=0.05)
-    stack.callback(watcher.close)
-    return _Stage(upstream, target, broker, proxies, capture, load, fold, follower, watcher)
+    between.create(capture)
+    return _Stage(between.look(stack), proxies, capture)
 
 
 def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
@@ -259,9 +221,9 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     chosen = random.Random(plan.seed)
     phases = PhaseLog(stage.capture.log)
     say(f"{plan.server}, to a topic and to a database, SEED={plan.seed}")
-    stage.load.start()
+    stage.places.load.start()
     times: Counter[str] = Counter()
-    _await_delivery(stage)
+    stage.await_newer()
     stop_at = time.monotonic() + 60 * plan.minutes
     left: list[_Break] = []
     while time.monotonic() < stop_at:
@@ -270,30 +232,23 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         times[one.name.split(", after")[0]] += 1
         say(f"{time.monotonic() - began:7.1f} s  {one.name}, while {phases.now()}")
         try:
-            _suffer(stage, one)
-            took = _await_delivery(stage)
+            _suffer(one)
+            took = stage.await_newer()
         except AssertionError as error:
             say(f"stuck: {error}; {stage.refused()}")
-            show_stuck(stage.capture, (TOPIC, DATABASE), say)
+            show_stuck(stage.capture, FEEDS, say)
             raise
         say(f"{time.monotonic() - began:7.1f} s    newer rows in both places after {took:.1f} s")
     missed = {one.name.split(", after")[0] for one in left} - times.keys()
     return _judged(stage, plan, phases, times, missed, began)
 
 
-def _suffer(stage: _Stage, one: _Break) -> None:
+def _suffer(one: _Break) -> None:
     one.begin()
     try:
         time.sleep(one.seconds)
     finally:
         one.end()
-
-
-def _await_delivery(stage: _Stage) -> float:
-    """Wait until both places show a row written after this call; the seconds that it took."""
-    now, began = time.time(), time.monotonic()
-    until(lambda: stage.newest() > now, "newer rows in both places", _STUCK_S)
-    return time.monotonic() - began
 
 
 def _judged(
@@ -304,23 +259,11 @@ def _judged(
     missed: set[str],
     began: float,
 ) -> Result:
-    load = stage.load
-    committed = load.stop()
-    complete = stage.follower.wait(committed, CATCH_UP_S)
-    same, _ = wait_same(load.connect, stage.target.connect, load, CATCH_UP_S)
+    committed = stage.places.load.stop()
+    stage.places.await_all(committed)
     faults = [Fault(Kind.STOPPED, refused)] if (refused := stage.refused()) else []
-    restart_idle(stage.capture, phases, (TOPIC, DATABASE))
-    complete = stage.follower.wait(committed, CATCH_UP_S) and complete
-    topic = judge(stage.fold, committed, load.connect, load.schema, load.tables)
-    database = judge_target(load.connect, stage.target, committed, load)
-    whole = Verdict(
-        [*topic.tables, *database.tables],
-        topic.lost + database.lost,
-        topic.duplicated + database.duplicated,
-        topic.disordered + database.disordered,
-        topic.uncommitted + database.uncommitted,
-        topic.examples + database.examples,
-    )
+    restart_idle(stage.capture, phases, FEEDS)
+    complete = stage.places.await_all(committed)
     # A round takes some twelve minutes; a short run does what it comes to.
     if missed and plan.minutes >= 20:
         faults.append(Fault(Kind.LACKING, f"not done: {', '.join(sorted(missed))}"))
@@ -330,4 +273,5 @@ def _judged(
         f" ended by itself {stage.restarts} times; {committed.rows} row changes in"
         f" {committed.transactions} transactions, {time.monotonic() - began:.0f} s"
     )
-    return Result(whole, times.total(), 0, complete and same, tuple(lines), tuple(faults))
+    whole = stage.places.judge(committed)
+    return Result(whole, times.total(), 0, complete, tuple(lines), tuple(faults))
