@@ -13,6 +13,7 @@ from cdc.api.errors import ParameterInvalid
 from cdc.api.guard import Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
+    Drained,
     Empty,
     LogLevelChange,
     Page,
@@ -22,6 +23,7 @@ from cdc.api.models import (
     Tso,
 )
 from cdc.base.ts import compose
+from cdc.coord import draining
 from cdc.coord.keys import last
 from cdc.coord.messages import Assignment, CaptureInfo
 from cdc.coord.stored import readable
@@ -87,7 +89,18 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         owner = store.get(keys.owner)
         name = owner.value.decode() if owner else ""
         _, entries = store.range(keys.capture_prefix)
-        return Page.of([CaptureOut.of(i, name) for _, i in readable(entries, CaptureInfo)])
+        drained = {last(entry.key) for entry in store.range(keys.drained(""))[1]}
+        return Page.of([CaptureOut.of(i, name, drained) for _, i in readable(entries, CaptureInfo)])
+
+    @routes.put("/captures/{capture_id}/drain", tags=["capture"], status_code=202)
+    def drain(capture_id: str) -> Drained:
+        capture.check_owner()
+        running = [a for c, a in assignments(capture) if c == capture_id and a.run]
+        infos = [admin.get(store, keys, a.feed)[1] for a in running]
+        draining.drain(store, keys, capture_id)
+        return Drained(
+            current_table_count=sum(len(progress.table_ids(capture, info)) for info in infos)
+        )
 
     @routes.post("/owner/resign", tags=["owner"])
     def resign() -> Empty:

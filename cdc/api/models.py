@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -363,17 +364,25 @@ class CaptureOut(BaseModel):
     address: str
     cluster_id: str
     version: str
+    is_drained: bool = Field(description="It was told to own nothing until it is started anew.")
 
     @classmethod
-    def of(cls, info: CaptureInfo, owner: str) -> CaptureOut:
-        """From the store's messages; ``owner`` is the id of the owner."""
+    def of(cls, info: CaptureInfo, owner: str, drained: Collection[str]) -> CaptureOut:
+        """From the store's messages; ``owner`` and ``drained`` are ids."""
         return cls(
             id=info.id,
             is_owner=info.id == owner,
+            is_drained=info.id in drained,
             address=info.address,
             cluster_id=info.cluster_id,
             version=info.version,
         )
+
+
+class Drained(BaseModel):
+    """``PUT /captures/{id}/drain``: how many tables the capture still delivers."""
+
+    current_table_count: int
 
 
 class ServerStatus(BaseModel):

@@ -143,7 +143,7 @@ class Client:
         """Answer of a POST."""
         return self._send("POST", path, json=body)
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+    def put(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Answer of a PUT."""
         return self._send("PUT", path, json=body)
 

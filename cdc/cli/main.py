@@ -67,8 +67,19 @@ def capture_list(server: Server = SERVER, json: Json = False) -> None:
     if json:
         output.as_json(items)
         return
-    rows = ((i["id"], i["is_owner"], i["address"], i["cluster_id"], i["version"]) for i in items)
-    output.table(("ID", "OWNER", "ADDRESS", "CLUSTER", "VERSION"), rows)
+    keys = ("id", "is_owner", "is_drained", "address", "cluster_id", "version")
+    rows = (tuple(i[k] for k in keys) for i in items)
+    output.table(("ID", "OWNER", "DRAINED", "ADDRESS", "CLUSTER", "VERSION"), rows)
+
+
+@capture.command("drain")
+def capture_drain(
+    capture_id: Annotated[str, typer.Argument(metavar="ID", help="Of capture list.")],
+    server: Server = SERVER,
+) -> None:
+    """Have a capture hand over what it does; ask the owner's own server for it."""
+    count = client(server).put(f"/captures/{capture_id}/drain")["current_table_count"]
+    typer.echo(f"draining, {count} tables to hand over")
 
 
 @owner.command("resign")

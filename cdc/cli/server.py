@@ -26,6 +26,8 @@ _STOP_S = 9.0
 _LOOK_S = 0.5
 # Its port, for a process that begins anew in the place of one that has lost its session.
 _BEGUN_ANEW = "TIDEGATE_BEGUN_ANEW"
+# Told to own nothing, which holds until the process is started anew.
+_DRAINED = "TIDEGATE_DRAINED"
 
 _T = TypeVar("_T")
 
@@ -100,7 +102,9 @@ def run(settings: ServerSettings) -> None:
     clock = SystemClock()
 
     def made() -> Capture:
-        return Capture(settings, data_dir, address, RealSource(settings, clock), clock)
+        source = RealSource(settings, clock)
+        drained = _DRAINED in os.environ
+        return Capture(settings, data_dir, address, source, clock, drained=drained)
 
     capture = _patiently(made, stop) if before else made()
     if capture is None:
@@ -120,7 +124,8 @@ def run(settings: ServerSettings) -> None:
         _log.info("beginning anew")
         sys.stderr.flush()
         command = [sys.executable, *sys.orig_argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, _BEGUN_ANEW: str(port)})
+        kept = {_BEGUN_ANEW: str(port)} | ({_DRAINED: "1"} if capture.drained else {})
+        os.execve(sys.executable, command, {**os.environ, **kept})
 
     last_resort = threading.Timer(_STOP_S, end)
     last_resort.daemon = True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdc.coord.contract import Delete, Held, Put, Store, StoredKey, Unchanged
-from cdc.coord.keys import Keys
+from cdc.coord.keys import Keys, last
 
 
 class Role(StrEnum):
@@ -37,10 +37,16 @@ class Candidate:
     token: int = 0
 
 
-def step(me: Candidate, owner: StoredKey | None) -> tuple[Candidate, ElectionAction]:
-    """The candidate after it has seen the owner key, and what it should do."""
+def step(
+    me: Candidate, owner: StoredKey | None, *, yields: bool = False
+) -> tuple[Candidate, ElectionAction]:
+    """The candidate after it has seen the owner key, and what it should do.
+
+    One that ``yields`` leaves a free key to others.
+    """
     if owner is None:
-        return Candidate(me.capture, me.lease), ElectionAction.CAMPAIGN
+        action = ElectionAction.NONE if yields else ElectionAction.CAMPAIGN
+        return Candidate(me.capture, me.lease), action
     if owner.lease == me.lease and owner.value.decode() == me.capture:
         return Candidate(
             me.capture, me.lease, Role.OWNER, owner.create_revision
@@ -48,9 +54,28 @@ def step(me: Candidate, owner: StoredKey | None) -> tuple[Candidate, ElectionAct
     return Candidate(me.capture, me.lease), ElectionAction.NONE
 
 
-def run(store: Store, keys: Keys, me: Candidate) -> Candidate:
-    """One look at the owner key; campaigns if it is free."""
-    me, action = step(me, store.get(keys.owner))
+def drained(store: Store, keys: Keys, capture: str) -> bool:
+    """Whether a capture was told to own nothing."""
+    return store.get(keys.drained(capture)) is not None
+
+
+def others(store: Store, keys: Keys, capture: str) -> bool:
+    """Whether there is another capture that may be the owner."""
+    known = {last(entry.key) for entry in store.range(keys.capture_prefix)[1]}
+    gone = {last(entry.key) for entry in store.range(keys.drained(""))[1]}
+    return bool(known - gone - {capture})
+
+
+def run(store: Store, keys: Keys, me: Candidate, *, ready: bool = True) -> Candidate:
+    """One look at the owner key; campaigns if it is free.
+
+    One that is not ``ready`` to deliver, or drained, leaves it to others where there are any.
+    """
+    owner = store.get(keys.owner)
+    yields = False
+    if owner is None and (not ready or drained(store, keys, me.capture)):
+        yields = others(store, keys, me.capture)
+    me, action = step(me, owner, yields=yields)
     if action is ElectionAction.CAMPAIGN:
         put = Put(keys.owner, me.capture.encode(), me.lease)
         store.txn([Unchanged(keys.owner, 0)], [put])

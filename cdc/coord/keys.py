@@ -28,6 +28,11 @@ class Keys:
         """The owner's capture id, under its lease; its create revision is the fencing token."""
         return self.meta_prefix + "owner"
 
+    def drained(self, capture_id: str) -> str:
+        """Says that a capture is to own nothing, under its lease; below the owner's key, so that
+        whoever watches that one sees it."""
+        return f"{self.owner}/drained/{capture_id}"
+
     @property
     def installation(self) -> str:
         """The installation's id, see ``cdc.coord.installation``."""

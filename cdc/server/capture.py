@@ -65,9 +65,10 @@ class Capture:
     """Store, session, upstreams, owner and processor of one process.
 
     Of the captures of a cluster the owner pulls and delivers; the others stand by, with Spark
-    started, until they are it. ``address`` is where its API can be reached. Nothing starts before
-    :meth:`start`; a capture is not started twice. ``lost`` is set when the session or the ownership
-    is gone, or a log must be made anew, and the process must begin again.
+    started, until they are it; one that is ``drained`` leaves that to the others. ``address`` is
+    where its API can be reached. Nothing starts before :meth:`start`; a capture is not started
+    twice. ``lost`` is set when the session or the ownership is gone, or a log must be made anew,
+    and the process must begin again.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Capture:
         address: str,
         source: LogSource,
         clock: Clock,
+        *,
+        drained: bool = False,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -85,6 +88,7 @@ class Capture:
         self.parts = Parts()
         self.metrics = Metrics(clock, self.parts)
         self.lost = threading.Event()
+        self._ready = threading.Event()
         self.stopping = False
         self._dir = data_dir
         self.store = open_store(settings.store, self._dir.store, clock)
@@ -104,6 +108,8 @@ class Capture:
             settings.capture_session_ttl,
             on_owner=self._become_owner,
             on_lost=self.lost.set,
+            ready=self._ready.is_set,
+            drained=drained,
             clock=clock,
             parts=self.parts,
         )
@@ -144,7 +150,6 @@ class Capture:
             self._begin_log_anew,
         )
         self._spark_master = settings.processor.spark_master
-        self._ready = threading.Event()
         self._guard = threading.Lock()
         self._delivers = False
         self._starter = threading.Thread(
@@ -155,6 +160,11 @@ class Capture:
     def is_owner(self) -> bool:
         """Whether this capture is the owner."""
         return self._session.is_owner
+
+    @property
+    def drained(self) -> bool:
+        """Whether it was told to own nothing, and has come to know it."""
+        return self._session.drained
 
     @property
     def data_dir(self) -> Path:
@@ -257,10 +267,11 @@ class Capture:
             self._owner.stop()
         if self._delivers:
             self._processor.stop(3.0)
+        self.upstreams.stop(3.0)
+        # Before Spark, which takes seconds: another capture can go on meanwhile.
+        self._session.stop()
         if self._ready.is_set():
             self._spark.stop()
-        self.upstreams.stop(3.0)
-        self._session.stop()
         self.store.close()
         self._dir.close()
         _log.info("capture %s: stopped", self.id)

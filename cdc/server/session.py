@@ -26,6 +26,8 @@ from cdc.coord.messages import CaptureInfo
 
 _log = logging.getLogger("session")
 _LOOK_S = 2.0
+# Of one that is about to be ready, while there is no owner.
+_YIELDS_S = 0.2
 
 
 def end_earlier(store: Store, address: str, note: Path) -> None:
@@ -53,7 +55,9 @@ class CaptureSession:
     """Keeps the lease alive and campaigns; calls back from its own threads.
 
     ``on_owner(token)`` when this capture has become the owner; ``on_lost()`` when the lease is
-    gone: others take this capture for dead, so everything must stop.
+    gone: others take this capture for dead, so everything must stop. It is called as well when the
+    owner is told to own nothing. ``ready()`` says whether it could deliver as owner; ``drained``
+    that its process was told to own nothing before it began anew.
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class CaptureSession:
         *,
         on_owner: Callable[[int], None],
         on_lost: Callable[[], None],
+        ready: Callable[[], bool] = lambda: True,
+        drained: bool = False,
         clock: Clock | None = None,
         parts: Parts | None = None,
     ) -> None:
@@ -75,6 +81,8 @@ class CaptureSession:
         self._ttl_s = ttl_s
         self._on_owner = on_owner
         self._on_lost = on_lost
+        self._ready = ready
+        self.drained = drained
         # What was kept alive lasts from when it was asked for, not from the answer.
         self._kept_s = clock.monotonic()
         self.lease = store.grant(ttl_s)
@@ -89,7 +97,10 @@ class CaptureSession:
 
     def _register(self, info: CaptureInfo) -> None:
         key = self._keys.capture(info.id)
-        self._store.txn([], [Put(key, info.model_dump_json().encode(), self.lease)])
+        puts = [Put(key, info.model_dump_json().encode(), self.lease)]
+        if self.drained:
+            puts.append(Put(self._keys.drained(info.id), b"", self.lease))
+        self._store.txn([], puts)
 
     @property
     def is_owner(self) -> bool:
@@ -133,9 +144,18 @@ class CaptureSession:
         self._kept_s = asked_s
         return True
 
+    def _drains(self) -> bool:
+        """Whether it is to hand over, now."""
+        me = self._me.capture
+        self.drained = election.drained(self._store, self._keys, me)
+        if not (self._announced and self.drained and election.others(self._store, self._keys, me)):
+            return False
+        _log.info("drained: another capture is to be the owner")
+        return True
+
     def _campaign(self) -> bool:
         try:
-            self._me = election.run(self._store, self._keys, self._me)
+            self._me = election.run(self._store, self._keys, self._me, ready=self._ready())
         except LeaseExpired:
             # The other thread meets it too, and says so.
             return False
@@ -147,10 +167,14 @@ class CaptureSession:
             _log.error("another capture is the owner now")
             self._on_lost()
             return False
+        if self._drains():
+            self._on_lost()
+            return False
         self._elector.well()
         try:
             # Whoever waits looks again by itself too, should an event ever be missed.
-            self._watch.next(None if self._announced else _LOOK_S)
+            wait_s = _LOOK_S if self._ready() else _YIELDS_S
+            self._watch.next(None if self._announced else wait_s)
         except WatchCompacted:
             self._watch = self._store.watch(self._keys.owner, self._store.revision() + 1)
         return True

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sink.file.reader import messages, tables
@@ -154,13 +155,41 @@ def test_another_capture_goes_on(
             until(lambda: len(second.ask("GET", "/captures")["items"]) == 2, "it stands by")
             assert first.running
             goes_on()
+        if how == "resigns":
+            _drain(second)
+            until(lambda: _owner([first]), "the first one is the owner again")
+            goes_on()
         load.stop()
-        (first if how == "disk" else second).wait_checkpoint("feed")
+        (second if how == "frozen" else first).wait_checkpoint("feed")
     finally:
         load.stop()
         for capture in captures:
             capture.close()
     _check(root, load)
+
+
+def _drain(owner: CaptureProcess) -> None:
+    """It hands over, and stands by as one that is to own nothing."""
+    unknown = owner.cli("capture", "drain", "nobody")
+    assert "TG:ErrCaptureNotExist" in unknown.stderr
+    before = owner.pid
+    done = owner.cli("capture", "drain", owner.ask("GET", "/status")["id"])
+    assert done.returncode == 0, done.stderr
+    assert "tables to hand over" in done.stdout
+
+    def stands_by() -> bool:
+        try:
+            found = owner.ask("GET", "/captures")["items"]
+        except httpx.HTTPError:
+            return False
+        return sorted((c["is_owner"], c["is_drained"]) for c in found) == [
+            (False, True),
+            (True, False),
+        ]
+
+    until(stands_by, "it is drained, and the other one is the owner")
+    assert owner.running
+    assert owner.pid == before
 
 
 def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_path: Path) -> None:
