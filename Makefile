@@ -19,7 +19,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --
 
 STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: ddl-corpus help setup kernels servers demo test test-fast lint fmt bench soak lock clean
+.PHONY: ddl-corpus help setup kernels servers demo cluster-demo test test-fast lint fmt bench soak lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ demo: setup ## a real change feed in two minutes, killed in the middle, and prov
 	@$(BIN)/python -m tests.servers fetch --demo
 	@$(BIN)/python -m bench.demo
 
+cluster-demo: setup ## three captures and an etcd: owner, disk and members are lost under load, nothing else
+	@$(BIN)/python -m tests.servers fetch --demo etcd-3.5
+	@$(BIN)/python -m bench.cluster_demo
+
 test: servers ## all tests, on real servers
 	@rc=0; $(BIN)/python -m pytest -m "not control" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
 	if [ $$rc = 5 ]; then echo "test: no test was collected, so nothing is shown"; fi; exit $$rc
@@ -77,14 +81,14 @@ fmt: setup ## put the sources into shape
 bench: servers ## measure against the peers, into bench/out/latest.json
 	@$(BIN)/python -m bench
 
-soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql-8.0; FAULTS=1, DDL=1; ENDURE=60; SEED=
+soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql-8.0; FAULTS=1, DDL=1, CLUSTER=1; ENDURE=60; SEED=
 	@if [ -n "$(FILTER)" ]; then \
 	  $(BIN)/python -m tests.filter_expr.oracle --pairs 1000000 --seed $(or $(SEED),1); \
 	elif [ -n "$(CONTROLS)" ]; then \
 	  $(BIN)/python -m pytest -m control tests/soak; \
 	else \
 	  SINK="$(SINK)" KILLS="$(KILLS)" MINUTES="$(MINUTES)" SEED="$(SEED)" DDL="$(DDL)" \
-	  FAULTS="$(FAULTS)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \
+	  FAULTS="$(FAULTS)" CLUSTER="$(CLUSTER)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \
 	    $(BIN)/python -m tests.soak $(SOAK_ARGS); \
 	fi
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import ddl, endure, faults, run, to_mysql
+from tests.soak import cluster, ddl, endure, faults, run, to_mysql
 from tests.soak.plan import Control, Plan, new_seed
 
 _SOAKS = {
@@ -18,12 +18,14 @@ _SOAKS = {
     "mysql": to_mysql.soak,
     "ddl": ddl.soak,
     "faults": faults.soak,
+    "cluster": cluster.soak,
 }
 _CONTROLS = {
     "kafka": (Control.LEDGER, Control.ROWS),
     "mysql": (Control.LEDGER, Control.ATOMICITY),
     "ddl": (Control.BARRIER,),
     "faults": (),
+    "cluster": (),
 }
 # Those that go by the time alone.
 _MINUTES = {"ddl": 10.0, "faults": 10.0}
@@ -43,6 +45,7 @@ def main() -> int:
     parser.add_argument("--target", default=given.get("TARGET") or "", help="else as the upstream")
     parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
     parser.add_argument("--faults", action="store_true", default=bool(given.get("FAULTS")))
+    parser.add_argument("--cluster", action="store_true", default=bool(given.get("CLUSTER")))
     parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
     parser.add_argument(
         "--without",
@@ -52,7 +55,8 @@ def main() -> int:
     endured = float(given.get("ENDURE") or 0)
     parser.add_argument("--endure", type=float, default=endured, help="minutes without kills")
     chosen = parser.parse_args()
-    kind = "ddl" if chosen.ddl else "faults" if chosen.faults else chosen.sink
+    asked = {"ddl": chosen.ddl, "faults": chosen.faults, "cluster": chosen.cluster}
+    kind = next((name for name, wanted in asked.items() if wanted), chosen.sink)
     if kind not in _SOAKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {kind}; there are kafka, mysql")
     control = Control(chosen.without) if chosen.without else None
