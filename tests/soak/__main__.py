@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--target", default=given.get("TARGET") or "", help="else as the upstream")
     parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
     parser.add_argument("--faults", action="store_true", default=bool(given.get("FAULTS")))
-    parser.add_argument("--cluster", action="store_true", default=bool(given.get("CLUSTER")))
+    parser.add_argument("--cluster", default=given.get("CLUSTER"), help="1, or blows of this name")
     parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
     parser.add_argument(
         "--without",
@@ -70,7 +70,10 @@ def main() -> int:
         chosen.server,
         chosen.target,
         control,
+        only=chosen.cluster if chosen.cluster not in (None, "1") else "",
     )
+    if plan.only and not any(plan.only in name for name in cluster.BLOWS):
+        parser.error(f"no such blow: {plan.only}; there are {', '.join(cluster.BLOWS)}")
     if chosen.upstream:
         plan = replace(plan, upstreams=(chosen.upstream,))
 

@@ -219,7 +219,7 @@ BLOWS: dict[str, Blow] = {
     "owner killed, and back": _killed_and_back,
     "owner frozen past its session": lambda s: _frozen(s, spark=False),
     "owner's host frozen": lambda s: _frozen(s, spark=True),
-    "some capture naps": _naps,
+    "some capture frozen for a while": _naps,
     "owner cut off from the store": _cut_off,
     "owner resigns": _resigns,
     "owner drained, and stopped": _drained,
@@ -264,11 +264,12 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     took: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     met: Counter[str] = Counter()
     left: list[str] = []
+    blows = [name for name in BLOWS if plan.only in name]
     while sum(map(len, took.values())) < plan.kills:
         if plan.minutes and time.monotonic() - began > 60 * plan.minutes:
             say(f"{plan.minutes:g} minutes are over")
             break
-        left = left or stage.chosen.sample(list(BLOWS), len(BLOWS))
+        left = left or stage.chosen.sample(blows, len(blows))
         name = left.pop()
         time.sleep(stage.chosen.uniform(0.0, _CALM_S))
         phase = stage.captures.phases[stage.owner()].now()

@@ -97,7 +97,8 @@ class Plan:
     """How long, how fast, and by which dice. ``minutes`` 0: until all kills are done.
 
     ``target`` is the server of the MySQL sink, by itself the same as ``server``. ``upstreams`` and
-    what follows are of the soak of schema changes, which goes by the time alone.
+    the two behind it are of the soak of schema changes, which goes by the time alone. ``only``
+    is what blows at a cluster must have in their name.
     """
 
     kills: int = 10
@@ -110,6 +111,7 @@ class Plan:
     upstreams: tuple[str, ...] = ("mariadb-11.4", "mysql-8.0")
     every_s: float = 20.0
     statements_per_s: float = 8.0
+    only: str = ""
 
 
 @dataclass(frozen=True)

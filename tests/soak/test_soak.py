@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import ddl, to_mysql
+from tests.soak import cluster, ddl, to_mysql
 from tests.soak.plan import Control, Plan, Result
 from tests.soak.run import soak
 
@@ -38,6 +38,12 @@ def test_without_the_ledger_messages_are_repeated() -> None:
 def test_rows_that_the_ledger_runs_ahead_of_are_missed() -> None:
     plan = Plan(kills=1, minutes=0.5, rows_per_s=1500, control=Control.ROWS)
     result = soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
+def test_owners_of_a_cluster_are_lost_in_several_ways() -> None:
+    plan = Plan(kills=4, rows_per_s=1000, only="owner")
+    result = cluster.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
 
