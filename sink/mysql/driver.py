@@ -30,8 +30,9 @@ from sink.mysql.placement import TARGET, Placement, parted, place, spreads
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
 
-# An earlier worker may still commit what it has; for longer than this none is waited for.
-_PATIENCE_S = 20
+# An earlier worker may still commit what it has. What it loses is delivered again, so it is not
+# waited for longer than a takeover may last: its host may be frozen.
+_PATIENCE_S = 5
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +91,7 @@ class MysqlDriver:
             wanted, tied = self._wanted(session, tables)
             if not self._settings.exactly_once:
                 return Recovered(wanted.layout, {}, recorded=False)
+            self._impatient(session)
             ledger.create(session)
 
             apart: frozenset[str] = frozenset()
@@ -187,8 +189,6 @@ class MysqlDriver:
         self, session: SinkSession, feed: FeedId, epoch: int, slots: int, choose: ledger.Choose
     ) -> tuple[Placement, Mapping[int, Position]]:
         """Take over; a connection of ours that keeps the ledger locked is ended after a while."""
-        with mapped(f"target {self._settings.address}"):
-            session.run(f"SET SESSION innodb_lock_wait_timeout = {_PATIENCE_S}")
         try:
             return ledger.take_over(session, feed, epoch, choose)
         except MysqlLockWait:
@@ -200,9 +200,16 @@ class MysqlDriver:
                 if not ended:
                     raise
                 _log.warning("changefeed %s: ended connections %s at the target", feed, ended)
+                self._impatient(again)
                 return ledger.take_over(again, feed, epoch, choose)
             finally:
                 again.close()
+
+    def _impatient(self, session: SinkSession) -> None:
+        """Have the server say that a lock is held by another before we take the server for gone."""
+        patience = min(_PATIENCE_S, max(1, int(self._settings.read_timeout / 2)))
+        with mapped(f"target {self._settings.address}"):
+            session.run(f"SET SESSION innodb_lock_wait_timeout = {patience}")
 
     def _wanted(
         self, session: SinkSession, tables: Sequence[Table], buckets: int | None = None
