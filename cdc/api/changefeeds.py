@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from fastapi import APIRouter
 
 from cdc.api import progress
-from cdc.api.applied import applied
-from cdc.api.errors import ParameterInvalid
+from cdc.api.applied import AppliedTable, applied
 from cdc.api.models import (
     ChangefeedInfo,
     ChangefeedStatus,
@@ -56,11 +56,7 @@ def router(capture: Capture) -> APIRouter:
                 yield info.state, ChangefeedSummary.of(info, status)
 
     @routes.get("")
-    def list_changefeeds(state: str = "") -> Page:
-        if state not in ("", "all", *FeedState):
-            raise ParameterInvalid(
-                f"state {state!r} is unknown", hint=f"one of all, {', '.join(FeedState)}"
-            )
+    def list_changefeeds(state: Literal["", "all"] | FeedState = "") -> Page[ChangefeedSummary]:
         return Page.of([shown for found, shown in summaries() if _asked_for(found, state)])
 
     @routes.post("")
@@ -100,7 +96,7 @@ def router(capture: Capture) -> APIRouter:
         return progress.synced(capture, feed)
 
     @routes.get("/{feed}/apply")
-    def apply(feed: str) -> Page:
+    def apply(feed: str) -> Page[AppliedTable]:
         return Page.of(applied(capture, admin.get(store, keys, feed)[1]))
 
     @routes.get("/{feed}/status")

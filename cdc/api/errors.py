@@ -14,6 +14,7 @@ from cdc.api import guard
 from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.secrets import mask_text
+from cdc.coord.draining import CaptureNotFound, NoOtherCapture
 from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
@@ -47,6 +48,8 @@ _STATUS: dict[type[TidegateError], int] = {
     DdlNotFound: 404,
     DdlNotPending: 409,
     TransitionRefused: 400,
+    CaptureNotFound: 404,
+    NoOtherCapture: 409,
     **guard.STATUS,
 }
 

@@ -22,7 +22,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::"})
 # A configuration with some ten thousand rules is about one MiB.
 MAX_BODY = 8 << 20
 # They tell names and numbers, no rows and no addresses; probes and scrapers ask for them.
-_OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"})
+OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"})
 _READS = frozenset({"GET", "HEAD"})
 
 
@@ -87,7 +87,7 @@ class Guard:
         """Raise what is wrong with a request; ``headers`` by lower-case name."""
         self._judge_host(headers.get("host", ""))
         self._judge_origin(headers)
-        if not (method in _READS and path in _OPEN):
+        if not (method in _READS and path in OPEN):
             self._judge_token(headers.get("authorization", ""))
         _judge_body(method, headers)
 

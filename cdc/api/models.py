@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -21,8 +21,10 @@ from cdc.coord.messages import (
     UpstreamStatus,
 )
 from cdc.coord.stored import StoredValueUnreadable
+from cdc.server.settings import LogLevel
 from owner.requests import ChangefeedUpdate, NewChangefeed
 
+Item = TypeVar("Item")
 # Strict: without it `false` is taken as 0, which stands for "now" or "never", and "1" as 1.
 _AskedTs = Annotated[int, Field(strict=True, ge=0)]
 
@@ -84,7 +86,7 @@ class ResumeChangefeed(_Request):
 class CreateUpstream(_Request):
     """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time."""
 
-    name: str
+    name: str = Field(json_schema_extra={"pattern": "^[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*$"})
     uri: SecretStr
     ca: str | None = None
     cert: str | None = None
@@ -95,7 +97,7 @@ class CreateUpstream(_Request):
 class LogLevelChange(_Request):
     """``POST /log``."""
 
-    log_level: str
+    log_level: LogLevel
 
 
 class ApiError(BaseModel):
@@ -405,13 +407,13 @@ class Tso(BaseModel):
     tso: int
 
 
-class Page(BaseModel):
+class Page(BaseModel, Generic[Item]):
     """``{"total": n, "items": […]}``."""
 
     total: int
-    items: list[Any]
+    items: list[Item]
 
     @classmethod
-    def of(cls, items: list[Any]) -> Page:
+    def of(cls, items: Sequence[Item]) -> Page[Item]:
         """All items on one page."""
-        return cls(total=len(items), items=items)
+        return cls(total=len(items), items=list(items))

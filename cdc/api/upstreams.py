@@ -14,7 +14,7 @@ def router(capture: Capture) -> APIRouter:
     upstreams = capture.upstreams
 
     @routes.get("")
-    def list_upstreams() -> Page:
+    def list_upstreams() -> Page[UpstreamOut]:
         known = [UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()]
         broken = [UpstreamOut.unreadable(n, e) for n, e in upstreams.unreadable().items()]
         return Page.of(sorted(known + broken, key=lambda u: u.name))

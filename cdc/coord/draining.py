@@ -20,6 +20,16 @@ class NoOtherCapture(InvalidError):
     code = "TG:ErrNoOtherCapture"
 
 
+def check_others(store: Store, keys: Keys, capture: str) -> None:
+    """Raises NoOtherCapture unless there is one that can take over what ``capture`` does."""
+    if not election.others(store, keys, capture):
+        raise NoOtherCapture(
+            "no other capture could take over what it does",
+            object=f"capture {capture}",
+            hint="start another one with the same store and cluster-id first",
+        )
+
+
 def drain(store: Store, keys: Keys, capture: str) -> None:
     """Have a capture hand over what it does, and take nothing again until it is started anew.
 
@@ -32,12 +42,7 @@ def drain(store: Store, keys: Keys, capture: str) -> None:
             object=f"capture {capture}",
             hint="cdc cli capture list shows those that run",
         )
-    if not election.others(store, keys, capture):
-        raise NoOtherCapture(
-            "no other capture could take over what it does",
-            object=f"capture {capture}",
-            hint="start another one with the same store and cluster-id first",
-        )
+    check_others(store, keys, capture)
     # One that has gone meanwhile has nothing to hand over.
     held = [Unchanged(keys.capture(capture), entry.mod_revision)]
     store.txn(held, [Put(keys.drained(capture), b"", entry.lease)])

@@ -15,6 +15,7 @@ from cdc.base.errors import InternalError, TransientError
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
+from cdc.coord import draining
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo, FeedInfo
@@ -277,8 +278,12 @@ class Capture:
         _log.info("capture %s: stopped", self.id)
 
     def resign(self) -> None:
-        """Let another capture be the owner; this one begins anew, and stands by if there is one."""
+        """Let another capture be the owner; this one begins anew, and stands by.
+
+        Raises CaptureStandsBy, NoOtherCapture.
+        """
         self.check_owner()
+        draining.check_others(self.store, self.keys, self.id)
         _log.info("resigns")
         self.lost.set()
 

@@ -92,7 +92,13 @@ def test_all_but_health_and_metrics_needs_the_token(given: str) -> None:
     for path in ("/api/v2/health", "/metrics"):
         assert refused(GUARD, "GET", path, authorization=given) is None
         assert refused(GUARD, "POST", path, authorization=given) is TokenMissing
-    for path in ("/api/v2/status", "/openapi.json", "/api/v2/health/", "/", "/api/v2/upstreams"):
+    for path in (
+        "/api/v2/status",
+        "/api/v2/openapi.json",
+        "/api/v2/health/",
+        "/",
+        "/api/v2/upstreams",
+    ):
         assert refused(GUARD, "GET", path, authorization=given) is TokenMissing
 
 
