@@ -24,6 +24,7 @@ _log = logging.getLogger("server")
 # Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
 _STOP_S = 9.0
 _LOOK_S = 0.5
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 # Its port, for a process that begins anew in the place of one that has lost its session.
 _BEGUN_ANEW = "TIDEGATE_BEGUN_ANEW"
 # Told to own nothing, which holds until the process is started anew.
@@ -91,8 +92,10 @@ def run(settings: ServerSettings) -> None:
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPS:
         signal.signal(number, lambda *_: stop.set())
+    # What came while there was no handler, see below, comes now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
     port = sock.getsockname()[1]
     address = f"{settings.host}:{port}"
     hosts = (settings.host, host_of(settings.advertise_addr), *settings.security.allowed_hosts)
@@ -124,6 +127,8 @@ def run(settings: ServerSettings) -> None:
         _log.info("beginning anew")
         sys.stderr.flush()
         command = [sys.executable, *sys.orig_argv[1:]]
+        # A stop that comes before the handlers are there again must wait for them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         kept = {_BEGUN_ANEW: str(port)} | ({_DRAINED: "1"} if capture.drained else {})
         os.execve(sys.executable, command, {**os.environ, **kept})
 

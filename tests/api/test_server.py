@@ -7,6 +7,8 @@ import re
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -272,3 +274,21 @@ def test_kill_9_then_term_then_interrupt(tmp_path: Path) -> None:
         assert "Traceback" not in server.log.read_text()
     finally:
         server.end()
+
+
+def test_a_stop_that_comes_before_anybody_listens_is_not_lost(tmp_path: Path) -> None:
+    """A process that begins anew holds signals back until it can deal with them."""
+
+    def hold_back() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+    command = [sys.executable, "-m", "cdc.cli.main", "server", "--spark-master", "local[1]"]
+    command += ["--data-dir", str(tmp_path / "data"), "--addr", "127.0.0.1:0"]
+    with (tmp_path / "log").open("wb") as log:
+        started = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=hold_back)
+    try:
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(60) == 0
+    finally:
+        started.kill()
+        started.wait()
