@@ -138,8 +138,12 @@ class SinkDriver(Protocol):
         one.
         """
 
-    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
-        """What the ledger says, without taking the changefeed over. ``{}`` without a ledger."""
+    def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[Destination, Position]:
+        """What the ledger says, without taking the changefeed over. ``{}`` without a ledger.
+
+        ``wait`` for what is just being committed; else only for a moment, as whoever commits may
+        be frozen: then a position may go up behind this.
+        """
 
     def admit(self, feed: FeedId) -> Collection[FeedId]:
         """Check that a changefeed may keep a ledger here; all of its name that have one already.

@@ -166,7 +166,8 @@ class LogReplacement:
         config = FeedConfig.model_validate(feed.config)
         try:
             sink = open_sink(feed.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-            ledger = sink.driver().delivered(feed.ledger_id)
+            # Who still commits was an owner before us. What it adds is found by the next recovery.
+            ledger = sink.driver().delivered(feed.ledger_id, wait=False)
         except TidegateError as e:
             # Others must not wait for it. If its ledger stands elsewhere, its recovery says so, and
             # the log is made anew once more.

@@ -111,7 +111,7 @@ class BlackholeDriver:
         """There is but one way."""
         return []
 
-    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
+    def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[Destination, Position]:
         """There is no ledger."""
         return {}
 

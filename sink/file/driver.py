@@ -70,7 +70,7 @@ class FileDriver:
         """Every row becomes a line."""
         return []
 
-    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
+    def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[Destination, Position]:
         """Where each table's files stand."""
         with mapped():
             found = FileLedger(self._settings.folder, feed).reached()

@@ -90,7 +90,7 @@ class KafkaDriver:
         """Every row becomes a message."""
         return []
 
-    def delivered(self, feed: FeedId) -> Mapping[tuple[str, int], Position]:
+    def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[tuple[str, int], Position]:
         """Positions in the ledger, committed ones only."""
         if not self._settings.exactly_once:
             return {}

@@ -33,6 +33,8 @@ from sink.mysql.target import read_table, references
 # An earlier worker may still commit what it has. What it loses is delivered again, so it is not
 # waited for longer than a takeover may last: its host may be frozen.
 _PATIENCE_S = 5
+# What is being committed is done in much less.
+_MOMENT_S = 1
 _log = logging.getLogger(__name__)
 
 
@@ -147,14 +149,22 @@ class MysqlDriver:
         finally:
             session.close()
 
-    def delivered(self, feed: FeedId) -> Mapping[Destination, Position]:
+    def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[Destination, Position]:
         """Positions in the ledger."""
         if not self._settings.exactly_once:
             return {}
         session = SinkSession(self._settings)
         try:
+            if not wait:
+                self._impatient(session, _MOMENT_S)
             ledger.create(session)
             found = ledger.positions(session, feed)
+        except MysqlLockWait:
+            if wait:
+                raise
+            session.close()
+            session = SinkSession(self._settings)
+            found = ledger.delivered(session, feed)
         finally:
             session.close()
         return {(TARGET, bucket): position for bucket, position in found.items()}
@@ -205,9 +215,10 @@ class MysqlDriver:
             finally:
                 again.close()
 
-    def _impatient(self, session: SinkSession) -> None:
+    def _impatient(self, session: SinkSession, most_s: int | None = None) -> None:
         """Have the server say that a lock is held by another before we take the server for gone."""
-        patience = min(_PATIENCE_S, max(1, int(self._settings.read_timeout / 2)))
+        most_s = _PATIENCE_S if most_s is None else most_s
+        patience = min(most_s, max(1, int(self._settings.read_timeout / 2)))
         with mapped(f"target {self._settings.address}"):
             session.run(f"SET SESSION innodb_lock_wait_timeout = {patience}")
 
