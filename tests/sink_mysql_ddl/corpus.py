@@ -200,7 +200,7 @@ class Run:
             self.lost |= {n for n in {*change.before, *change.after} if n[0] == schema}
         for name in change.tables:
             there = self.sides[0].exists(*name)
-            quoted = f"`{name[0]}`.`{name[1]}`"
+            quoted = ".".join(f"`{part.replace('`', '``')}`" for part in name)
             self.target.execute("SET foreign_key_checks = 0", f"DROP TABLE IF EXISTS {quoted}")
             self.lost.discard(name)
             if not there:

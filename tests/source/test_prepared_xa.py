@@ -15,14 +15,21 @@ from cdc.source.errors import UpstreamNotReady
 from cdc.source.prepared_xa import prepared
 from cdc.source.readiness import check_upstream
 from cdc.source.settings import SourceSettings
+from tests.e2e.capture_process import until
 from tests.servers.database import Database
 from tests.source.pulling import Pulled
 
 
 def _prepare(db: Database, xid: str, row: int) -> None:
-    db.execute(
-        f"XA START {xid}", f"INSERT INTO d.t VALUES ({row})", f"XA END {xid}", f"XA PREPARE {xid}"
-    )
+    """Prepare, and wait until the server has let the connection go: only then others may end it."""
+    with db.connect() as connection, connection.cursor() as cursor:
+        number = connection.thread_id()
+        cursor.execute(f"XA START {xid}")
+        cursor.execute(f"INSERT INTO d.t VALUES ({row})")
+        cursor.execute(f"XA END {xid}")
+        cursor.execute(f"XA PREPARE {xid}")
+    there = f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"
+    until(lambda: not db.execute(there), f"connection {number} has gone")
 
 
 @contextmanager
