@@ -86,6 +86,19 @@ class Captures:
 
         return until(look, "there is an owner", timeout_s)[0]
 
+    def await_another(self, timeout_s: float) -> int:
+        """Wait until there is an owner, and another capture beside it; the owner's number."""
+        prefix = self._keys.capture_prefix
+
+        def look() -> bool:
+            try:
+                return len(self._store.range(prefix)[1]) > 1
+            except TransientError:
+                return False
+
+        until(look, "another capture stands by", timeout_s)
+        return self.await_owner(timeout_s)
+
     def supervise(self) -> None:
         """Start what has ended although it should run."""
         for n, capture in enumerate(self.all):
