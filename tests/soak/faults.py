@@ -260,10 +260,10 @@ def _judged(
     began: float,
 ) -> Result:
     committed = stage.places.load.stop()
-    stage.places.await_all(committed)
+    complete = stage.places.await_all(committed)
     faults = [Fault(Kind.STOPPED, refused)] if (refused := stage.refused()) else []
     restart_idle(stage.capture, phases, FEEDS)
-    complete = stage.places.await_all(committed)
+    complete = stage.places.await_all(committed) and complete
     # A round takes some twelve minutes; a short run does what it comes to.
     if missed and plan.minutes >= 20:
         faults.append(Fault(Kind.LACKING, f"not done: {', '.join(sorted(missed))}"))
