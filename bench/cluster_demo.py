@@ -9,22 +9,14 @@ after another.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from pathlib import Path
-
-# Kernels come out of the cache that set-up filled; the servers inherit this.
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR",
-    str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidegate/numba"),
-)
 
 from tests import servers
-from tests.soak.cluster import TTL_S, Cluster, judge, set_up, strike
+from tests.soak.cluster import TTL_S, Cluster, judge, restarted, set_up, strike
 from tests.soak.plan import Plan
 
 _BLOWS = (
@@ -56,14 +48,8 @@ def _rolling_restart(stage: Cluster) -> bool:
     """Restart all captures, each drained before; print the longest lag that rows had meanwhile."""
     began = time.time()
     for n, capture in enumerate(stage.captures.all):
-        owner = stage.captures.all[stage.owner()]
-        done = owner.cli("capture", "drain", capture.ask("GET", "/status")["id"])
-        assert done.returncode == 0, done.stderr
-        stage.struck()
-        stage.moved(n)
-        stage.newer()
-        stage.captures.terminate(n)
-        stage.captures.back(n)
+        refused = restarted(stage, n)
+        assert not refused, refused
         capture.await_ready()
     time.sleep(_CALM_S)
     fold, watcher = stage.places.fold, stage.places.watcher

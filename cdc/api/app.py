@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
 from cdc.api import changefeeds, ddl, errors, explain, openapi, progress, upstreams, verify
-from cdc.api.guard import Guard, GuardMiddleware
+from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
     Drained,
@@ -22,15 +22,13 @@ from cdc.api.models import (
     Tso,
 )
 from cdc.base.ts import compose
-from cdc.coord import draining
+from cdc.coord import draining, election
 from cdc.coord.keys import last
 from cdc.coord.messages import Assignment, CaptureInfo
 from cdc.coord.stored import readable
 from cdc.server.capture import Capture
 from cdc.server.logging_setup import set_level
 from owner import admin
-
-_READS = frozenset({"GET", "HEAD"})
 
 
 def assignments(capture: Capture) -> list[tuple[str, Assignment]]:
@@ -54,7 +52,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     routes = APIRouter(prefix="/api/v2")
 
     def by_owner(request: Request) -> None:
-        if request.method not in _READS:
+        if request.method not in READS:
             capture.check_owner()
 
     changes = [Depends(by_owner)]
@@ -88,7 +86,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         owner = store.get(keys.owner)
         name = owner.value.decode() if owner else ""
         _, entries = store.range(keys.capture_prefix)
-        drained = {last(entry.key) for entry in store.range(keys.drained(""))[1]}
+        drained = election.all_drained(store, keys)
         return Page.of([CaptureOut.of(i, name, drained) for _, i in readable(entries, CaptureInfo)])
 
     @routes.put("/captures/{capture_id}/drain", tags=["capture"], status_code=202)
@@ -96,10 +94,9 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         capture.check_owner()
         running = [a for c, a in assignments(capture) if c == capture_id and a.run]
         infos = [admin.get(store, keys, a.feed)[1] for a in running]
+        count = sum(len(progress.table_ids(capture, info)) for info in infos)
         draining.drain(store, keys, capture_id)
-        return Drained(
-            current_table_count=sum(len(progress.table_ids(capture, info)) for info in infos)
-        )
+        return Drained(current_table_count=count)
 
     @routes.post("/owner/resign", tags=["owner"])
     def resign() -> Empty:

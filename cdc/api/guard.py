@@ -23,7 +23,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::"})
 MAX_BODY = 8 << 20
 # They tell names and numbers, no rows and no addresses; probes and scrapers ask for them.
 OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"})
-_READS = frozenset({"GET", "HEAD"})
+READS = frozenset({"GET", "HEAD"})
 
 
 class HostRefused(InvalidError):
@@ -87,7 +87,7 @@ class Guard:
         """Raise what is wrong with a request; ``headers`` by lower-case name."""
         self._judge_host(headers.get("host", ""))
         self._judge_origin(headers)
-        if not (method in _READS and path in OPEN):
+        if not (method in READS and path in OPEN):
             self._judge_token(headers.get("authorization", ""))
         _judge_body(method, headers)
 
@@ -127,7 +127,7 @@ def _judge_body(method: str, headers: Mapping[str, str]) -> None:
     has_body = int(length) > 0 or "transfer-encoding" in headers
     given = headers.get("content-type", "").partition(";")[0].strip().lower()
     # Forms and plain text are what a browser sends anywhere without asking first.
-    if method not in _READS and given != "application/json" and (given or has_body):
+    if method not in READS and given != "application/json" and (given or has_body):
         raise BodyTypeRefused(
             f"the body is {given or 'of no type'}", hint="send Content-Type: application/json"
         )

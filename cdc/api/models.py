@@ -22,6 +22,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.stored import StoredValueUnreadable
 from cdc.server.settings import LogLevel
+from cdc.server.upstreams import NAME
 from owner.requests import ChangefeedUpdate, NewChangefeed
 
 Item = TypeVar("Item")
@@ -86,7 +87,7 @@ class ResumeChangefeed(_Request):
 class CreateUpstream(_Request):
     """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time."""
 
-    name: str = Field(json_schema_extra={"pattern": "^[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*$"})
+    name: str = Field(json_schema_extra={"pattern": f"^{NAME}$"})
     uri: SecretStr
     ca: str | None = None
     cert: str | None = None

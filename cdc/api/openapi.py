@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 import cdc
-from cdc.api.guard import OPEN
+from cdc.api.guard import OPEN, READS
 from cdc.api.models import ApiError
 
 PATH = "/api/v2/openapi.json"
@@ -36,17 +36,15 @@ _MEANINGS = {
     500: "A bug; the server's log has the details.",
     503: "The world's fault, or another capture is the owner: ask again later, or there.",
 }
-_READS = ("get", "head")
 
 
 def install(app: FastAPI) -> None:
     """Have the application describe itself so."""
-    made: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:
-        if not made:
-            made.update(_described(app))
-        return made
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
@@ -65,7 +63,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
-            is_open = path in OPEN and method in _READS
+            is_open = path in OPEN and method.upper() in READS
             operation["security"] = [] if is_open else [{"token": []}]
             operation["responses"].pop("422", None)
             for status in _statuses(path, method, operation):
@@ -77,11 +75,12 @@ def _described(app: FastAPI) -> dict[str, Any]:
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
     """Errors that a request may get, but for 405: that is not one of this operation."""
     yield from (401, 403, 421, 500, 503)
-    if "{" in path or method not in _READS:
+    changes = method.upper() not in READS
+    if "{" in path or changes:
         yield 404
-    if "parameters" in operation or "requestBody" in operation or method not in _READS:
+    if "parameters" in operation or "requestBody" in operation or changes:
         yield 400
-    if method not in _READS:
+    if changes:
         yield from (409, 413, 415)
 
 

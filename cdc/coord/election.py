@@ -59,11 +59,15 @@ def drained(store: Store, keys: Keys, capture: str) -> bool:
     return store.get(keys.drained(capture)) is not None
 
 
+def all_drained(store: Store, keys: Keys) -> set[str]:
+    """The captures that were told so."""
+    return {last(entry.key) for entry in store.range(keys.drained(""))[1]}
+
+
 def others(store: Store, keys: Keys, capture: str) -> bool:
     """Whether there is another capture that may be the owner."""
     known = {last(entry.key) for entry in store.range(keys.capture_prefix)[1]}
-    gone = {last(entry.key) for entry in store.range(keys.drained(""))[1]}
-    return bool(known - gone - {capture})
+    return bool(known - all_drained(store, keys) - {capture})
 
 
 def run(store: Store, keys: Keys, me: Candidate, *, ready: bool = True) -> Candidate:

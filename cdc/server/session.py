@@ -26,7 +26,7 @@ from cdc.coord.messages import CaptureInfo
 
 _log = logging.getLogger("session")
 _LOOK_S = 2.0
-# Of one that is about to be ready, while there is no owner.
+# Until it is ready: there may be no owner, and nothing else would wake it.
 _YIELDS_S = 0.2
 
 

@@ -50,7 +50,8 @@ from cdc.server.log_replacement import LogMaker, LogReplacement
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
-_NAME = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*\Z")
+NAME = "[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*"
+"""What the name of an upstream matches, as a whole."""
 
 _CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
@@ -247,7 +248,7 @@ class Upstreams:
         start: str | None = None,
     ) -> UpstreamInfo:
         """Check a server and begin to pull it."""
-        if not _NAME.match(name) or len(name) > 128:
+        if not re.fullmatch(NAME, name) or len(name) > 128:
             raise UpstreamNameInvalid(
                 f"{name[:130]!r} is not a name of an upstream",
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",

@@ -93,7 +93,7 @@ class MysqlDriver:
             wanted, tied = self._wanted(session, tables)
             if not self._settings.exactly_once:
                 return Recovered(wanted.layout, {}, recorded=False)
-            self._impatient(session)
+            self._impatient(session, _PATIENCE_S)
             ledger.create(session)
 
             apart: frozenset[str] = frozenset()
@@ -210,14 +210,13 @@ class MysqlDriver:
                 if not ended:
                     raise
                 _log.warning("changefeed %s: ended connections %s at the target", feed, ended)
-                self._impatient(again)
+                self._impatient(again, _PATIENCE_S)
                 return ledger.take_over(again, feed, epoch, choose)
             finally:
                 again.close()
 
-    def _impatient(self, session: SinkSession, most_s: int | None = None) -> None:
+    def _impatient(self, session: SinkSession, most_s: int) -> None:
         """Have the server say that a lock is held by another before we take the server for gone."""
-        most_s = _PATIENCE_S if most_s is None else most_s
         patience = min(most_s, max(1, int(self._settings.read_timeout / 2)))
         with mapped(f"target {self._settings.address}"):
             session.run(f"SET SESSION innodb_lock_wait_timeout = {patience}")
