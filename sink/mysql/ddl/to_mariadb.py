@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cdc.schema.editor import Editor
+from cdc.schema.printed import key_text
 from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.schema.tokens import Item, quoted
-from sink.mysql.ddl.printer import key_text
 from sink.mysql.ddl.server import TargetServer
 from sink.mysql.ddl.structure import ClauseSpan, clauses, table_behind
 from sink.mysql.ddl.to_mysql import refused
