@@ -6,7 +6,7 @@ it only does not reach the sink.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +18,8 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.ddl_types import DdlTypes, Name, ddl_types
 from filter.events import PASSES, EventFilter, EventVerdict
-from filter.renames import judge, judge_moves
+from filter.online import OnlineDdl
+from filter.renames import Matches, judge, judge_moves
 from filter.rules import TableRules
 from filter.settings import has_expressions
 from filter.transactions import Transactions
@@ -86,6 +87,7 @@ class DdlFilter:
         self._targets = TargetRouter.of(dispatchers, case_sensitive=sensitive)
         self.rules = TableRules(config.filter.rules, case_sensitive=sensitive)
         self.events = EventFilter(config.filter.event_filters, case_sensitive=sensitive)
+        self.online = OnlineDdl(config)
         self._transactions = Transactions.of(config.filter)
         self._by_value = any(has_expressions(rule) for rule in config.filter.event_filters)
         self._config = config
@@ -98,27 +100,31 @@ class DdlFilter:
         *,
         ts: Ts = 0,
         gtid: tuple[str, int] = ("", -1),
+        hidden: Collection[Name] = (),
     ) -> Decision:
         """About one statement. Raises ``DDLNotUnderstood``.
 
         ``table`` is the table of an ALTER as it was before, where it is known; ``ts`` and ``gtid``
-        (source, number) are those of its transaction.
+        (source, number) are those of its transaction. ``hidden`` are tables that are a tool's.
         """
         types = ddl_types(read_ddl(sql, session), table)
-        matches = self.rules.matches
+
+        def matches(schema: str, name: str) -> bool:
+            return (schema, name) not in hidden and self.rules.matches(schema, name)
+
         ignored = self._transactions.ignores(ts, *gtid)
         if ignored:
             # Whatever it would do: this is how an operator gets past it.
             names = (*types.tables, *((schema, "") for schema in types.schemas))
             parts = tuple(DDLPart(name, Outcome.IGNORED, ignored) for name in names)
             return Decision(types, Outcome.IGNORED, ignored, parts)
-        error = judge_moves(types.moves, matches) or self._unlogged(types)
+        error = judge_moves(types.moves, matches) or self._unlogged(types, matches)
         renames = judge(types.renames, matches)
         error = error or renames.error
         if error is not None:
             parts = tuple(DDLPart(n, Outcome.ERROR, error.message) for n in types.tables)
             return Decision(types, Outcome.ERROR, error.message, parts, error=error)
-        parts = tuple(self._part(name, types, sql) for name in self._names(types))
+        parts = tuple(self._part(name, types, sql, matches) for name in self._names(types))
         outcome, why = _summary(parts, types)
         gone = {p.name for p in parts if p.outcome is not Outcome.DELIVER}
         steps = tuple(step for step in renames.steps if _origin(step, renames.steps) not in gone)
@@ -159,8 +165,8 @@ class DdlFilter:
                 return e
         return None
 
-    def _unlogged(self, types: DdlTypes) -> DefiniteError | None:
-        matched = [n for n in types.tables if self.rules.matches(*n)]
+    def _unlogged(self, types: DdlTypes, matches: Matches) -> DefiniteError | None:
+        matched = [n for n in types.tables if matches(*n)]
         if not types.unlogged or not matched:
             return None
         return UnloggedRows(
@@ -176,9 +182,9 @@ class DdlFilter:
             return tuple(old for i, (old, _) in enumerate(steps) if not _made(i, steps))
         return (*types.tables, *((schema, "") for schema in types.schemas))
 
-    def _part(self, name: Name, types: DdlTypes, sql: str) -> DDLPart:
+    def _part(self, name: Name, types: DdlTypes, sql: str, matches: Matches) -> DDLPart:
         schema, table = name
-        if table and not self.rules.matches(schema, table):
+        if table and not matches(schema, table):
             return DDLPart(name, Outcome.OUTSIDE, f"filter.rules do not match {schema}.{table}")
         if not table and not self.rules.matches_schema(schema):
             return DDLPart(name, Outcome.OUTSIDE, f"filter.rules match no table of {schema}")

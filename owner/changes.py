@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.base.errors import ErrorKind
-from cdc.base.ts import Ts
+from cdc.base.ts import Ts, physical_ms
 from cdc.coord.feed_config import DdlPolicy
 from cdc.coord.messages import (
     DdlAction,
@@ -20,6 +20,8 @@ from cdc.coord.messages import (
     DdlState,
     ErrorInfo,
 )
+from cdc.schema.catalog import Catalog
+from cdc.schema.table_copy import Proof
 from owner.barrier import Pending, Reached, ready, waits
 from owner.ddl import (
     EVERY,
@@ -31,11 +33,15 @@ from owner.ddl import (
     TableName,
     destructive,
     judge,
+    meant,
     tied,
 )
 from sink.schema_change import Recorded
 
 _ENDED_KEPT = 50
+# pt-online-schema-change makes its triggers within a second, unless a long transaction keeps it.
+UNDECIDED_MS = 30_000
+_UNDECIDED = "held until it shows whether it is the copy of an online schema change"
 _RETRY_FIRST_MS = 500
 _RETRY_MAX_MS = 30_000
 
@@ -120,6 +126,9 @@ def take_in(
         if changes.stop is not None:
             break
         changes = _take_in(changes, ddl, scope, policy, recorded.get(ddl.ts), now_ms)
+        if ddl.change is not None:
+            # What it proves may be gone again behind the next.
+            changes = settle(changes, ddl.change.after, policy, ddl.ts)
     return changes
 
 
@@ -134,6 +143,7 @@ def _take_in(
     if ddl.statement is None:
         assert ddl.error is not None
         return replace(changes, stop=Stop(ddl.ts, ddl.error))
+    ddl = meant(ddl, scope.filter.online)
     ended = recorded in (Recorded.DONE, Recorded.SKIPPED)
     # Keys of the target tie tables as they are now, not as they were when a change ran.
     judged = judge(ddl, replace(scope, ties=()) if ended else scope, now_ms)
@@ -148,8 +158,40 @@ def _take_in(
     state, why = DdlState.WAITING, judged.why
     if judged.action is DDLAction.EXECUTE and recorded is None and policy.holds(destructive(ddl)):
         state, why = DdlState.HELD, f"held by the policy {policy}"
+    if judged.undecided is not None and recorded is None:
+        state, why = DdlState.HELD, _UNDECIDED
     pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
     return replace(changes, pending=(*changes.pending, pending))
+
+
+def settle(changes: Changes, schemas: Catalog, policy: DdlPolicy, resolved_ts: Ts) -> Changes:
+    """Decide about changes of what may be a copy, by the schema as it is at ``resolved_ts``.
+
+    Asked behind each DDL, and as time goes by.
+    """
+    pending = tuple(
+        _settle(p, schemas, policy, resolved_ts) if p.why == _UNDECIDED else p
+        for p in changes.pending
+    )
+    return changes if pending == changes.pending else replace(changes, pending=pending)
+
+
+def _settle(p: Pending, schemas: Catalog, policy: DdlPolicy, resolved_ts: Ts) -> Pending:
+    assert p.judged.undecided is not None
+    copy = schemas.copy_of(*p.judged.undecided)
+    if copy is not None and copy.proof is not Proof.NONE:
+        why = f"it is about a copy that an online schema change made ({copy.proof})"
+        return replace(p, action=DDLAction.IGNORE, state=DdlState.WAITING, why=why)
+    if copy is not None and physical_ms(resolved_ts) - physical_ms(p.ts) < UNDECIDED_MS:
+        return p
+    if policy.holds(destructive(p.ddl)):
+        return replace(p, why=f"held by the policy {policy}")
+    return replace(p, state=DdlState.WAITING, why=p.judged.why)
+
+
+def undecided(changes: Changes) -> bool:
+    """Whether a change waits for what comes next in the log."""
+    return any(p.why == _UNDECIDED for p in changes.pending)
 
 
 def _found(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from textwrap import shorten
 
@@ -12,9 +12,11 @@ from cdc.base.position import TransactionName
 from cdc.base.secrets import mask_sql
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo
+from cdc.schema.cut_over import CutOver, alter_of
 from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from filter.decision import DdlFilter, Outcome
+from filter.online import NOTHING, OnlineDdl, OnlineReading
 from sink.schema_change import SchemaChange
 
 TableName = tuple[str, str]
@@ -40,6 +42,7 @@ class Ddl:
     ``statement`` is None and ``error`` set if it is not understood at all; if it is known which
     tables it changes but not how, both are set. ``change`` is what the sink is given. ``name`` is
     what the upstream calls its transaction, None where the log does not have it any more.
+    ``online`` is what it is in online schema changes, as one changefeed sees them.
     """
 
     ts: Ts
@@ -48,6 +51,7 @@ class Ddl:
     error: ErrorInfo | None = None
     change: SchemaChange | None = None
     name: TransactionName | None = None
+    online: OnlineReading = NOTHING
 
     @property
     def gtid(self) -> tuple[str, int]:
@@ -82,7 +86,8 @@ class Judged:
     """Whom a change waits for (lower-case ``schema.table``, or EVERY), and what happens then.
 
     ``replicated`` are the tables that are delivered, before or after it. ``error``: those tables
-    stop at the change instead.
+    stop at the change instead. ``undecided``: it waits until it shows whether this table is the
+    copy of an online schema change.
     """
 
     tables: frozenset[str]
@@ -90,15 +95,56 @@ class Judged:
     action: DDLAction
     why: str = ""
     error: ErrorInfo | None = None
+    undecided: TableName | None = None
+
+
+def meant(ddl: Ddl, online: OnlineDdl) -> Ddl:
+    """The DDL as an online schema change meant it: at the cut-over, the ALTER of its table."""
+    if ddl.statement is None or ddl.change is None or ddl.error is not None:
+        return ddl
+    change = ddl.change
+    reading = online.read(ddl.statement, change.before, change.after)
+    if reading.cut_over is None:
+        return replace(ddl, online=reading)
+    cut = reading.cut_over
+    try:
+        statement = alter_of(cut, change.before, change.session)
+    except DefiniteError as e:
+        return replace(ddl, online=replace(reading, cut_over=None, error=e))
+    if statement is None:
+        return replace(ddl, online=reading)
+    told = replace(
+        change,
+        sql=statement.sql,
+        kind=statement.kind,
+        tables=statement.tables,
+        replicated=statement.tables,
+        session=statement.session,
+        before=cut.catalog(change.before),
+    )
+    return replace(ddl, sql=statement.sql, statement=statement, change=told, online=reading)
 
 
 def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     """None for a change that touches nothing of the changefeed. ``ddl.statement`` must be known."""
     assert ddl.statement is not None
-    statement, rules = ddl.statement, scope.filter.rules
-    matched = [n for n in statement.tables if rules.matches(*n) and not _never_sent(ddl.change, n)]
+    statement, rules, online = ddl.statement, scope.filter.rules, ddl.online
+    proven = [n for n in online.proven if rules.matches(*n)]
+    if proven:
+        # Its rows are delivered up to here, and not from here on.
+        tables = frozenset(tied((full_name(*n) for n in proven), scope.ties))
+        return Judged(tables, (), DDLAction.IGNORE, "it shows that the table is a tool's copy")
+    matched = [
+        n
+        for n in statement.tables
+        if n not in online.hidden and rules.matches(*n) and not _never_sent(ddl.change, n)
+    ]
     if not matched and not any(map(rules.matches_schema, statement.schemas)):
         return None
+    if online.cut_over is not None and statement.renames:
+        tables = frozenset(tied((full_name(*n) for n in matched), scope.ties))
+        same = f"{_took_place(online.cut_over)}, which was the same"
+        return Judged(tables, (), DDLAction.IGNORE, same)
     read = [name for name in statement.referenced if rules.matches(*name)]
     if statement.schemas or scope.whole:
         tables = frozenset({EVERY})
@@ -106,11 +152,19 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
         tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
     if ddl.error is not None:
         return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=ddl.error)
+    if online.error is not None:
+        error = _said(online.error, ddl, now_ms)
+        return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=error)
     assert ddl.change is not None
     before = ddl.change.before.table(*matched[0]) if matched else None
     try:
         decision = scope.filter.decide(
-            ddl.sql, ddl.change.session, before, ts=ddl.ts, gtid=ddl.gtid
+            ddl.sql,
+            ddl.change.session,
+            before,
+            ts=ddl.ts,
+            gtid=ddl.gtid,
+            hidden=online.hidden,
         )
     except DefiniteError as e:
         return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=_said(e, ddl, now_ms))
@@ -134,8 +188,20 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     if wrong is not None:
         error = _said(wrong, ddl, now_ms)
         return Judged(tables, tuple(delivered), DDLAction.EXECUTE, error=error)
-    left = (f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left)
-    return Judged(tables, tuple(delivered), DDLAction.EXECUTE, "; ".join(left))
+    why = [f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left]
+    if online.cut_over is not None:
+        why.append(_took_place(online.cut_over))
+    return Judged(
+        tables,
+        tuple(delivered),
+        DDLAction.EXECUTE,
+        "; ".join(why),
+        undecided=online.undecided if online.undecided in delivered else None,
+    )
+
+
+def _took_place(cut: CutOver) -> str:
+    return f"online schema change: {'.'.join(cut.copy)} took the place of {'.'.join(cut.name)}"
 
 
 def _never_sent(change: SchemaChange | None, name: TableName) -> bool:

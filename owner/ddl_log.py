@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cdc.base.position import Position, TransactionName
-from cdc.base.ts import Ts
+from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
+from cdc.schema.catalog import Catalog
 from cdc.source.statements import History, LoggedDdl
 from owner.ddl import Ddl
 from sink.schema_change import SchemaChange
@@ -104,6 +105,12 @@ class DdlLog:
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
             return tuple(self._ddls[first:last])
+
+    def schemas(self) -> Catalog | None:
+        """The schema behind the last of the DDLs that were asked for, if any were."""
+        with self._guard:
+            history = self._history
+            return None if history is None else history.versions.at(MAX_TS)
 
     def _left_behind(self, history: History) -> bool:
         """Whether statements that it has not seen may have gone, while nobody asked for any."""

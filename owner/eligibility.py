@@ -9,6 +9,7 @@ from cdc.base.errors import InvalidError
 from cdc.coord.feed_config import FeedConfig
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
+from filter.online import OnlineDdl
 from filter.passing import Passing
 from filter.rules import TableRules
 
@@ -22,15 +23,16 @@ class TableIneligible(InvalidError):
 
 
 def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:
-    """The tables that ``filter.rules`` match; no other is read.
+    """The tables that ``filter.rules`` match and that no tool has made; no other is read.
 
     Raises the error of a definition that cannot be read.
     """
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    online = OnlineDdl(config)
     names = list(schema)
     matching = zip(names, rules.matches_all(names), strict=True)
     with collection_paused():
-        return [schema[name] for name, yes in matching if yes]
+        return [schema[n] for n, yes in matching if yes and not online.hides(schema, *n)]
 
 
 def eligible(table: Table, config: FeedConfig) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cdc.base.ts import Ts
+from cdc.schema.catalog import Catalog
 from owner.ddl import Ddl
 
 
@@ -23,6 +24,9 @@ class UpstreamLog(Protocol):
 
     def ddls(self, above: Ts, upto: Ts) -> tuple[Ddl, ...]:
         """DDLs with ``above < ts <= upto``, in order."""
+
+    def schemas(self) -> Catalog | None:
+        """The schema behind the last of the DDLs that were asked for, if any were."""
 
     def forget_below(self, ts: Ts) -> None:
         """No changefeed will ask for DDLs at or below ``ts``."""

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from cdc.base.errors import InvalidError
 from cdc.base.near import did_you_mean
 from cdc.coord.feed_config import EventFilterConfig, FeedConfig, FilterConfig
+from filter.online import OnlineDdl
 from filter.settings import check_filter
 from sink.dispatch.read import read_column_selectors, read_dispatchers
 
@@ -93,6 +94,7 @@ def check(given: Mapping[str, Any]) -> FeedConfig:
             raise _unknown(name) from None
         raise _invalid(name, first["msg"].removeprefix("Value error, ")) from None
     check_filter(config.filter, case_sensitive=config.case_sensitive)
+    OnlineDdl(config)
     read_dispatchers(config.sink.get("dispatchers", ()))
     read_column_selectors(config.sink.get("column_selectors", ()))
     return config

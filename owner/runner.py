@@ -43,7 +43,7 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read
 from filter.decision import DdlFilter
 from owner.broken import Broken
-from owner.changes import next_retry_ms
+from owner.changes import next_retry_ms, undecided
 from owner.ddl import FeedScope
 from owner.executor import Executor, OpenChanger
 from owner.leftovers import leftovers
@@ -60,6 +60,8 @@ M = TypeVar("M", bound=BaseModel)
 Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
 
 _IDLE_S = 30.0
+# While it must see whether a table is a copy; what shows it is a DDL, which wakes it.
+_UNDECIDED_S = 5.0
 _PAUSE_MAX_S = 0.2
 # Each has a compare beside the owner's own.
 _TOGETHER = MAX_OPS - 1
@@ -334,7 +336,7 @@ class OwnerRunner:
         retry_ms = next_retry_ms(tick.changes)
         if retry_ms is not None:
             return max(0.0, (retry_ms - self._clock.now_ms()) / 1000)
-        return _IDLE_S
+        return _UNDECIDED_S if undecided(tick.changes) else _IDLE_S
 
     def _taken(self, ticked: _Ticked) -> None:
         """What a tick wanted is written: now it counts."""
@@ -420,6 +422,7 @@ class OwnerRunner:
             log = self._logs(info.upstream)
             resolved = log.resolved_ts()
             ddls = log.ddls(above, resolved) if resolved > above else ()
+            schemas = log.schemas()
         except TidegateError as e:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen
@@ -430,7 +433,7 @@ class OwnerRunner:
         error = upstream.error if upstream else None
         if error is not None and error.kind == ErrorKind.TRANSIENT:
             error = None
-        return replace(seen, resolved_ts=resolved, ddls=ddls, upstream_error=error)
+        return replace(seen, resolved_ts=resolved, ddls=ddls, schemas=schemas, upstream_error=error)
 
     def _shown(self, feed: str, found: dict[str, StoredKey]) -> DdlEntries:
         entry = found.get(self._keys.feed_ddls(feed))

@@ -23,8 +23,19 @@ from cdc.coord.messages import (
     Report,
     TableStop,
 )
+from cdc.schema.catalog import Catalog
 from owner.barrier import Reached, global_barrier, table_barriers
-from owner.changes import ChangeOutcome, Changes, Order, begin, conclude, decide, take_in, tie
+from owner.changes import (
+    ChangeOutcome,
+    Changes,
+    Order,
+    begin,
+    conclude,
+    decide,
+    settle,
+    take_in,
+    tie,
+)
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
@@ -69,10 +80,11 @@ class FeedInput:
     """What the owner sees of a changefeed now.
 
     ``ddls`` are those in ``(ddls_above, resolved_ts]``, in order; :func:`scan_from` says where to
-    begin. ``recorded`` is what the sink's ledger said when this epoch began, None while it is not
-    known; ``outcomes`` are of this epoch; ``shown`` is what people see now. ``upstream_error`` is a
-    definite error of the upstream: its log will not grow any more. ``log_error``: the log itself
-    cannot serve this changefeed; ``changer_error``: the sink could not be taken over for changes.
+    begin; ``schemas`` is the schema behind them. ``recorded`` is what the sink's ledger said when
+    this epoch began, None while it is not known; ``outcomes`` are of this epoch; ``shown`` is what
+    people see now. ``upstream_error`` is a definite error of the upstream: its log will not grow
+    any more. ``log_error``: the log itself cannot serve this changefeed; ``changer_error``: the
+    sink could not be taken over for changes.
     """
 
     info: FeedInfo
@@ -82,6 +94,7 @@ class FeedInput:
     ddls_above: Ts
     ddls: tuple[Ddl, ...]
     scope: FeedScope
+    schemas: Catalog | None = None
     recorded: Mapping[Ts, Recorded] | None = None
     outcomes: tuple[ChangeOutcome, ...] = ()
     decisions: Mapping[Ts, DdlDecision] = field(default_factory=dict)
@@ -173,6 +186,8 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         return tick
     new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
     changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
+    if seen.schemas is not None:
+        changes = settle(changes, seen.schemas, seen.ddl_policy, seen.resolved_ts)
     scanned = max(tick.scanned_ts, seen.resolved_ts)
     ready = tick.ready or seen.resolved_ts >= max(seen.recorded, default=0)
     return replace(

@@ -7,7 +7,7 @@ barriers see to that), so each table has one version in it; this is checked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,6 +30,7 @@ from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.source.statements import History
+from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.contract import Destination, Layout, Routes
 from sink.dispatch.rules import Route
@@ -122,6 +123,7 @@ class DeliveredTables:
         self._history = History(log, self._above)
         self._config = config
         self._rules = _rules(config)
+        self._online = OnlineDdl(config)
         self._routes = routes
         self._seen = 0
         self._entries: dict[int, TableEntry] = {}
@@ -185,8 +187,8 @@ class DeliveredTables:
         Of names that differ only in case all; ``[]`` if it is not there, or cannot be followed.
         """
         found = []
-        for key in self.at(ts):
-            if f"{key[0]}.{key[1]}".lower() == name:
+        for key in (schemas := self.at(ts)):
+            if f"{key[0]}.{key[1]}".lower() == name and not self._online.hides(schemas, *key):
                 with suppress(DefiniteError):
                     found.append(self._history.versions.table(*key, ts))
         return [table for table in found if table is not None]
@@ -256,6 +258,8 @@ class DeliveredTables:
     def _in_force(self, table_id: int, lo: Ts, hi: Ts) -> Replicated | Unfit | None:
         entry = self._entries[table_id]
         versions = self._history.versions
+        if self._hidden(entry, lo) and self._hidden(entry, hi):
+            return None
         try:
             table = versions.table(entry.schema, entry.name, lo)
             if table is not versions.table(entry.schema, entry.name, hi):
@@ -275,6 +279,10 @@ class DeliveredTables:
         if known is None or known[0] is not table:
             known = self._known[table_id] = (table, self._judged(table_id, entry, table))
         return known[1]
+
+    def _hidden(self, entry: TableEntry, ts: Ts) -> bool:
+        """Whether a tool of online schema change made the table that has rows at ``ts``."""
+        return self._online.hides(self._history.versions.at(ts), entry.schema, entry.name)
 
     def _still(self, table_id: int, table: Table) -> bool:
         """Whether rows to come may have this version of a table, by its last change."""
@@ -364,18 +372,22 @@ def delivered_tables(schema: Schema | Schemas, config: FeedConfig) -> list[Table
 
     One whose definition cannot be read raises, or is left out where its rows decide about it.
     """
-    rules = _rules(config)
+    rules, online = _rules(config), OnlineDdl(config)
+
+    def delivered(database: str, name: str) -> bool:
+        return rules.matches(database, name) and not online.hides(schema, database, name)
+
     with collection_paused():
         if isinstance(schema, Schema):
-            matched = [schema[key] for key in schema if rules.matches(*key)]
+            matched = [schema[key] for key in schema if delivered(*key)]
         else:
-            matched = list(_readable(schema, rules))
+            matched = list(_readable(schema, delivered))
     return [t for t in matched if t.handle_key or config.force_replicate]
 
 
-def _readable(schemas: Schemas, rules: TableRules) -> Iterator[Table]:
+def _readable(schemas: Schemas, delivered: Callable[[str, str], bool]) -> Iterator[Table]:
     for database, name in schemas:
-        if rules.matches(database, name):
+        if delivered(database, name):
             with suppress(DefiniteError):
                 table = schemas.table(database, name)
                 if table is not None:

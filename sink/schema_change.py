@@ -53,12 +53,6 @@ class Recorded(StrEnum):
     SKIPPED = "skipped"
 
 
-def has_table(catalog: Catalog, name: TableName) -> bool:
-    """Whether there is a table of this name; it is not read."""
-    database = catalog.database(name[0])
-    return database is not None and database.tables.get(catalog.key(name[1])) is not None
-
-
 def proven(change: SchemaChange, positions: Iterable[Position]) -> bool:
     """Whether the ledger of rows shows that a change has run: rows behind it were delivered.
 

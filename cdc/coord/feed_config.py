@@ -66,7 +66,10 @@ class SyncedStatus(BaseModel):
 
 
 class FeedConfig(BaseModel):
-    """TiCDC's replica config, as far as it is supported; keys in snake_case, durations in s."""
+    """TiCDC's replica config, as far as it is supported; keys in snake_case, durations in s.
+
+    ``online_ddl`` and the two lists of rules are DM's.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -75,6 +78,9 @@ class FeedConfig(BaseModel):
     ignore_ineligible_table: bool = False
     changefeed_error_stuck_duration: float = Field(default=1800.0, gt=0)
     ddl_policy: DdlPolicy = Field(default=DdlPolicy.AUTO, strict=False)
+    online_ddl: bool = True
+    shadow_table_rules: list[str] | None = None
+    trash_table_rules: list[str] | None = None
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
     sink: dict[str, Any] = Field(default_factory=dict)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from cdc.schema.table import Table
+from cdc.schema.table_copy import Copies, TableCopy
 
 _FANOUT = 64
 _Bucket = dict[str, "Table | Unread"]
@@ -102,7 +103,8 @@ class Tables:
 class Database:
     """A database: its default character set and collation, and its tables.
 
-    ``others`` are the names that a table cannot have besides: views and sequences.
+    ``others`` are the names that a table cannot have besides: views and sequences. ``copies`` are
+    those tables that were made to take another's place (:mod:`cdc.schema.copies`).
     """
 
     name: str
@@ -110,6 +112,7 @@ class Database:
     collation: str
     tables: Tables = field(default_factory=Tables)
     others: frozenset[str] = frozenset()
+    copies: Copies = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,16 @@ class Catalog:
         database = self.database(schema)
         found = None if database is None else database.tables.get(self.key(name))
         return found.get() if isinstance(found, Unread) else found
+
+    def has_table(self, schema: str, name: str) -> bool:
+        """Whether there is a table of this name; it is not read."""
+        database = self.database(schema)
+        return database is not None and database.tables.get(self.key(name)) is not None
+
+    def copy_of(self, schema: str, name: str) -> TableCopy | None:
+        """What is known of a table as a copy of another; None if it is none."""
+        database = self.database(schema)
+        return None if database is None else database.copies.get(self.key(name))
 
     def with_database(self, database: Database) -> Catalog:
         """A version with this database, new or changed."""

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from cdc.schema.catalog import Catalog, Database, Tables, Unread
 from cdc.schema.charsets import default_collation
+from cdc.schema.copies import found_in
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.schema.table import Column, Table
+from cdc.schema.table_copy import Copies, TableCopy, decode_copy, encode_copy
 from cdc.schema.table_json import decode, encode
 from cdc.schema.tokens import DDLNotUnderstood
 
@@ -66,6 +68,8 @@ class Schema(Mapping[tuple[str, str], Table]):
             self.sources[schema, name] = CreateText(text, charset, collation)
         for schema, value in snapshot.get("values", ()):
             self.sources[schema, value["name"]] = value
+        self._copies: Catalog | None = None
+        self._snapshot = snapshot
         self._tables: dict[tuple[str, str], Table] = {}
         self._shapes: dict[bytes, Table] = {}
         self._columns: dict[Column, Column] = {}
@@ -91,6 +95,12 @@ class Schema(Mapping[tuple[str, str], Table]):
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def copy_of(self, schema: str, name: str) -> TableCopy | None:
+        """What is known of a table as a copy of another; None if it is none."""
+        if self._copies is None:
+            self._copies = catalog(self._snapshot)
+        return self._copies.copy_of(schema, name)
 
     def parse(self, key: tuple[str, str]) -> Table:
         """The table, read anew; raises ``DDLNotUnderstood`` with its name."""
@@ -146,7 +156,20 @@ def catalog(snapshot: Mapping[str, Any]) -> Catalog:
         made = made.with_database(Database(name, charset, collation, Tables().of(unread)))
     for database, name in snapshot.get("others", ()):
         made = made.with_other(database, name)
+    for database, copies in _copies(snapshot, made).items():
+        made = made.with_database(replace(made.databases[made.key(database)], copies=copies))
     return made
+
+
+def _copies(snapshot: Mapping[str, Any], made: Catalog) -> Mapping[str, Copies]:
+    """By database: as they were followed, or as the tables themselves tell."""
+    known = snapshot.get("copies")
+    if known is None:
+        return found_in(made, (tuple(t) for t in snapshot.get("triggers", ())))
+    copies: dict[str, dict[str, TableCopy]] = {}
+    for database, name, value in known:
+        copies.setdefault(database, {})[name] = decode_copy(value)
+    return copies
 
 
 def compacted(snapshot: Mapping[str, Any], last: Catalog, ts: int, **others: Any) -> dict[str, Any]:
@@ -182,6 +205,11 @@ def compacted(snapshot: Mapping[str, Any], last: Catalog, ts: int, **others: Any
         "texts": texts,
         "values": values,
         "others": [[d.name, o] for d in last.databases.values() for o in sorted(d.others)],
+        "copies": [
+            [d.name, name, encode_copy(copy)]
+            for d in last.databases.values()
+            for name, copy in d.copies.items()
+        ],
         **others,
     }
 

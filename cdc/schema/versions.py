@@ -13,6 +13,7 @@ from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
+from cdc.schema.copies import follow
 from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.tokens import DDLNotUnderstood
@@ -94,13 +95,17 @@ class Versions:
             self.lose(ts, statement, e)
             return e
         self._ts.append(ts)
-        self._catalogs.append(changed)
+        self._catalogs.append(follow(self._catalogs[-1], statement, changed))
         return None
 
     def _other(self, ts: Ts, statement: DdlStatement) -> None:
-        """A view or a sequence takes a name that CREATE TABLE IF NOT EXISTS then does not get."""
+        """A view or a sequence takes a name that CREATE TABLE IF NOT EXISTS then does not get.
+
+        Triggers tell copies of tables.
+        """
         with suppress(DDLNotUnderstood):
             changed = apply(self._catalogs[-1], statement)
+            changed = follow(self._catalogs[-1], statement, changed)
             if changed is not self._catalogs[-1]:
                 self._ts.append(ts)
                 self._catalogs.append(changed)

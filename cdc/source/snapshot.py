@@ -109,4 +109,28 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
         },
         "tables": texts,
         "others": others,
+        "triggers": _triggers(connection, {(str(t["s"]), str(t["t"])) for t in tables}),
     }
+
+
+def _triggers(connection: Any, names: set[tuple[str, str]]) -> list[list[str]]:
+    """(database, table, trigger, statement) of tables that pt-online-schema-change may be changing.
+
+    Who has no TRIGGER right on a table is told of none.
+    """
+    found = []
+    for schema, name in sorted(names):
+        model = name.strip("_").removesuffix("_new")
+        if not (name.startswith("_") and name.endswith("_new") and (schema, model) in names):
+            continue
+        found += [
+            [schema, model, str(row["n"]), str(row["q"])]
+            for row in rows(
+                connection,
+                "SELECT trigger_name AS n, action_statement AS q FROM information_schema.triggers"
+                " WHERE event_object_schema = %s AND event_object_table = %s",
+                schema,
+                model,
+            )
+        ]
+    return found

@@ -19,6 +19,7 @@ from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema, catalog, session_of
 from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
+from cdc.schema.table_copy import TableCopy
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
 
@@ -169,3 +170,6 @@ class SchemaAt(Schema):
 
     def __len__(self) -> int:
         return len(self._catalog)
+
+    def copy_of(self, schema: str, name: str) -> TableCopy | None:
+        return self._catalog.copy_of(schema, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,14 +12,18 @@ from cdc.base.clock import Clock
 from cdc.base.errors import InvalidError
 from cdc.base.matcher import parse_matcher
 from cdc.base.secrets import mask_uri
+from cdc.base.ts import MAX_TS
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, UpstreamInfo
 from cdc.source.settings import SourceSettings
+from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
 from cdc.verify.job import Job
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamSession
 from cdc.verify.table import CompareOptions
+from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.codec.protocols import FORMATS
 from sink.kafka.settings import SCHEMES as KAFKA
@@ -57,16 +62,31 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
     delivery = LogDelivery(
         feed.log, feed.upstream.server_kind, feed.progress, feed.clock, options.wait_s
     )
+    tools = _tools_tables(feed.log, config)
+
+    def matches(schema: str, name: str) -> bool:
+        asked_for = rules.matches(schema, name) and asked.matches(schema, name)
+        return asked_for and not tools(schema, name)
+
     task = Task(
         open_upstream=lambda: UpstreamSession(feed.upstream, feed.source),
         delivery=delivery,
-        matches=lambda schema, name: rules.matches(schema, name) and asked.matches(schema, name),
+        matches=matches,
         keyless=config.force_replicate,
         options=options,
         case_sensitive=config.case_sensitive,
         mariadb=feed.upstream.server_kind == "mariadb",
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
+
+
+def _tools_tables(folder: Path, config: FeedConfig) -> Callable[[str, str], bool]:
+    """Which tables a tool of online schema change has made: they are not delivered."""
+    with closing(ChangeLog.open(folder)) as log:
+        log.refresh()
+        schemas = History(log, log.state.resolved_ts).versions.at(MAX_TS)
+    online = OnlineDdl(config)
+    return lambda schema, name: online.hides(schemas, schema, name)
 
 
 def _work(sink_uri: str, config: FeedConfig) -> Callable[[Run], None]:

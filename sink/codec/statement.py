@@ -9,7 +9,7 @@ from cdc.schema.editor import Editor
 from cdc.schema.statement import Verb
 from cdc.schema.tokens import quoted
 from sink.dispatch.target import TargetRouter
-from sink.schema_change import SchemaChange, TableName, has_table
+from sink.schema_change import SchemaChange, TableName
 
 
 def statement_text(change: SchemaChange, tables: Collection[TableName], names: TargetRouter) -> str:
@@ -58,6 +58,6 @@ def _renames(
     """Those that move a table, not a view or a sequence, which the changefeed delivers."""
     moved: set[TableName] = set()
     for old, new in pairs:
-        if (old in moved or has_table(change.before, old)) and {old, new} & set(change.replicated):
+        if (old in moved or change.before.has_table(*old)) and {old, new} & set(change.replicated):
             moved = (moved - {old}) | {new}
             yield old, new

@@ -24,7 +24,7 @@ from sink.kafka.ledger_topic import ensure_topic
 from sink.kafka.recovery import claim_epoch, fence, older_feeds
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.topics import Topics
-from sink.schema_change import Recorded, SchemaChange, TableName, has_table, proven
+from sink.schema_change import Recorded, SchemaChange, TableName, proven
 
 _log = logging.getLogger("sink.kafka")
 
@@ -205,7 +205,7 @@ class KafkaChanger:
             found[self._router.default_topic] = []
         for name in change.replicated:
             # A name that only stood in between, as in a swap, never had rows.
-            if any(has_table(catalog, name) for catalog in (change.before, change.after)):
+            if any(catalog.has_table(*name) for catalog in (change.before, change.after)):
                 found.setdefault(self._router.topic(*name), []).append(name)
         if not found:
             named = {self._router.topic(*name): name for name in change.replicated}

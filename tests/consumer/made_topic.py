@@ -30,7 +30,7 @@ from sink.codec.canal.codec import CanalCodec
 from sink.codec.canal.ddl import ddl_message
 from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.rules import table_hash
-from sink.schema_change import SchemaChange, has_table
+from sink.schema_change import SchemaChange
 from tests.codec.binlog_rows import BUILD_MS, events_of, record_batch
 
 _QUERY, _XID, _TABLE_MAP = 2, 16, 19
@@ -100,7 +100,7 @@ def steps(
             catalog = change.after
             if change.tables or change.schemas:
                 both = (change.before, change.after)
-                there = [n for n in change.tables if any(has_table(c, n) for c in both)]
+                there = [n for n in change.tables if any(c.has_table(*n) for c in both)]
                 if not there and not change.schemas:
                     continue
                 value = ddl_message(change, there, settings, BUILD_MS)

@@ -36,7 +36,7 @@ class _Remembered(DdlFilter):
     """The product's filter; a statement is decided once, not in each of 10,000 schedules."""
 
     def __init__(self) -> None:
-        self.rules, self.events = _FILTER.rules, _FILTER.events
+        self.rules, self.events, self.online = _FILTER.rules, _FILTER.events, _FILTER.online
 
     def decide(self, sql: str, session: Session, table: object = None, **of: object) -> Decision:
         """As the product decides."""

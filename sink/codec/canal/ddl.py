@@ -14,7 +14,7 @@ from sink.codec.canal.messages import message
 from sink.codec.canal.settings import CanalSettings
 from sink.codec.statement import statement_text
 from sink.dispatch.target import TargetRouter
-from sink.schema_change import SchemaChange, TableName, has_table
+from sink.schema_change import SchemaChange, TableName
 
 # Canal's type by the statement's first words; what is not here is QUERY.
 _TYPES = {
@@ -99,7 +99,7 @@ def _versioned(change: SchemaChange) -> bool:
         catalog.table(*name)
         for name in change.tables
         for catalog in (change.before, change.after)
-        if change.session.mariadb and has_table(catalog, name)
+        if change.session.mariadb and catalog.has_table(*name)
     )
     return any(table is not None and table.versioned for table in found)
 
