@@ -8,7 +8,7 @@ import signal
 import sys
 from contextlib import AbstractContextManager
 
-from tests.servers import install
+from tests.servers import install, schema_tools
 from tests.servers.broker import Broker, broker, record_classes
 from tests.servers.cache import size_mb
 from tests.servers.catalogue import DEMO, SERVERS
@@ -86,7 +86,8 @@ def main() -> int:
     if chosen.command == "start":
         return _start(chosen.name, chosen.options)
     names = list(SERVERS) if chosen.all else [*chosen.names, *(DEMO if chosen.demo else ())]
-    return _fetch(names)
+    tools = schema_tools.fetch() if chosen.all else True
+    return _fetch(names) or int(not tools and os.environ.get("CI") == "true")
 
 
 if __name__ == "__main__":
