@@ -5,8 +5,10 @@ A writer never stops meanwhile, and the capture is killed in the middle of a run
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -86,20 +88,39 @@ REFERENCES = (
 )  # fmt: skip
 
 
-def _gh_ost(source: Database, schema: str, step: Step) -> None:
+def _gh_ost(source: Database, schema: str, step: Step, writer: Writer, folder: Path) -> None:
+    """Run it; nobody writes at the swap.
+
+    A write that waits for the tool's lock may come between its DROP of the sentry and its RENAME
+    (seen on MySQL 8.0.33): then it is in the old table alone, and the upstream itself has lost it.
+    """
     options = ["--initially-drop-ghost-table", "--initially-drop-old-table"]
     if "--timestamp-old-table" in step.options:
         options = ["--initially-drop-ghost-table"]
-    done = schema_tools.gh_ost().run(
+    flag, output = folder / "postpone", folder / "gh-ost.txt"
+    flag.touch()
+    run = schema_tools.gh_ost().start(
         "--host=127.0.0.1", f"--port={source.port}", "--user=root", f"--database={schema}",
         f"--table={step.table}", f"--alter={step.alter}", "--allow-on-master", "--execute",
         "--skip-metadata-lock-check", "--default-retries=20", "--initially-drop-socket-file",
-        f"--serve-socket-file=/tmp/gh-ost.{schema}.sock", *options, *step.options,
+        f"--serve-socket-file={folder / 'socket'}", f"--postpone-cut-over-flag-file={flag}",
+        *options, *step.options, output=output,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
+    try:
+        until(
+            lambda: run.poll() is not None or "postponing cut-over" in output.read_text(),
+            "gh-ost has copied the table",
+            120,
+        )
+        with writer.paused():
+            flag.unlink()
+            assert run.wait(60) == 0, output.read_text()[-3000:]
+    finally:
+        run.kill()
+        run.wait()
 
 
-def _pt(source: Database, schema: str, step: Step) -> None:
+def _pt(source: Database, schema: str, step: Step, writer: Writer, folder: Path) -> None:
     done = schema_tools.pt_osc().run(
         f"h=127.0.0.1,P={source.port},u=root,D={schema},t={step.table}", f"--alter={step.alter}",
         "--execute", "--no-version-check", "--recursion-method=none",
@@ -161,13 +182,13 @@ def feeds(
         capture.ask("DELETE", f"/changefeeds/{name}")
 
 
-def test_references_to_the_table_are_kept(feeds: Feeds) -> None:
+def _references(feeds: Feeds, writer: Writer, folder: Path) -> None:
     """Rows that come behind the swap still find their parents, at the target too."""
     source, schema, feed = feeds.source, feeds.schema, feeds.names[0]
     source.execute(*_FAMILY, database=schema)
     told = []
     for number, step in enumerate(s for s in REFERENCES if source.kind in s.families):
-        _pt(source, schema, step)
+        _pt(source, schema, step, writer, folder)
         told.append(f"ALTER TABLE `{schema}`.`parent` {step.alter}")
         source.execute(
             f"INSERT INTO parent (id, v) VALUES ({10 + number}, 1)",
@@ -178,17 +199,20 @@ def test_references_to_the_table_are_kept(feeds: Feeds) -> None:
     assert feeds.capture.feed(feed)["stopped_tables"] == []
     assert_same(source, feeds.target, schema)
     ran = [" ".join(sql.split()) for sql in feeds.ddls(feed)]
-    assert [sql for sql in ran if "`parent` ADD" in sql and "CHILD" not in sql.upper()] == told
+    assert [sql for sql in ran if sql.startswith(f"ALTER TABLE `{schema}`.`parent`")] == told
     assert not any("`_parent" in sql.split("REFERENCES")[0] for sql in ran), ran
 
 
-def test_each_variant_is_one_alter_at_the_target(feeds: Feeds) -> None:
+def test_each_variant_is_one_alter_at_the_target(feeds: Feeds, tmp_path: Path) -> None:
     source, schema = feeds.source, feeds.schema
     steps = [s for s in STEPS if source.kind in s.families]
+    if source.name == "mysql-9.7" and not os.environ.get("ONLINE"):
+        # The others tell enough from day to day; ONLINE=all runs each variant everywhere.
+        steps = steps[:4]
     writer = Writer(source, schema, seeds.seed())
     with writer.running():
         for number, step in enumerate(steps):
-            _RUN[step.tool](source, schema, step)
+            _RUN[step.tool](source, schema, step, writer, tmp_path)
             if number in (0, 1):
                 feeds.capture.kill()
                 feeds.capture.start()
@@ -211,3 +235,4 @@ def test_each_variant_is_one_alter_at_the_target(feeds: Feeds) -> None:
     messages = topics.read(feeds.broker.bootstrap, [schema], isolation="read_committed")
     assert {m.body["table"] for m in messages if m.body["table"]} == {"orders"}
     assert sum(m.body["isDdl"] for m in messages) == len(wanted)
+    _references(feeds, writer, tmp_path)

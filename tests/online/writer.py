@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Any
 
 import pymysql
 
@@ -21,6 +22,7 @@ class Writer:
     def __init__(self, database: Database, schema: str, seed: int) -> None:
         self._database, self._schema, self._random = database, schema, Random(seed)
         self._stop = threading.Event()
+        self._turn = threading.Lock()
         self._error: BaseException | None = None
         self.rows = 0
 
@@ -40,14 +42,24 @@ class Writer:
                 connection.autocommit(True)
                 with connection.cursor() as cursor:
                     while not self._stop.wait(0.01):
-                        try:
-                            cursor.execute(self._statement(self.rows))
-                            self.rows += 1
-                        except pymysql.err.MySQLError as error:
-                            if error.args[0] not in _AGAIN:
-                                raise
+                        with self._turn:
+                            self._once(cursor)
         except BaseException as error:
             self._error = error
+
+    def _once(self, cursor: Any) -> None:
+        try:
+            cursor.execute(self._statement(self.rows))
+            self.rows += 1
+        except pymysql.err.MySQLError as error:
+            if error.args[0] not in _AGAIN:
+                raise
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write nothing while the context lasts."""
+        with self._turn:
+            yield
 
     @contextmanager
     def running(self) -> Iterator[Writer]:
