@@ -122,11 +122,22 @@ def _add_filter(words: list[str]) -> None:
         app.add_typer(typer.Typer(help="Look at what a changefeed's filter does."), name="filter")
 
 
+def _add_dm(words: list[str]) -> None:
+    """``cdc dm`` loads the filter's parsers, so the other commands only show its name."""
+    if words[:1] == ["dm"]:
+        from cdc.cli import dm
+
+        app.add_typer(dm.app, name="dm")
+    else:
+        app.add_typer(typer.Typer(help="Come from DM."), name="dm")
+
+
 def main() -> None:
     """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
     try:
         _add_log(sys.argv[1:])
         _add_filter(sys.argv[1:])
+        _add_dm(sys.argv[1:])
         app()
     except (TidegateError, ServerRefused) as e:
         output.error(e)
