@@ -59,7 +59,8 @@ class NameRules:
 
     def __init__(self, rules: Sequence[str], place: str) -> None:
         self._rules = [_compiled(text, f"{place}[{i}]") for i, text in enumerate(rules)]
-        self.real = lru_cache(maxsize=4096)(self._real)
+        # An expression takes tens of microseconds, and a changefeed asks of all tables.
+        self.real = lru_cache(maxsize=1 << 17)(self._real)
 
     def _real(self, name: str) -> str:
         """The table that ``name`` belongs to; empty if no rule matches."""
@@ -133,6 +134,12 @@ class OnlineDdl:
         if copy is None or copy.proof is not Proof.NONE or not copy.model:
             return False
         return self._usual_shadow.real(name).lower() == copy.model.lower()
+
+    def resembled(self, name: str) -> str:
+        """The table that this one would be a copy of, if names told; else nothing."""
+        if not self.enabled or self._by_name or not name.startswith("_"):
+            return ""
+        return self._usual_shadow.real(name)
 
     def read(self, statement: DdlStatement, before: Catalog, after: Catalog) -> OnlineReading:
         """What a statement is; ``before`` and ``after`` are the schema on both sides of it."""

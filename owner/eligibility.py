@@ -79,7 +79,36 @@ def keyless_warnings(schema: Schema, config: FeedConfig) -> list[str]:
     return [f"tables without a primary key or a not-null unique key are left out: {_some(keyless)}"]
 
 
+def copies_warnings(schema: Schema, config: FeedConfig) -> list[str]:
+    """What becomes of copies that tools of online schema change make now, or seem to make."""
+    rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
+    online = OnlineDdl(config)
+    hidden, seeming = [], []
+    names = set(schema)
+    for database, name in names:
+        if online.hides(schema, database, name):
+            if rules.matches(database, name):
+                hidden.append(f"{database}.{name}")
+            continue
+        model = (database, online.resembled(name))
+        if model in names and rules.matches(*model):
+            seeming.append(f"{database}.{name}")
+    found = []
+    if hidden:
+        found.append(f"tables of an online schema change are not delivered: {_shown(hidden)}")
+    if seeming:
+        found.append(
+            "called as copies of an online schema change, and nothing shows that they are; if they"
+            f" take a table's place, it stops until shadow-table-rules say so: {_shown(seeming)}"
+        )
+    return found
+
+
 def _some(tables: Iterable[Table]) -> str:
-    names = sorted(t.full_name for t in tables)
+    return _shown([t.full_name for t in tables])
+
+
+def _shown(names: Iterable[str]) -> str:
+    names = sorted(names)
     more = f" and {len(names) - _SHOWN_TABLES} more" if len(names) > _SHOWN_TABLES else ""
     return ", ".join(names[:_SHOWN_TABLES]) + more

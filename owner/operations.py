@@ -34,7 +34,12 @@ from owner.admission import (
     configured_sink,
     newest_incarnation,
 )
-from owner.eligibility import checked_tables, keyless_warnings, tables_to_deliver
+from owner.eligibility import (
+    checked_tables,
+    copies_warnings,
+    keyless_warnings,
+    tables_to_deliver,
+)
 from owner.ports import KeptLogs, KnownUpstreams
 from owner.replica_config import check
 from owner.requests import ChangefeedUpdate, NewChangefeed
@@ -214,7 +219,12 @@ def _warnings(start_ts: Ts, config: FeedConfig, schema: Schema, now_ms: int) -> 
     """What TiCDC warns of: an old start, event filters that catch more, tables without a key."""
     age_s = (now_ms - physical_ms(start_ts)) / 1000
     old = [f"start-ts is {age_s / 3600:.0f} hours ago"] if age_s > _OLD_S else []
-    return [*old, *traps(config), *keyless_warnings(schema, config)]
+    return [
+        *old,
+        *traps(config),
+        *keyless_warnings(schema, config),
+        *copies_warnings(schema, config),
+    ]
 
 
 def _new(

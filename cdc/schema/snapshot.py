@@ -205,13 +205,18 @@ def compacted(snapshot: Mapping[str, Any], last: Catalog, ts: int, **others: Any
         "texts": texts,
         "values": values,
         "others": [[d.name, o] for d in last.databases.values() for o in sorted(d.others)],
-        "copies": [
-            [d.name, name, encode_copy(copy)]
-            for d in last.databases.values()
-            for name, copy in d.copies.items()
-        ],
+        "copies": listed_copies(last),
         **others,
     }
+
+
+def listed_copies(last: Catalog) -> list[list[Any]]:
+    """What a snapshot keeps of copies: (database, name, value) of each."""
+    return [
+        [database.name, name, encode_copy(copy)]
+        for database in last.databases.values()
+        for name, copy in database.copies.items()
+    ]
 
 
 def load(snapshot: Mapping[str, Any]) -> Schema:

@@ -15,6 +15,7 @@ from cdc.changelog import snapshots
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
+from cdc.schema.snapshot import listed_copies
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone
@@ -25,6 +26,7 @@ from cdc.source.readiness import check_upstream, describe, refuse_unready
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
 from cdc.source.start import StartInvalid, find_start
+from cdc.source.statements import History
 
 _ATTEMPTS = 3
 
@@ -104,9 +106,11 @@ def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock
     log = ChangeLog.open(folder)
     try:
         ts = _passed(log, position, info, settings, clock)
+        # The server does not tell by what statements its tables were made.
+        copies = listed_copies(History(log, ts).versions.at(ts))
     finally:
         log.close()
-    snapshots.save(folder, ts, {**snapshot, "ts": ts})
+    snapshots.save(folder, ts, {**snapshot, "ts": ts, "copies": copies})
     return ts
 
 

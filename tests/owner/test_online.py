@@ -22,11 +22,12 @@ from cdc.schema.catalog import Catalog
 from cdc.schema.copies import follow
 from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
-from cdc.schema.snapshot import catalog, compacted
+from cdc.schema.snapshot import Schema, catalog, compacted
 from cdc.schema.versions import Versions
 from filter.decision import DdlFilter
 from owner.changes import UNDECIDED_MS, Changes, settle, take_in
 from owner.ddl import Ddl, DDLAction, FeedScope
+from owner.eligibility import copies_warnings, matched_tables
 from sink.schema_change import SchemaChange
 
 SESSION = Session(default_schema="osc")
@@ -486,3 +487,18 @@ def test_tables_like_a_pattern_are_no_burden() -> None:
     assert len(copies) == 256
     assert "tenant_299" in copies
     assert run.run(*SENTRY, SWAP).delivered[-1] == MEANT
+
+
+def test_who_creates_a_changefeed_is_told_of_copies() -> None:
+    trigger = ["osc", "orders", "pt_osc_osc_orders_ins", "REPLACE INTO `osc`.`_orders_new` VALUES"]
+    proven, alone = Schema(_snapshot([trigger])), Schema(_snapshot([]))
+    config = FeedConfig()
+    assert copies_warnings(proven, config) == [
+        "tables of an online schema change are not delivered: osc._orders_ghc, osc._orders_gho,"
+        " osc._orders_new"
+    ]
+    (hidden, seeming) = copies_warnings(alone, config)
+    assert hidden.endswith(": osc._orders_ghc, osc._orders_gho")
+    assert seeming.endswith("until shadow-table-rules say so: osc._orders_new")
+    assert [t.name for t in matched_tables(proven, config)] == ["orders"]
+    assert copies_warnings(alone, FeedConfig(online_ddl=False)) == []

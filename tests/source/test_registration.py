@@ -10,6 +10,8 @@ import pytest
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo
+from cdc.schema.snapshot import catalog
+from cdc.schema.table_copy import Proof
 from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
 from cdc.source.readiness import check_upstream
 from cdc.source.registration import register, schema_now
@@ -111,6 +113,30 @@ def test_snapshot_and_earlier_starts(name: str, tmp_path: Path) -> None:
             ):
                 register(asked, writer, SETTINGS, CLOCK, start)
         assert StartInvalid.code == "TG:ErrUpstreamStartInvalid"
+
+
+def test_a_later_snapshot_keeps_what_only_statements_tell(
+    mariadb: Database, tmp_path: Path, fresh_name: str
+) -> None:
+    """Each new changefeed takes one, also while an online schema change runs."""
+    db, schema = mariadb, fresh_name
+    db.execute(f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    with Pulled(db, tmp_path / "log") as p:
+        db.execute(
+            f"CREATE /* gh-ost */ TABLE {schema}._t_gho LIKE {schema}.t",
+            f"ALTER /* gh-ost */ TABLE {schema}._t_gho ADD c INT",
+        )
+        ts = schema_now(p.info, p.folder, p.settings, CLOCK)
+        log, _ = p.runs()
+        kept = log.snapshot_at(ts)
+        log.close()
+    assert kept["ts"] == ts
+    copy = catalog(kept).copy_of(schema, "_t_gho")
+    assert copy is not None
+    assert (copy.model, copy.proof) == ("t", Proof.GH_OST)
+    assert [a.sql for a in copy.alterations or ()] == [
+        f"ALTER /* gh-ost */ TABLE {schema}._t_gho ADD c INT"
+    ]
 
 
 @pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
