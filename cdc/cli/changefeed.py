@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as json_
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +12,7 @@ import typer
 
 from cdc.base.errors import InvalidError
 from cdc.base.secrets import mask_uri
+from cdc.base.ts import physical_ms
 from cdc.cli import output
 from cdc.cli.client import ServerRefused
 from cdc.cli.config_file import ConfigFile, read_config
@@ -179,6 +182,35 @@ def query(
     if not simple:
         info |= _applied(server, path)
     (output.as_json if json else output.fields)(info)
+
+
+@app.command()
+def statistics(
+    changefeed_id: FeedId,
+    interval: Annotated[
+        float, typer.Option("--interval", "-I", min=0.1, help="Seconds between two lines.")
+    ] = 10.0,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Lines; 0: no end.")] = 0,
+    server: Server = SERVER,
+) -> None:
+    """Print how far it is behind, a line of JSON each interval: milliseconds of both gaps.
+
+    ``sink_gap``: what the log holds and the sink has not; ``replication_gap``: the sink against
+    now.
+    """
+    api, printed = client(server), 0
+    while True:
+        status = api.get(f"/changefeeds/{changefeed_id}/status")
+        now_ms, reached_ms = api.post("/tso")["timestamp"], physical_ms(status["checkpoint_ts"])
+        gaps = {
+            "sink_gap": max(0, physical_ms(status["resolved_ts"]) - reached_ms),
+            "replication_gap": max(0, now_ms - reached_ms),
+        }
+        typer.echo(json_.dumps({"state": status["state"], **gaps}))
+        printed += 1
+        if printed == count:
+            return
+        time.sleep(interval)
 
 
 @app.command()

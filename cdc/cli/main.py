@@ -9,7 +9,7 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, ddl, output, upstream
+from cdc.cli import changefeed, ddl, output, processor, upstream
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, access, client
 from cdc.cli.server import server
@@ -34,6 +34,7 @@ cli.add_typer(changefeed.app, name="changefeed")
 cli.add_typer(ddl.app, name="ddl")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")
+cli.add_typer(processor.app, name="processor")
 cli.add_typer(owner, name="owner")
 cli.add_typer(tso, name="tso")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -81,6 +82,15 @@ def test_the_life_of_a_changefeed(operated: tuple[CdcServer, str], tmp_path: Pat
     )
     listed = server.cli_json("changefeed", "list")
     assert [i["id"] for i in listed if i["id"] == "life"] == ["life"]
+    told = server.cli("changefeed", "statistics", "-c", "life", "-I", "0.1", "-n", "2")
+    first, second = (json.loads(line) for line in told.stdout.splitlines())
+    assert first.keys() == second.keys() == {"state", "sink_gap", "replication_gap"}
+    assert 0 <= second["sink_gap"] <= second["replication_gap"] < 60_000
+    (runs,) = [i for i in server.cli_json("processor", "list") if i["changefeed_id"] == "life"]
+    words = ("processor", "query", "-c", "life")
+    tables = server.cli_json(*words)
+    assert tables == server.cli_json(*words, "-p", runs["capture_id"])
+    assert server.cli_json(*words, "-p", "another") == {"table_ids": [], "tables": []}
 
     again = server.cli("changefeed", "create", "-c", "life", "-u", "main", "--sink-uri", sink)
     assert again.returncode == 1
