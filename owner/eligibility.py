@@ -30,6 +30,7 @@ def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     online = OnlineDdl(config)
     names = list(schema)
+    online.learn(names)
     matching = zip(names, rules.matches_all(names), strict=True)
     with collection_paused():
         return [schema[n] for n, yes in matching if yes and not online.hides(schema, *n)]
@@ -85,6 +86,7 @@ def copies_warnings(schema: Schema, config: FeedConfig) -> list[str]:
     online = OnlineDdl(config)
     hidden, seeming = [], []
     names = set(schema)
+    online.learn(names)
     for database, name in names:
         if online.hides(schema, database, name):
             if rules.matches(database, name):

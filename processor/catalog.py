@@ -373,6 +373,7 @@ def delivered_tables(schema: Schema | Schemas, config: FeedConfig) -> list[Table
     One whose definition cannot be read raises, or is left out where its rows decide about it.
     """
     rules, online = _rules(config), OnlineDdl(config)
+    online.learn(schema)
 
     def delivered(database: str, name: str) -> bool:
         return rules.matches(database, name) and not online.hides(schema, database, name)

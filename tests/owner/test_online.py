@@ -25,6 +25,7 @@ from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema, catalog, compacted
 from cdc.schema.versions import Versions
 from filter.decision import DdlFilter
+from filter.online import NameRules
 from owner.changes import UNDECIDED_MS, Changes, settle, take_in
 from owner.ddl import Ddl, DDLAction, FeedScope
 from owner.eligibility import copies_warnings, matched_tables
@@ -502,3 +503,11 @@ def test_who_creates_a_changefeed_is_told_of_copies() -> None:
     assert seeming.endswith("until shadow-table-rules say so: osc._orders_new")
     assert [t.name for t in matched_tables(proven, config)] == ["orders"]
     assert copies_warnings(alone, FeedConfig(online_ddl=False)) == []
+
+
+def test_of_several_rules_the_first_that_matches_decides() -> None:
+    rules = NameRules(["^_(.+)_new$", "_(x)_.*", "(.+)_ghost"], "shadow-table-rules")
+    names = ["_x_y_new", "_x_y", "orders_ghost", "orders", "_new"]
+    rules.learn(names)
+    assert [rules.real(name) for name in names] == ["x_y", "x", "orders", "", ""]
+    assert rules.real("_late_new") == "late"
