@@ -42,7 +42,8 @@ class Ddl:
     ``statement`` is None and ``error`` set if it is not understood at all; if it is known which
     tables it changes but not how, both are set. ``change`` is what the sink is given. ``name`` is
     what the upstream calls its transaction, None where the log does not have it any more.
-    ``online`` is what it is in online schema changes, as one changefeed sees them.
+    ``online`` is what it is in online schema changes, as one changefeed sees them; ``slipped`` are
+    rows that gh-ost has lost at the upstream by this swap.
     """
 
     ts: Ts
@@ -52,6 +53,7 @@ class Ddl:
     change: SchemaChange | None = None
     name: TransactionName | None = None
     online: OnlineReading = NOTHING
+    slipped: int = 0
 
     @property
     def gtid(self) -> tuple[str, int]:
@@ -191,6 +193,11 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     why = [f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left]
     if online.cut_over is not None:
         why.append(_took_place(online.cut_over))
+        if ddl.slipped:
+            why.append(
+                f"gh-ost lost {ddl.slipped} rows at the upstream that came between its lock and its"
+                " swap: the target has them, the table has not"
+            )
     return Judged(
         tables,
         tuple(delivered),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.position import Position, TransactionName
@@ -12,6 +13,8 @@ from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
 from cdc.schema.catalog import Catalog
+from cdc.schema.copies import copies_of, of_tool
+from cdc.schema.statement import Verb
 from cdc.source.statements import History, LoggedDdl
 from owner.ddl import Ddl
 from sink.schema_change import SchemaChange
@@ -101,10 +104,34 @@ class DdlLog:
                 if statement.ts > self._from:
                     name = self._log.transaction_at(statement.ts)
                     known = name is not None and name.ts == statement.ts
-                    self._ddls.append(_ddl(statement, history, name if known else None))
+                    ddl = _ddl(statement, history, name if known else None)
+                    self._ddls.append(replace(ddl, slipped=self._slipped(ddl)))
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
             return tuple(self._ddls[first:last])
+
+    def _slipped(self, swap: Ddl) -> int:
+        """Rows that came between gh-ost's DROP of its sentry and its swap: they are lost to it.
+
+        A write that waits for the tool's lock can be faster than the RENAME, and is then in the
+        old table alone.
+        """
+        before = self._ddls[-1] if self._ddls else None
+        if before is None or before.statement is None or before.statement.verb is not Verb.DROP:
+            return 0
+        if swap.change is None or swap.statement is None or not of_tool(swap.sql):
+            return 0
+        schemas, dropped = swap.change.before, before.statement.tables
+        for base, old in swap.statement.renames:
+            if old in dropped and next(copies_of(schemas, base), None) is not None:
+                name = schemas.key(base[0]), schemas.key(base[1])
+                entries = self._log.tables.items()
+                ids = [
+                    i for i, e in entries if (schemas.key(e.schema), schemas.key(e.name)) == name
+                ]
+                runs = self._log.runs(Position(before.ts), Position(swap.ts), tables=ids)
+                return int(runs.rows.sum())
+        return 0
 
     def schemas(self) -> Catalog | None:
         """The schema behind the last of the DDLs that were asked for, if any were."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc.base.ts import compose
 from cdc.binlog.query import StatusVariables
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.messages import DdlState
 from cdc.schema.apply import apply
@@ -27,9 +30,12 @@ from cdc.schema.versions import Versions
 from filter.decision import DdlFilter
 from filter.online import NameRules
 from owner.changes import UNDECIDED_MS, Changes, settle, take_in
-from owner.ddl import Ddl, DDLAction, FeedScope
+from owner.ddl import Ddl, DDLAction, FeedScope, judge
+from owner.ddl_log import DdlLog
 from owner.eligibility import copies_warnings, matched_tables
 from sink.schema_change import SchemaChange
+from tests.servers import Database
+from tests.source.pulling import Pulled
 
 SESSION = Session(default_schema="osc")
 BASE = (
@@ -511,3 +517,29 @@ def test_of_several_rules_the_first_that_matches_decides() -> None:
     rules.learn(names)
     assert [rules.real(name) for name in names] == ["x_y", "x", "orders", "", ""]
     assert rules.real("_late_new") == "late"
+
+
+def test_rows_that_the_tool_has_lost_are_told(mariadb: Database, tmp_path: Path) -> None:
+    """Seen with gh-ost 1.1.8 on MySQL 8.0.33: a write that waited was faster than the RENAME."""
+    name = "slipped"
+    mariadb.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.orders (id INT PRIMARY KEY)")
+    with Pulled(mariadb, tmp_path / "log") as p:
+        for slipping in (False, True):
+            statements = [s.replace("osc", name) for s in (*MAKE[2:3], *SENTRY)]
+            statements += [f"INSERT INTO {name}.orders VALUES (1), (2)"] if slipping else []
+            swap = SWAP.replace("osc", name)
+            mariadb.execute(*statements, swap, f"DROP TABLE {name}._orders_del")
+        p.caught_up()
+    with closing(ChangeLog.open(tmp_path / "log")) as log:
+        log.refresh()
+        seen = DdlLog(log).ddls(log.state.first_ts, log.state.resolved_ts)
+    swaps = [ddl for ddl in seen if len(ddl.statement.renames if ddl.statement else ()) == 2]
+    assert [ddl.slipped for ddl in swaps] == [0, 2]
+
+
+def test_what_was_lost_is_said_of_the_change() -> None:
+    run = Run().run(*MAKE, SWAP)
+    (pending,) = run.changes.pending
+    lost = judge(replace(pending.ddl, slipped=2), FeedScope(run.filter), 0)
+    assert lost is not None
+    assert "; gh-ost lost 2 rows at the upstream" in lost.why
