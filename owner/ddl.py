@@ -134,8 +134,8 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     proven = [n for n in online.proven if rules.matches(*n)]
     if proven:
         # Its rows are delivered up to here, and not from here on.
-        tables = frozenset(tied((full_name(*n) for n in proven), scope.ties))
-        return Judged(tables, (), DDLAction.IGNORE, "it shows that the table is a tool's copy")
+        shown = "it shows that the table is a tool's copy"
+        return Judged(_waiting(proven, scope), (), DDLAction.IGNORE, shown)
     matched = [
         n
         for n in statement.tables
@@ -144,14 +144,10 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     if not matched and not any(map(rules.matches_schema, statement.schemas)):
         return None
     if online.cut_over is not None and statement.renames:
-        tables = frozenset(tied((full_name(*n) for n in matched), scope.ties))
         same = f"{_took_place(online.cut_over)}, which was the same"
-        return Judged(tables, (), DDLAction.IGNORE, same)
+        return Judged(_waiting(matched, scope), (), DDLAction.IGNORE, same)
     read = [name for name in statement.referenced if rules.matches(*name)]
-    if statement.schemas or scope.whole:
-        tables = frozenset({EVERY})
-    else:
-        tables = frozenset(tied((full_name(*n) for n in (*matched, *read)), scope.ties))
+    tables = frozenset({EVERY}) if statement.schemas else _waiting((*matched, *read), scope)
     if ddl.error is not None:
         return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=ddl.error)
     if online.error is not None:
@@ -205,6 +201,13 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
         "; ".join(why),
         undecided=online.undecided if online.undecided in delivered else None,
     )
+
+
+def _waiting(names: Iterable[TableName], scope: FeedScope) -> frozenset[str]:
+    """Whom a change of these tables waits for."""
+    if scope.whole:
+        return frozenset({EVERY})
+    return frozenset(tied((full_name(*n) for n in names), scope.ties))
 
 
 def _took_place(cut: CutOver) -> str:

@@ -3,8 +3,10 @@
 gh-ost and pt-online-schema-change make a table like another, alter it while they fill it, and then
 let it take the other's place (docs/online-ddl.md has their statements). A copy is known by what
 made it, not by its name: gh-ost says so in a comment of its statements, and whoever keeps a copy up
-to date by triggers has triggers that name it. Copies that nothing proves yet are followed too, as
-the triggers come behind the table. What is done with copies is not decided here.
+to date by triggers has triggers that name it. Triggers alone prove nothing, since tables of a
+user's history are kept so too: they, or the copy, must be called as pt-online-schema-change calls
+them. Copies that nothing proves yet are followed too, as the triggers come behind the table. What
+is done with copies is not decided here.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ _Name = tuple[str, str]
 _GH_OST = re.compile(r"/\*\s*gh-ost\s*\*/", re.IGNORECASE)
 # Under such a name a tool's table stays the tool's, whoever gave it; any other is a user's choice.
 _TOOLS_NAME = re.compile(r"_.+_(?:new|gho|ghc|ghk|del|old)", re.IGNORECASE | re.DOTALL)
+# What pt-online-schema-change calls its triggers, and a copy.
+_PT_TRIGGER = "pt_osc_"
+_PT_COPY = re.compile(r"_+(.+)_new", re.IGNORECASE | re.DOTALL)
 _HEARTBEAT = ("id", "last_update", "hint", "value")
 _TRIGGERS = ("create trigger", "drop trigger")
 # A tool alters its copy once or twice; of a table that lives on nobody asks.
@@ -94,7 +99,7 @@ def found_in(
     for schema, table, trigger, text in triggers:
         known = catalog.database(schema)
         for name in known.tables if known is not None else ():
-            if name != catalog.key(table) and _names(text, name):
+            if _keeps(trigger, name, table) and _names(text, name):
                 ours = found.setdefault(schema, {})
                 copy = ours.get(name, TableCopy(table, Proof.TRIGGERS, alterations=None))
                 ours[name] = replace(copy, triggers=copy.triggers | {trigger})
@@ -266,11 +271,21 @@ def _triggers(after: Catalog, statement: DdlStatement) -> Catalog:
         base = c.table(statement.session)
         named = {i.text for i in c.items[c.at :] if i.kind in (Kind.NAME, Kind.WORD)}
         for name, copy in list(copies_of(after, base)):
-            if not copy.retired and any(after.key(text) == name for text in named):
+            ours = not copy.retired and _keeps(trigger, name, copy.model)
+            if ours and any(after.key(text) == name for text in named):
                 proof = copy.proof if copy.proof is Proof.GH_OST else Proof.TRIGGERS
                 proven = replace(copy, proof=proof, triggers=copy.triggers | {trigger})
                 after = _put(after, (base[0], name), proven)
     return after
+
+
+def _keeps(trigger: str, copy: str, model: str) -> bool:
+    """Whether a trigger that writes into ``copy`` is a tool's, by what it or the copy is called."""
+    if copy.lower() == model.lower():
+        return False
+    called = _PT_COPY.fullmatch(copy)
+    usual = called is not None and called[1].lower() == model.lower()
+    return usual or trigger.lower().startswith(_PT_TRIGGER)
 
 
 def _trigger_gone(after: Catalog, statement: DdlStatement) -> Catalog:

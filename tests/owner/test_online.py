@@ -543,3 +543,26 @@ def test_what_was_lost_is_said_of_the_change() -> None:
     lost = judge(replace(pending.ddl, slipped=2), FeedScope(run.filter), 0)
     assert lost is not None
     assert "; gh-ost lost 2 rows at the upstream" in lost.why
+
+
+@pytest.mark.parametrize("history", ["orders_history", "_orders_old", "orders_new"])
+def test_a_history_that_triggers_fill_is_a_table(history: str) -> None:
+    """It is made like the table that it is about, and its rows are the user's."""
+    made = f"CREATE TABLE {history} LIKE orders"
+    trigger = (
+        f"CREATE TRIGGER keep AFTER UPDATE ON orders FOR EACH ROW INSERT INTO {history} VALUES"
+        " (OLD.id, OLD.note, OLD.price)"
+    )
+    run = Run().run(made, trigger)
+    assert (run.delivered, run.held) == ([made], [])
+    assert not run.hides(history)
+    unchecked = replace(SESSION, foreign_key_checks=False)
+    assert run.run("DROP TABLE orders", session=unchecked).delivered == [made, "DROP TABLE orders"]
+
+
+def test_a_copy_of_another_name_is_told_by_the_triggers() -> None:
+    """Where the name is taken ten times, pt-online-schema-change makes up another."""
+    statements = [s.replace("_orders_new", "a1B2c3_orders_new") for s in PT]
+    run = Run().run(*statements[:-1])
+    assert run.hides("a1B2c3_orders_new")
+    assert run.run(statements[-1]).delivered[-1] == PT_MEANT
