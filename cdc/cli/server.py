@@ -119,10 +119,11 @@ def run(settings: ServerSettings) -> None:
     while not stop.wait(_LOOK_S) and not capture.lost.is_set():
         pass
     _log.info("stopping")
+    stopped = threading.Event()
 
     def end() -> None:
         if not capture.lost.is_set() or stop.is_set():
-            os._exit(1)
+            os._exit(0 if stopped.is_set() else 1)
         # Nothing of a process that others take for dead is worth keeping.
         _log.info("beginning anew")
         sys.stderr.flush()
@@ -137,9 +138,10 @@ def run(settings: ServerSettings) -> None:
     last_resort.start()
     api.stop()
     capture.stop()
-    last_resort.cancel()
     if capture.lost.is_set() and not stop.is_set():
         end()
+    # The last resort stays: Python waits at its end for a Spark that is still being started.
+    stopped.set()
 
 
 def _patiently(make: Callable[[], _T], stop: threading.Event) -> _T | None:

@@ -53,7 +53,7 @@ class CdcServer:
             time.sleep(0.05)
         raise AssertionError(f"no {what.pattern!r} in time:\n{text}")
 
-    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 10.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 30.0) -> int:
         """Send a signal and wait; the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
