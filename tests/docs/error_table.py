@@ -25,6 +25,7 @@ _PLACES = {
     "cdc.rows": "rows",
     "cdc.schema": "schema",
     "cdc.server": "server",
+    "cdc.snapshot": "row snapshot",
     "cdc.source": "upstream",
     "cdc.verify": "verification",
     "filter": "filter",
