@@ -1,0 +1,59 @@
+"""The ``[snapshot]`` table of a changefeed: which rows that were there before are copied, and how.
+
+The plain model, as :mod:`cdc.coord.feed_config` has it; ``tables`` are patterns of table rules, and
+``where`` is SQL of the upstream.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class SnapshotMode(StrEnum):
+    """Whether rows are copied, and whether changes follow them."""
+
+    NONE = "none"
+    INITIAL = "initial"
+    ONLY = "only"
+
+
+class OnExisting(StrEnum):
+    """What happens where a table of the target has rows already."""
+
+    FAIL = "fail"
+    UPSERT = "upsert"
+    TRUNCATE = "truncate"
+
+
+class SnapshotConfig(BaseModel):
+    """Keys in snake_case, as in the replica config.
+
+    ``tables`` None: all that pass the changefeed's filter; others narrow these. ``where`` is ANDed
+    to every SELECT, "" takes all rows. ``chunk_rows``: rows of a table's first chunk, and what none
+    exceeds; ``chunk_seconds``: how long one should take, by which the others are made.
+    ``max_rows_per_second``: of all tables together, 0 is no limit. ``max_connections``: chunks that
+    are read at once.
+    ``max_threads_running`` and ``max_replica_lag`` (seconds): above it nothing more is read until
+    the upstream is below it again, 0 is no limit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mode: SnapshotMode = Field(default=SnapshotMode.NONE, strict=False)
+    tables: list[str] | None = Field(default=None, min_length=1)
+    where: str = ""
+    chunk_rows: int = Field(default=50_000, ge=1, le=10_000_000)
+    chunk_seconds: float = Field(default=2.0, gt=0, le=600)
+    max_rows_per_second: int = Field(default=0, ge=0)
+    max_connections: int = Field(default=2, ge=1, le=64)
+    max_threads_running: int = Field(default=0, ge=0)
+    max_replica_lag: float = Field(default=0.0, ge=0)
+    on_existing: OnExisting = Field(default=OnExisting.FAIL, strict=False)
+
+    @model_validator(mode="after")
+    def _condition_says_something(self) -> SnapshotConfig:
+        if self.where and not self.where.strip():
+            raise ValueError("where is blank: leave it out to take all rows")
+        return self
