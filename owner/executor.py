@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
@@ -151,11 +152,14 @@ class Executor:
                 ties = tuple(changer.ties())
         except Exception as e:
             error = self._error(e, f"ts {ddl.ts}")
+            took = self._clock.monotonic() - began
             _log.warning("changefeed %s: schema change at ts %d: %s", feed, ddl.ts, e)
         else:
             word = "left out" if order.skip else "executed"
             took = self._clock.monotonic() - began
             _log.info("changefeed %s: schema change at ts %d %s, %.3f s", feed, ddl.ts, word, took)
+        if not order.skip:
+            measures.DDL_SECONDS.labels(feed).observe(took)
         with self._guard:
             epoch.ties = ties
             epoch.outcomes[ddl.ts] = ChangeOutcome(ddl.ts, error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
-from cdc.coord.messages import UpstreamInfo
+from cdc.coord.messages import DdlEntries, FeedInfo, FeedStatus, UpstreamInfo
 from cdc.schema.snapshot import Schema
 
 
@@ -34,3 +35,13 @@ class KeptLogs(Protocol):
 
     def transaction_at(self, upstream: str, ts: Ts) -> TransactionName | None:
         """What the upstream calls the last transaction at or below ``ts``, if there is one."""
+
+
+class FeedObserver(Protocol):
+    """Who is told how changefeeds fare, for metrics; what it is told changes nothing."""
+
+    def observe_feed(self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries) -> None:
+        """What a tick has left."""
+
+    def keep_feeds(self, names: Collection[str], captures: int) -> None:
+        """All changefeeds that there are, and the number of captures."""

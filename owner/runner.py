@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -41,23 +40,22 @@ from cdc.coord.messages import (
     UpstreamStatus,
 )
 from cdc.coord.stored import StoredValueUnreadable, read
-from filter.decision import DdlFilter
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
 from owner.ddl import FeedScope
 from owner.executor import Executor, OpenChanger
 from owner.leftovers import leftovers
 from owner.logs import Logs
+from owner.ports import FeedObserver
 from owner.retry import RetryPolicy
+from owner.scope import scope_of
 from owner.state import ACTIVE, FeedEvent, allowed, transition
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from owner.waking import Waking
-from sink.open import open_sink
 
 _log = logging.getLogger("owner")
 
 M = TypeVar("M", bound=BaseModel)
-Observer = Callable[[FeedInfo, FeedStatus, Report | None], None]
 
 _IDLE_S = 30.0
 # While it must see whether a table is a copy; what shows it is a DDL, which wakes it.
@@ -125,7 +123,7 @@ class OwnerRunner:
         clock: Clock,
         *,
         policy: RetryPolicy | None = None,
-        observe: Observer | None = None,
+        observer: FeedObserver | None = None,
         parts: Parts | None = None,
         only: str = "",
     ) -> None:
@@ -136,7 +134,7 @@ class OwnerRunner:
         self._logs = logs
         self._clock = clock
         self._policy = policy or RetryPolicy()
-        self._observe = observe
+        self._observer = observer
         self._feeds: dict[str, _Feed] = {}
         self._broken: dict[str, Broken] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
@@ -193,6 +191,7 @@ class OwnerRunner:
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
         self._collect(found, captures)
+        alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
         self._decided = _by_feed(found)
@@ -202,6 +201,8 @@ class OwnerRunner:
         known = {last(e.key) for e in infos}
         self._feeds = {name: f for name, f in self._feeds.items() if name in known}
         self._executor.keep(known)
+        if self._observer:
+            self._observer.keep_feeds(known, alive)
         self._broken = {name: b for name, b in self._broken.items() if name in known}
         in_use = set()
         for entry in infos:
@@ -343,8 +344,9 @@ class OwnerRunner:
         info, effects, seen = ticked.info, ticked.effects, ticked.seen
         ticked.feed.tick = ticked.tick
         self._broken.pop(info.id, None)
-        if self._observe:
-            self._observe(effects.info or info, effects.status or seen.status, seen.report)
+        if self._observer:
+            ddls = effects.ddls or seen.shown
+            self._observer.observe_feed(effects.info or info, effects.status or seen.status, ddls)
         self._carry_out(info, ticked.feed, seen, effects)
 
     def _carry_out(self, info: FeedInfo, feed: _Feed, seen: FeedInput, effects: Effects) -> None:
@@ -385,7 +387,7 @@ class OwnerRunner:
             config = FeedConfig.model_validate(info.config)
             feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
             feed.ddl_policy = config.ddl_policy
-            feed.scope, feed.invalid = _scope(info, config, self._clock)
+            feed.scope, feed.invalid = scope_of(info, config, self._clock)
             feed.scope_revision = entry.mod_revision
         if feed.shown is None:
             feed.shown = self._shown(info.id, found)
@@ -524,13 +526,3 @@ def _by_feed(found: dict[str, StoredKey]) -> dict[str, list[StoredKey]]:
         if "/changefeed/ddl-decision/" in key:
             decided.setdefault(key.split("/")[-2], []).append(entry)
     return decided
-
-
-def _scope(info: FeedInfo, config: FeedConfig, clock: Clock) -> tuple[FeedScope, ErrorInfo | None]:
-    """What the changefeed delivers; the error of a configuration that no sink can take."""
-    try:
-        sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
-        return FeedScope(DdlFilter(config), whole=sink.single_stream), None
-    except TidegateError as e:
-        error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
-        return FeedScope(DdlFilter(FeedConfig())), error

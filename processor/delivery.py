@@ -63,6 +63,7 @@ class FeedDelivery:
         self._slot: Slot | None = None
         self._deliverer: Deliverer | None = None
         self._committed: Mapping[Destination, Position] = {}
+        self._filtered = 0
 
     def follow(self, plan: FeedPlan) -> bool:
         """Go on under a plan of a later recovery; False if it is about something else.
@@ -109,7 +110,7 @@ class FeedDelivery:
         """Deliver the descriptor's rows; an error of ours is part of the result."""
         began = time.perf_counter()
         sent, log_bytes = Sent(0, 0), 0
-        self._committed = {}
+        self._committed, self._filtered = {}, 0
         error: dict[str, str] | None = None
         table: str | None = None
         known: _Known | None = None
@@ -135,6 +136,9 @@ class FeedDelivery:
             rows=sent.rows,
             bytes=sent.bytes,
             log_bytes=log_bytes,
+            sent_bytes=sent.sent_bytes,
+            requests=sent.requests,
+            filtered=self._filtered,
             seconds=time.perf_counter() - began,
             reached=self._committed,
             error=error,
@@ -222,6 +226,7 @@ class FeedDelivery:
         )
         passing = known.passing.keep(located)
         if passing is not None and not passing.all():
+            self._filtered += int((~passing).sum())
             located = located.only(passing)
         numbers = [plans.numbering.number(destination) for destination in starts]
         orders = located.by_destination(np.array(numbers, np.int64))

@@ -40,6 +40,7 @@ from processor.catalog import (
 from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
 from processor.jobs import JobRunner
+from processor.measured import Measured
 from processor.phase import Phase, Phases
 from processor.reporter import Reporter
 from processor.settings import ProcessorSettings
@@ -142,8 +143,7 @@ class Feed:
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
         self._last_watermark = 0.0
-        self._rows = 0
-        self._bytes = 0
+        self._measured = Measured(info.id, clock)
         # Bytes of the turn's job, and when that began.
         self._tried: tuple[int, float] | None = None
         self._awaited_ts: Ts = 0
@@ -225,7 +225,8 @@ class Feed:
         if self._outgrown(taken, window):
             self._taken = None
             return
-        self._deliver(taken, window)
+        with self._measured.window():
+            self._deliver(taken, window)
         self._backoff = self._backoff.succeeded()
         # All up to now is delivered: rows gather for sinks to which each window costs files.
         gather_s = taken.sink.interval_s if self._standing.main >= window.hi else 0.0
@@ -506,18 +507,16 @@ class Feed:
         places = ", ".join(sorted({topic for topic, _ in weights}))
         self._phases.enter(Phase.DELIVERING)
         self._tried = (size, self._clock.monotonic())
-        acks = self._jobs.run(
-            descriptors,
-            f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"[:200],
-            self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes),
-        )
+        what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
+        timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
+        with self._measured.job():
+            acks = self._jobs.run(descriptors, what[:200], timeout_s)
         if taken.recorded:
             for ack in acks:
                 self._acknowledged.add(ack.reached)
         self._check(taken, acks, runs)
         self.window_size = self.window_size.delivered(size)
-        self._rows += sum(a.rows for a in acks)
-        self._bytes += sum(a.bytes for a in acks)
+        self._measured.delivered(acks, hi.ts)
 
     def _check(self, taken: Takeover, acks: Sequence[Ack], runs: Runs) -> None:
         """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""
@@ -558,8 +557,8 @@ class Feed:
             table_checkpoints=self._standing.checkpoints(),
             stopped_tables=list(self._stops.values()),
             error=said,
-            rows=self._rows,
-            bytes=self._bytes,
+            rows=self._measured.rows,
+            bytes=self._measured.bytes,
             running=self._taken is not None and error is None,
             transactions={t: list(n) for t, n in self._transactions.names(self._standing).items()},
         )
@@ -579,6 +578,7 @@ class Feed:
         if self._stopping.is_set():
             return False
         _log.warning("changefeed %s: %s", self._info.id, error)
+        self._measured.failed(error)
         shrunk = self._shrunk(error)
         self._taken = None
         if shrunk and isinstance(error, WindowTooLarge):

@@ -62,7 +62,8 @@ class Descriptor:
 class Ack:
     """What a task did. ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed.
 
-    ``reached``: the positions that it has committed.
+    ``reached``: the positions that it has committed. ``bytes``, ``sent_bytes`` and ``requests`` are
+    those of ``sink.contract.Sent``; ``filtered``: rows that value filters have left out.
 
     ``table``: the one table (``schema.table``) that a definite error is about, if it is.
     """
@@ -71,6 +72,9 @@ class Ack:
     rows: int = 0
     bytes: int = 0
     log_bytes: int = 0
+    sent_bytes: int = 0
+    requests: int = 0
+    filtered: int = 0
     seconds: float = 0.0
     reached: Mapping[Destination, Position] = field(default_factory=dict)
     error: dict[str, str] | None = None

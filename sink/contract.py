@@ -68,10 +68,16 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Rows of a window and the bytes that they took, before any compression."""
+    """Rows of a window and the bytes that they took, before any compression.
+
+    ``sent_bytes``: what went to the sink, compressed if it was; ``requests``: in so many batches of
+    records, statements or files.
+    """
 
     rows: int
     bytes: int
+    sent_bytes: int = 0
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class UpstreamStatus(StoredMessage):
 
     ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
     of the latest time that is believed.
-    ``prepared``: XA transactions that have been prepared for long, oldest first.
+    ``prepared``: XA transactions that have been prepared for long, oldest first. ``first_ts``: the
+    log holds every transaction above it.
     """
 
     state: str = "starting"
@@ -134,6 +135,7 @@ class UpstreamStatus(StoredMessage):
     ahead_ms: int = 0
     error: ErrorInfo | None = None
     prepared: list[PreparedXa] = Field(default_factory=list)
+    first_ts: int = 0
 
 
 class FeedInfo(StoredMessage):

@@ -18,6 +18,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord import draining
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
+from cdc.coord.measured import MeasuredStore
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
@@ -87,12 +88,12 @@ class Capture:
         self.id = str(uuid.uuid4())
         self.keys = Keys(settings.cluster_id)
         self.parts = Parts()
-        self.metrics = Metrics(clock, self.parts)
+        self.metrics = Metrics(clock, self.parts, data_dir.path, settings.changelog)
         self.lost = threading.Event()
         self._ready = threading.Event()
         self.stopping = False
         self._dir = data_dir
-        self.store = open_store(settings.store, self._dir.store, clock)
+        self.store = MeasuredStore(open_store(settings.store, self._dir.store, clock), clock)
         end_earlier(self.store, settings.store, self._dir.session)
         info = CaptureInfo(
             id=self.id,
@@ -139,6 +140,7 @@ class Capture:
         self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
         self._spark = SparkRunner(settings.processor, self._dir.spark)
+        self.metrics.capture.spark_up = lambda: self._spark.alive
         self._processor = ProcessorRunner(
             self.store,
             self.keys,
@@ -312,11 +314,11 @@ class Capture:
             _open_changer,
             self.clock,
             policy=policy,
-            observe=self.metrics.observe_feed,
+            observer=self.metrics,
             parts=self.parts,
             only=self.id,
         )
-        self.metrics.is_owner.set(1)
+        self.metrics.capture.is_owner = True
         self.upstreams.start()
         self._owner.start()
         self._deliver()

@@ -1,179 +1,100 @@
-"""Prometheus metrics of a capture."""
+"""Prometheus metrics of a capture: what ``/metrics`` says, and who is told of what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+import cdc
+from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.parts import Parts
-from cdc.base.ts import Ts, physical_ms
-from cdc.coord.messages import FeedInfo, FeedState, FeedStatus, Report, UpstreamStatus
-
-# TiCDC's numbers (ticdc_owner_status), so that dashboards and alerts read the same.
-STATE_NUMBERS = {
-    FeedState.NORMAL: 0,
-    FeedState.PENDING: 1,
-    FeedState.FAILED: 2,
-    FeedState.STOPPED: 3,
-    FeedState.FINISHED: 4,
-    FeedState.REMOVED: 5,
-    FeedState.WARNING: 6,
-}
+from cdc.changelog.settings import ChangelogSettings
+from cdc.coord.messages import DdlEntries, ErrorInfo, FeedInfo, FeedStatus, UpstreamStatus
+from cdc.server.processes import ProcessesScraped
+from cdc.server.scraped import CaptureScraped, FeedsScraped, SeenFeed, UpstreamsScraped
 
 
 class Metrics:
-    """All gauges and counters; ``observe_*`` take what the owner and the pullers see."""
+    """Everything that can be scraped; ``observe_*`` take what the owner and the pullers see.
 
-    def __init__(self, clock: Clock, parts: Parts | None = None) -> None:
+    ``logs`` is the folder whose disk is looked at.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        parts: Parts | None = None,
+        logs: Path | None = None,
+        settings: ChangelogSettings | None = None,
+    ) -> None:
         self.registry = CollectorRegistry()
-        self._ages = _Ages(clock)
-        self.registry.register(self._ages)
-        self.registry.register(_PartsUp(parts or Parts()))
+        self.capture = CaptureScraped(
+            parts or Parts(), cdc.__version__, logs, settings or ChangelogSettings()
+        )
+        self._feeds = FeedsScraped(clock)
+        self._upstreams = UpstreamsScraped(clock)
+        for collector in (
+            *(self.capture, self._feeds, self._upstreams),
+            *(ProcessesScraped(), _Measured()),
+        ):
+            self.registry.register(collector)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        feed, upstream = ["changefeed"], ["upstream"]
-        self._state = self._gauge("changefeed_state", "State number, as TiCDC's", feed)
-        self._checkpoint = self._gauge("changefeed_checkpoint_ts", "Checkpoint ts", feed)
-        self._resolved = self._gauge("changefeed_resolved_ts", "Resolved ts of its log", feed)
-        self._barrier = self._gauge("changefeed_barrier_ts", "Barrier ts", feed)
-        self._stopped = self._gauge("changefeed_stopped_tables", "Tables that have stopped", feed)
-        self._rows = self._gauge("changefeed_rows", "Rows delivered in this epoch", feed)
-        self._bytes = self._gauge("changefeed_bytes", "Bytes delivered in this epoch", feed)
-        self._errors = Counter(
-            "tidegate_changefeed_errors",
-            "Errors by code",
-            [*feed, "code"],
-            registry=self.registry,
-        )
-        self._log_resolved = self._gauge("upstream_resolved_ts", "Resolved ts of the log", upstream)
-        self._log_bytes = self._gauge("upstream_log_bytes", "Bytes of the change log", upstream)
-        self._skew = self._gauge(
-            "upstream_clock_skew_seconds", "The server's clock minus ours", upstream
-        )
-        self._ahead = self._gauge(
-            "upstream_time_ahead_seconds", "How far an event's time is in the future", upstream
-        )
-        self._prepared = self._gauge(
-            "upstream_prepared_xa", "XA transactions that are prepared for long", upstream
-        )
-        self._pinned = self._gauge(
-            "upstream_pinned_bytes", "Bytes of the change log that stay for their sake", upstream
-        )
-        self._up = self._gauge("upstream_up", "1 while the puller has no error", upstream)
-        self._upstream_errors = Counter(
-            "tidegate_upstream_errors",
-            "Errors of pullers by code",
-            [*upstream, "code"],
-            registry=self.registry,
-        )
-        self.is_owner = self._gauge("capture_is_owner", "1 on the owner", [])
-        self._seen_errors: dict[str, tuple[str, int]] = {}
-        self._seen_upstream_errors: dict[str, tuple[str, int]] = {}
+        # The last error of each that was counted: the same one is seen many times.
+        self._counted: dict[tuple[str, str], tuple[str, int]] = {}
 
-    def _gauge(self, name: str, text: str, labels: list[str]) -> Gauge:
-        return Gauge(f"tidegate_{name}", text, labels, registry=self.registry)
-
-    def observe_feed(self, info: FeedInfo, status: FeedStatus, report: Report | None) -> None:
+    def observe_feed(self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries) -> None:
         """Called by the owner after each tick of a changefeed."""
-        name = info.id
-        self._state.labels(name).set(STATE_NUMBERS[info.state])
-        self._checkpoint.labels(name).set(status.checkpoint_ts)
-        self._ages.feeds[name] = status.checkpoint_ts
-        self._resolved.labels(name).set(status.resolved_ts)
-        self._barrier.labels(name).set(status.barrier_ts)
-        self._stopped.labels(name).set(len(status.stopped_tables))
-        if report is not None:
-            self._rows.labels(name).set(report.rows)
-            self._bytes.labels(name).set(report.bytes)
-        if info.error is not None:
-            seen = (info.error.code, info.error.time_ms)
-            if self._seen_errors.get(name) != seen:
-                self._seen_errors[name] = seen
-                self._errors.labels(name, info.error.code).inc()
+        self._feeds.see(SeenFeed(info, status, ddls))
+        if self._is_new(measures.FEED, info.id, info.error) and info.error is not None:
+            measures.FEED_ERRORS.labels(info.id, info.error.code).inc()
+
+    def keep_feeds(self, names: Collection[str], captures: int) -> None:
+        """Called by the owner in each turn: all changefeeds, and how many captures there are."""
+        self._feeds.keep(names, captures)
+        measures.keep(measures.FEED, names)
+        for kind, name in list(self._counted):
+            if kind == measures.FEED and name not in names:
+                del self._counted[kind, name]
 
     def forget_feed(self, name: str) -> None:
-        """Drop the series of a removed changefeed."""
-        for gauge in (
-            *(self._state, self._checkpoint, self._resolved, self._barrier),
-            *(self._stopped, self._rows, self._bytes),
-        ):
-            gauge.remove_by_labels({"changefeed": name})
-        self._ages.feeds.pop(name, None)
-        self._errors.remove_by_labels({"changefeed": name})
-        self._seen_errors.pop(name, None)
+        """End the series of a removed changefeed."""
+        self._feeds.forget(name)
+        measures.forget(measures.FEED, name)
+        self._counted.pop((measures.FEED, name), None)
 
     def observe_upstream(self, name: str, status: UpstreamStatus) -> None:
         """Called whenever a puller says something."""
-        self._log_resolved.labels(name).set(status.resolved_ts)
-        self._ages.upstreams[name] = status.resolved_ts
-        self._log_bytes.labels(name).set(status.log_bytes)
-        self._skew.labels(name).set(status.clock_skew_ms / 1000)
-        self._ahead.labels(name).set(status.ahead_ms / 1000)
-        self._prepared.labels(name).set(len(status.prepared))
-        self._pinned.labels(name).set(max((p.log_bytes for p in status.prepared), default=0))
-        self._up.labels(name).set(0 if status.error else 1)
-        if status.error is not None:
-            seen = (status.error.code, status.error.time_ms)
-            if self._seen_upstream_errors.get(name) != seen:
-                self._seen_upstream_errors[name] = seen
-                self._upstream_errors.labels(name, status.error.code).inc()
+        self._upstreams.see(name, status)
+        if self._is_new(measures.UPSTREAM, name, status.error) and status.error is not None:
+            measures.UPSTREAM_ERRORS.labels(name, status.error.code).inc()
 
     def forget_upstream(self, name: str) -> None:
-        """Drop the series of a removed upstream."""
-        for gauge in (
-            *(self._log_resolved, self._log_bytes, self._up),
-            *(self._skew, self._ahead),
-            *(self._prepared, self._pinned),
-        ):
-            gauge.remove_by_labels({"upstream": name})
-        self._ages.upstreams.pop(name, None)
-        self._upstream_errors.remove_by_labels({"upstream": name})
-        self._seen_upstream_errors.pop(name, None)
+        """End the series of a removed upstream."""
+        self._upstreams.forget(name)
+        measures.forget(measures.UPSTREAM, name)
+        self._counted.pop((measures.UPSTREAM, name), None)
+
+    def _is_new(self, kind: str, name: str, error: ErrorInfo | None) -> bool:
+        if error is None or self._counted.get((kind, name)) == (error.code, error.time_ms):
+            return False
+        self._counted[kind, name] = (error.code, error.time_ms)
+        return True
 
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
 
 
-class _Ages(Collector):
-    """How old ts are when they are asked for: who no longer moves one must not stop its age too."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.feeds: dict[str, Ts] = {}
-        self.upstreams: dict[str, Ts] = {}
-        self._clock = clock
-
-    def collect(self) -> Iterator[Metric]:
-        """One family for each kind."""
-        for kind, name, text, known in (
-            ("changefeed", "checkpoint_lag", "Age of the checkpoint", self.feeds),
-            ("upstream", "resolved_lag", "Age of the resolved ts of the log", self.upstreams),
-        ):
-            family = GaugeMetricFamily(f"tidegate_{kind}_{name}_seconds", text, labels=[kind])
-            for label, ts in list(known.items()):
-                family.add_metric([label], self._age_s(ts))
-            yield family
-
-    def _age_s(self, ts: Ts) -> float:
-        return max(0.0, (self._clock.now_ms() - physical_ms(ts)) / 1000) if ts else 0.0
-
-
-class _PartsUp(Collector):
-    """The parts of the capture that do their work."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+class _Measured(Collector):
+    """What the parts of the process have counted."""
 
     def collect(self) -> Iterable[Metric]:
-        """1 for a part that does its work, 0 for one that fails or has ended."""
-        text = "0 while a part of the capture fails, or after it has ended"
-        family = GaugeMetricFamily("tidegate_part_up", text, labels=["part"])
-        for name, trouble in self._parts.states().items():
-            family.add_metric([name], 0.0 if trouble else 1.0)
-        return [family]
+        """All families."""
+        return measures.REGISTRY.collect()

@@ -31,12 +31,14 @@ class CommitPace:
         """A group commit begins (monotonic)."""
         self._began = now
 
-    def ended(self, now: float) -> None:
-        """The commit that began is durable, or has failed."""
+    def ended(self, now: float) -> float:
+        """The commit that began is durable, or has failed; what it took."""
         began = self._began
+        took = 0.0 if began is None else now - began
         if began is not None:
-            self._last = (now, now - began)
+            self._last = (now, took)
         self._began = None
+        return took
 
     def due(self, now: float, waiting: int) -> bool:
         """Whether to commit although more is coming."""

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from cdc.base import measures
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError, TransientError
@@ -76,6 +77,8 @@ class Puller:
         self._wanted = 0
         self._passed = threading.Condition()
         self._intake: Intake | None = None
+        self._pulled = measures.PULLED_BYTES.labels(info.name)
+        self._commits = measures.COMMIT_SECONDS.labels(info.name)
 
     def run(self, stop: threading.Event) -> None:
         """Pull until ``stop``; raises the error if it is not a transient one."""
@@ -125,6 +128,7 @@ class Puller:
         self._status("connecting")
         with closing(Asker(self._info, self._settings, self._clock)) as asker:
             stream = self._connect(position, asker)
+            measures.CONNECTIONS.labels(self._info.name).inc()
             try:
                 walker = Walker(
                     self._writer,
@@ -173,6 +177,7 @@ class Puller:
                 continue
             if stream.readable(self._patience(intake)):
                 block, n = stream.take()
+                self._pulled.inc(n)
                 heard = self._clock.monotonic()
                 intake.walker.bound(self._latest())
                 intake.take(block, n)
@@ -274,7 +279,7 @@ class Puller:
             self._committed()
 
     def _committed(self) -> None:
-        self._pace.ended(self._clock.monotonic())
+        self._commits.observe(self._pace.ended(self._clock.monotonic()))
         with self._passed:
             self._passed.notify_all()
 
@@ -379,6 +384,7 @@ class Puller:
                 ahead_ms=self._ahead_ms(),
                 error=ErrorInfo(**info, time_ms=self._clock.now_ms()) if info else None,
                 prepared=self._prepared_for_long(),
+                first_ts=log.first_ts,
             )
         )
 

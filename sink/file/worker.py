@@ -117,7 +117,7 @@ class FileWorker:
                 raise FileInternal("a part of the window is gone", object=gone[0].place)
         self._stands |= reached
         self._made, self._open = {}, {}
-        return Sent(self._rows, self._bytes)
+        return Sent(self._rows, self._bytes, self._bytes, len(parts))
 
     def abort(self) -> None:
         """Give the window up and end the object."""

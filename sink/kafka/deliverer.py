@@ -106,6 +106,11 @@ class KafkaDeliverer:
         """Batches and uncompressed bytes that are not yet acknowledged."""
         return self._pipeline.in_flight
 
+    @property
+    def sent(self) -> tuple[int, int]:
+        """Batches that brokers have acknowledged, and their bytes, compressed."""
+        return self._pipeline.sent
+
     def begin(self, at_once: int | None = None) -> None:
         """Start a window, with no more than ``at_once`` bytes on their way at a time."""
         self._pipeline.bound(at_once)

@@ -44,6 +44,7 @@ class _Entry:
     size: int
     done: Callable[[], None] | None
     ready: ReadyRecords | None = None
+    packed: int = 0
 
 
 class Pipeline:
@@ -68,11 +69,13 @@ class Pipeline:
         # and take the next.
         self._asked: set[TopicPartition] = set()
         self._answered: set[TopicPartition] = set()
-        # Guards the three counters below; never held while calling the producer.
+        # Guards the counters below; never held while calling the producer.
         self._changed = threading.Condition()
         self._batches = 0
         self._bytes = 0
         self._error: TidegateError | None = None
+        # Batches that were acknowledged, and their bytes, compressed.
+        self.sent = (0, 0)
 
     @property
     def in_flight(self) -> tuple[int, int]:
@@ -176,6 +179,7 @@ class Pipeline:
                 self._asked.add(at)
                 entry = line.popleft()
                 assert entry.ready is not None
+                entry.packed = entry.ready.size_in_bytes()
                 future = self._enqueue(at, entry.ready)
                 entry.ready = None
             future.add_callback(self._acknowledged, entry)
@@ -187,6 +191,8 @@ class Pipeline:
         with self._changed:
             self._batches -= 1
             self._bytes -= entry.size
+            if failure is None:
+                self.sent = (self.sent[0] + 1, self.sent[1] + entry.packed)
             self._changed.notify_all()
         if failure is None and entry.at not in self._answered:
             self._answered.add(entry.at)

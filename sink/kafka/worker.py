@@ -33,6 +33,7 @@ class KafkaWorker:
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._rows = self._bytes = 0
         self._batch_bytes = BATCH_BYTES
+        self._before = (0, 0)
 
     def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
         """Plans of the format; it is the same for both families."""
@@ -45,6 +46,7 @@ class KafkaWorker:
     ) -> Mapping[Destination, Position]:
         """Start a transaction. The ledger was read by recovery: nobody else can move it."""
         self._rows = self._bytes = 0
+        self._before = self._deliverer.sent
         self._batch_bytes = BATCH_BYTES if at_once is None else min(BATCH_BYTES, at_once)
         self._deliverer.begin(at_once)
         return {}
@@ -83,7 +85,8 @@ class KafkaWorker:
     def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
         """Commit messages and positions in one transaction."""
         self._deliverer.commit(ledger)
-        return Sent(self._rows, self._bytes)
+        batches, size = self._deliverer.sent
+        return Sent(self._rows, self._bytes, size - self._before[1], batches - self._before[0])
 
     def abort(self) -> None:
         """Give the window up and end the producer."""

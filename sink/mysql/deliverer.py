@@ -159,6 +159,11 @@ class MysqlDeliverer:
         """Largest payload of one ``send``, unless it is a single row."""
         return min(_STATEMENT_BYTES, self.message_limit(name))
 
+    @property
+    def statements(self) -> int:
+        """How many statements have gone over its connection with rows."""
+        return self._statements.count
+
     def begin(self) -> None:
         """Open a transaction; ``position`` then says what is delivered."""
         self._step("begin", self._begin)

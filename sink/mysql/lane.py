@@ -34,7 +34,7 @@ class Lane:
         self._pending: deque[Future[None]] = deque()
         self._cutters: tuple[Cutter, ...] = ()
         self._cutter_of: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.rows = self.bytes = 0
+        self.rows = self.bytes = self.statements = 0
 
     @property
     def position(self) -> Position:
@@ -50,7 +50,7 @@ class Lane:
 
     def begin(self) -> None:
         """Lock the bucket; nothing is waited for."""
-        self.rows = self.bytes = 0
+        self.rows = self.bytes = self.statements = 0
         self._submit(self._deliverer.begin)
 
     def deliver(self, located: RowBatch, runs: Matrix, order: Order) -> None:
@@ -84,7 +84,10 @@ class Lane:
 
     def _apply(self, located: RowBatch, runs: Matrix, order: Order) -> None:
         for cutter, part in self._stretches(located, order):
+            before = self._deliverer.statements
             self.bytes += self._deliverer.apply(cutter, located, runs, part)
+            # A connection that was opened anew counts from 0.
+            self.statements += max(0, self._deliverer.statements - before)
             self.rows += len(part)
 
     def _stretches(self, located: RowBatch, order: Order) -> list[tuple[Cutter, Order]]:

@@ -86,6 +86,7 @@ class Statements:
         self._unanswered = 0
         self._outgoing = bytearray()
         self._packets = np.empty(0, np.uint8)
+        self.count = 0
 
     @property
     def open(self) -> bool:
@@ -212,6 +213,7 @@ class Statements:
             self._outgoing = bytearray()
 
     def _wait(self, sent: _Sent) -> None:
+        self.count += 1
         self._sent.append(sent)
         self._unanswered += sent.size
         while len(self._sent) > 1 and (

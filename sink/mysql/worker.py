@@ -107,8 +107,9 @@ class MysqlWorker:
             lane.commit({at: ledger[at]} if at in ledger else {})
         for lane in lanes.values():
             lane.wait()
-        sent = [(lane.rows, lane.bytes) for lane in lanes.values()]
-        return Sent(sum(rows for rows, _ in sent), sum(size for _, size in sent))
+        size = sum(lane.bytes for lane in lanes.values())
+        statements = sum(lane.statements for lane in lanes.values())
+        return Sent(sum(lane.rows for lane in lanes.values()), size, size, statements)
 
     def abort(self) -> None:
         """Give the window up in every bucket."""

@@ -164,7 +164,7 @@ def test_resume_from_elsewhere(small: CdcServer, db: Database) -> None:
     assert back.returncode == 0, back.stderr
     _caught_up(small, "two")
     # One report has both, and metrics follow what the API shows.
-    rows = 'tidegate_changefeed_rows{changefeed="two"}'
+    rows = 'tidegate_changefeed_rows_total{changefeed="two"}'
     until(lambda: small.metrics()[rows] >= 4, "they are counted")
     small.cli("changefeed", "resume", "-c", "one")
 

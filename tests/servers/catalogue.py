@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["mysql", "mariadb", "kafka", "etcd"]
+Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus"]
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,16 @@ SERVERS: dict[str, Server] = {
         Server("kafka-4.1", "kafka", Path(__file__).with_name("kafka-4.1.pom.xml")),
         Server("etcd-3.4", "etcd", _etcd("bookworm")),
         Server("etcd-3.5", "etcd", _etcd("trixie")),
+        Server(
+            "prometheus-2.53",
+            "prometheus",
+            DebianPackages(
+                "trixie",
+                ("prometheus",),
+                programs=("prometheus", "promtool"),
+                pins=(("prometheus", "2.53.3+ds1-2"),),
+            ),
+        ),
     )
 }
 

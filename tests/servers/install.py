@@ -53,9 +53,9 @@ class Installed:
 
     def server_command(self) -> list[str]:
         """Return the command line of the database server, without options of a data folder."""
-        command = self.program("mariadbd", "mysqld", "etcd")
+        command = self.program("mariadbd", "mysqld", "etcd", "prometheus")
         assert command is not None, self.base
-        if self.kind == "etcd":
+        if self.kind in ("etcd", "prometheus"):
             return command
         command += ["--no-defaults", f"--basedir={self.base}"]
         if (self.base / "plugin").is_dir():
@@ -135,7 +135,7 @@ def _version(server: Server, base: Path) -> str:
         text=True,
         check=False,
     )
-    match = re.search(r"Ver(?:sion:)? (\S+)", done.stdout)
+    match = re.search(r"(?:Ver(?:sion:)?|, version) (\S+)", done.stdout)
     if match is None:
         raise Unavailable(server.name, "it does not run here: " + done.stdout + done.stderr)
     return match[1]

@@ -1,0 +1,23 @@
+"""What a changefeed delivers, out of its configuration, as far as schema changes care."""
+
+from __future__ import annotations
+
+from cdc.base.clock import Clock
+from cdc.base.errors import TidegateError
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import ErrorInfo, FeedInfo
+from filter.decision import DdlFilter
+from owner.ddl import FeedScope
+from sink.open import open_sink
+
+
+def scope_of(
+    info: FeedInfo, config: FeedConfig, clock: Clock
+) -> tuple[FeedScope, ErrorInfo | None]:
+    """What the changefeed delivers; the error of a configuration that no sink can take."""
+    try:
+        sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+        return FeedScope(DdlFilter(config), whole=sink.single_stream), None
+    except TidegateError as e:
+        error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
+        return FeedScope(DdlFilter(FeedConfig())), error
