@@ -1,0 +1,123 @@
+"""The rows of a SELECT as blocks of bytes, without a Python object for any of them."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pymysql
+from pymysql.constants import COMMAND
+
+from cdc.kernels import row_packets
+from cdc.snapshot.errors import SnapshotReadBroken
+
+BLOCK_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Some rows of a result: ``data`` uint8[:] is each row's length (4 bytes) and payload.
+
+    The block is the reader's no longer: it may be kept.
+    """
+
+    data: npt.NDArray[np.uint8]
+    rows: int
+
+
+def read_rows(connection: Any, sql: str, block_bytes: int = BLOCK_BYTES) -> Iterator[RowBlock]:
+    """Run a SELECT on an open PyMySQL connection; its rows in blocks of about ``block_bytes``.
+
+    Rows of the text protocol, as they come off the socket. Memory: one block, or one row that is
+    larger, twice. When the last block was taken the connection is free for the
+    next statement; if the iteration is left before, or fails, it is closed. The server's errors,
+    in the middle too, are PyMySQL's; others are ``SnapshotReadBroken``.
+    """
+    reader = _Reader(connection, block_bytes)
+    try:
+        reader.begin(sql)
+        yield from reader.blocks()
+    finally:
+        if not reader.free:
+            connection._force_close()
+
+
+class _Reader:
+    def __init__(self, connection: Any, block_bytes: int) -> None:
+        self._connection = connection
+        self._room = max(block_bytes, 1 << 12)
+        self._sequence = 0
+        # Whether the server waits for our next statement.
+        self.free = True
+
+    def begin(self, sql: str) -> None:
+        """Send the statement, read the head of its result."""
+        connection = self._connection
+        self.free = False
+        connection._execute_command(COMMAND.COM_QUERY, sql)
+        try:
+            head = connection._read_packet()
+        except pymysql.err.MySQLError:
+            # An error packet is a whole answer; if the socket broke it is closed already.
+            self.free = True
+            raise
+        if head.is_ok_packet() or head.is_load_local_packet():
+            raise SnapshotReadBroken("the statement gives no rows", object=sql[:200])
+        for _ in range(head.read_length_encoded_integer()):
+            connection._read_packet()
+        connection._read_packet()
+        self._sequence = connection._next_seq_id
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read until the rows are over."""
+        buf = np.empty(self._room, np.uint8)
+        at = have = rows = 0
+        while True:
+            at, raw, self._sequence, taken, code, payload = row_packets.take_rows(
+                buf, at, have, self._sequence
+            )
+            rows += taken
+            if code == row_packets.MORE and have < len(buf):
+                have += self._read(memoryview(buf)[have:])  # type: ignore[arg-type]
+                continue
+            if code in (row_packets.END, row_packets.ERROR):
+                self._finish(bytes(buf[raw - payload : raw]), have - raw, code)
+            elif code in (row_packets.BAD_SEQUENCE, row_packets.TOO_LARGE):
+                what = "out of order" if code == row_packets.BAD_SEQUENCE else "over 2 GiB"
+                raise SnapshotReadBroken(f"a packet of the result is {what}")
+            if rows:
+                yield RowBlock(buf[:at], rows)
+            if code == row_packets.END:
+                return
+            # What was not taken begins the next block, which has room for a row twice as large.
+            rest = buf[raw:have]
+            buf = np.empty(max(self._room, 2 * len(rest)), np.uint8)
+            buf[: len(rest)] = rest
+            at, have, rows = 0, len(rest), 0
+
+    def _read(self, room: memoryview) -> int:
+        try:
+            # Not readinto1: for a large buffer it reads the socket even where bytes are at hand.
+            data: bytes = self._connection._rfile.read1(len(room))
+        except OSError as error:
+            raise SnapshotReadBroken(f"reading rows failed: {error}") from None
+        if not data:
+            raise SnapshotReadBroken("the server closed the connection among the rows")
+        room[: len(data)] = data
+        return len(data)
+
+    def _finish(self, payload: bytes, behind: int, code: int) -> None:
+        if behind:
+            raise SnapshotReadBroken(f"{behind} bytes behind the end of the result")
+        self.free = True
+        self._connection._next_seq_id = self._sequence
+        if code == row_packets.ERROR:
+            pymysql.err.raise_mysql_exception(payload)
+        with contextlib.suppress(struct.error):
+            _, status = struct.unpack_from("<HH", payload, 1)
+            self._connection.server_status = status
