@@ -125,6 +125,9 @@ def resume(
             return {"error": None, "epoch": epoch}
         incarnation = next_epoch(max(info.incarnation, newest), now_ms)
         moved = {"start_ts": checkpoint_ts, "incarnation": incarnation, "installation": place}
+        if info.copies or info.snapshot_ts:
+            # Changes from there on, whatever rows were there before.
+            moved["snapshot_ts"] = checkpoint_ts
         return {"error": None, "epoch": epoch, **moved}
 
     return _change(store, keys, feed, FeedEvent.RESUME, changes, also)

@@ -34,6 +34,7 @@ from owner.admission import (
     configured_sink,
     newest_incarnation,
 )
+from owner.copyable import check_copyable, check_mode_kept
 from owner.eligibility import (
     checked_tables,
     copies_warnings,
@@ -88,7 +89,9 @@ class Operations:
         check_times(asked.start_ts, asked.target_ts, now_ms)
         config = check(asked.replica_config)
         start_ts, schema = self._start(asked.upstream, asked.start_ts, asked.target_ts)
-        driver.verify(checked_tables(schema, config), mariadb=schema.session.mariadb)
+        tables, mariadb = checked_tables(schema, config), schema.session.mariadb
+        check_copyable(tables, config, asked.start_ts, mariadb=mariadb)
+        driver.verify(tables, mariadb=mariadb)
         place = installation(self.store, self.keys)
         newest = newest_incarnation(driver, FeedId(place, feed, 0), asked.replaced_installation)
         # Its ledger is a new one: what an older one has left does not count.
@@ -200,6 +203,7 @@ class Operations:
     def _check_delivery(self, before: FeedInfo, after: FeedInfo) -> None:
         """Raises what forbids to go on from the checkpoint with another sink or configuration."""
         old, config = _config(before), _config(after)
+        check_mode_kept(old, config)
         checkpoint_ts = self._checkpoint(before)
         _, schema = self.upstreams.schema_at(before.upstream, checkpoint_ts)
         sink = configured_sink(after.sink_uri, after.config)

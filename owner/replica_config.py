@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from cdc.base.errors import InvalidError
 from cdc.base.near import did_you_mean
 from cdc.coord.feed_config import EventFilterConfig, FeedConfig, FilterConfig
+from filter.copied import CopiedTables
 from filter.online import OnlineDdl
 from filter.settings import check_filter
 from sink.dispatch.read import read_column_selectors, read_dispatchers
@@ -95,6 +96,7 @@ def check(given: Mapping[str, Any]) -> FeedConfig:
         raise _invalid(name, first["msg"].removeprefix("Value error, ")) from None
     check_filter(config.filter, case_sensitive=config.case_sensitive)
     OnlineDdl(config)
+    CopiedTables(config)
     read_dispatchers(config.sink.get("dispatchers", ()))
     read_column_selectors(config.sink.get("column_selectors", ()))
     return config

@@ -408,6 +408,9 @@ class OwnerRunner:
         )
         if feed.invalid is not None:
             return replace(seen, changer_error=feed.invalid)
+        if info.copies:
+            # Nothing is delivered, and no change is judged: both begin at the copied rows.
+            return seen
         if feed.tick.epoch and (info.state in ACTIVE or self._executor.knows(info)):
             progress = self._executor.progress(info)
             seen = replace(

@@ -21,8 +21,10 @@ from cdc.coord.messages import (
     FeedState,
     FeedStatus,
     Report,
+    SnapshotProgress,
     TableStop,
 )
+from cdc.coord.snapshot_config import SnapshotMode
 from cdc.schema.catalog import Catalog
 from owner.barrier import Reached, global_barrier, table_barriers
 from owner.changes import (
@@ -144,6 +146,9 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     if seen.info.epoch == info.epoch:
         tick = _judge(tick, seen, now_ms)
     report = seen.report if seen.report and seen.report.epoch == info.epoch else None
+    copied = report.snapshot if report and seen.info.copies else None
+    if report and copied and copied.ts and info.state in RUNNING:
+        return _begun_with_rows(tick, seen, report, copied, now_ms)
     if report:
         tick = replace(_hold_reported(tick, report), delivers=tick.delivers or report.running)
     reached = _reached(seen.status, report)
@@ -162,7 +167,8 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     assignment = Assignment(
         feed=info.id,
         epoch=info.epoch,
-        run=info.state in RUNNING and tick.ready and same,
+        # A copy goes before all else, and waits for no change of the schema.
+        run=info.state in RUNNING and (tick.ready or info.copies) and same,
         checkpoint_ts=main,
         tables=tables,
         judged_ts=tick.judged_ts,
@@ -176,6 +182,35 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         status if status != seen.status else None,
         changes.entries(reached, tick.names) if tick.ready else None,
         orders,
+    )
+
+
+def _begun_with_rows(
+    tick: FeedTick, seen: FeedInput, report: Report, copied: SnapshotProgress, now_ms: int
+) -> tuple[FeedTick, Effects]:
+    """All rows are copied: delivery begins at them, as if the changefeed were made there."""
+    epoch = next_epoch(seen.info.epoch, now_ms)
+    begun = {"start_ts": copied.base_ts, "snapshot_ts": copied.ts, "epoch": epoch}
+    if seen.info.config["snapshot"]["mode"] == SnapshotMode.ONLY:
+        begun["target_ts"] = copied.ts
+    status = FeedStatus(
+        checkpoint_ts=copied.base_ts,
+        resolved_ts=seen.status.resolved_ts,
+        main_ts=copied.base_ts,
+        transactions=report.transactions,
+        snapshot=copied,
+    )
+    return tick, Effects(
+        Assignment(
+            feed=seen.info.id,
+            epoch=seen.info.epoch,
+            run=False,
+            checkpoint_ts=copied.base_ts,
+            judged_ts=tick.judged_ts,
+            barrier_ts=copied.base_ts,
+        ),
+        seen.info.model_copy(update=begun),
+        status,
     )
 
 
@@ -288,6 +323,7 @@ def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | 
         barrier_ts=max(barrier, checkpoint),
         stopped_tables=sorted(named.values(), key=lambda s: (s.ts, s.table)),
         transactions={ts: names[ts] for ts in sorted({main, *tables.values()}) if ts in names},
+        snapshot=(report.snapshot if report else None) or status.snapshot,
     )
 
 

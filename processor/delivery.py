@@ -17,11 +17,11 @@ from cdc.base.errors import TidegateError, TransientError
 from cdc.base.position import Position, Stand, stand
 from cdc.changelog.index import Runs
 from cdc.changelog.names import data_name
-from cdc.changelog.reader import ChangeLog
 from cdc.coord.acknowledgements import behind
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
+from cdc.snapshot.log import open_log
 from filter.passing import Passing
 from filter.transactions import Transactions
 from processor.catalog import DeliveredTables, Numbering
@@ -55,7 +55,7 @@ class FeedDelivery:
 
     def __init__(self, plan: FeedPlan) -> None:
         self.plan = plan
-        self._log = ChangeLog.open(Path(plan.log_folder))
+        self._log = open_log(Path(plan.log_folder), plan.rows)
         self._config = FeedConfig.model_validate(plan.config)
         self._sink = self._opened(plan)
         self._ignored = Transactions.of(self._config.filter)
@@ -72,8 +72,9 @@ class FeedDelivery:
         there is one for each table that comes.
         """
         before = self.plan
-        if (plan.feed, plan.log_folder, plan.start_ts, plan.sink_uri, plan.config) != (
-            before.feed, before.log_folder, before.start_ts, before.sink_uri, before.config
+        if (plan.feed, plan.log_folder, plan.rows, plan.start_ts, plan.sink_uri, plan.config) != (
+            before.feed, before.log_folder, before.rows, before.start_ts, before.sink_uri,
+            before.config,
         ):  # fmt: skip
             return False
         self.discard()

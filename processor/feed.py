@@ -28,6 +28,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
 from cdc.schema.table import Table
+from cdc.snapshot.log import SnapshotRows
 from processor.acknowledged import Acknowledged
 from processor.catalog import (
     DeliveredTables,
@@ -114,6 +115,7 @@ class Feed:
         parts: Parts | None = None,
         known: Mapping[Ts, TransactionName] | None = None,
         log_disagrees: Callable[[str], None] = lambda _: None,
+        rows: SnapshotRows | None = None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
@@ -125,6 +127,7 @@ class Feed:
         self._transactions = TransactionNames(log, known or {})
         self._log_disagrees = log_disagrees
         self._log_folder = log_folder
+        self._rows_before = rows
         self._jobs = jobs
         self._settings = settings
         self._register_slots = register_slots
@@ -372,6 +375,7 @@ class Feed:
             slots=slots,
             run_folder=str(run_folder / str(epoch)),
             layout=found.layout,
+            rows=self._rows_before,
         )
 
     def _deliver(self, taken: Takeover, window: Window) -> None:

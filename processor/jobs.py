@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from cdc.base.errors import TransientError
+from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.task_messages import Ack, Descriptor
 
 
@@ -29,6 +30,14 @@ class JobRunner(Protocol):
 
         Raises if any task was lost, :class:`JobTimedOut` if it was cancelled behind ``timeout_s``:
         then nothing is known of its outcome but what the sink's ledger says.
+        """
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """One job with a task per chunk of a table; what each has read, in order.
+
+        Raises as :meth:`run` does. A task that is run again overwrites what it has written.
         """
 
     def tend(self, feeds: Collection[str]) -> None:

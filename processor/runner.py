@@ -17,9 +17,22 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
 from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
-from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, FeedStatus, Report, named
+from cdc.coord.messages import (
+    Assignment,
+    ErrorInfo,
+    FeedInfo,
+    FeedStatus,
+    Report,
+    UpstreamInfo,
+    named,
+)
 from cdc.coord.stored import StoredValueUnreadable, read, readable
+from cdc.snapshot.log import open_log
+from cdc.snapshot.reading import SourceServer
+from cdc.source.errors import UpstreamGone
+from cdc.source.settings import SourceSettings
 from processor.acknowledged import Acknowledged
+from processor.copying import Copying, copied_rows
 from processor.feed import Feed
 from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
@@ -48,8 +61,10 @@ class ProcessorRunner:
         clock: Clock,
         parts: Parts | None = None,
         log_disagrees: Callable[[str], None] = lambda _: None,
+        source: SourceSettings | None = None,
     ) -> None:
         self._store = store
+        self._source = source or SourceSettings()
         self._log_disagrees = log_disagrees
         self._reports = GroupedPuts(store)
         self._keys = keys
@@ -58,7 +73,7 @@ class ProcessorRunner:
         self._jobs = jobs
         self._settings = settings
         self._clock = clock
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[str, Feed | Copying] = {}
         self._followers: dict[str, LogFollower] = {}
         # What a changefeed has learned of its sink holds for its next epoch.
         self._sizes: dict[str, WindowSize] = {}
@@ -124,7 +139,8 @@ class ProcessorRunner:
             feed = self._feeds[name]
             if assignment is None or not assignment.run or assignment.epoch != feed.epoch:
                 feed.stop(self._settings.stop_timeout_s)
-                self._sizes[name] = feed.window_size
+                if isinstance(feed, Feed):
+                    self._sizes[name] = feed.window_size
                 del self._feeds[name]
         done = not unknown
         for name, assignment in wanted.items():
@@ -154,18 +170,24 @@ class ProcessorRunner:
             return True
         try:
             folder = self._log_folder(info.upstream)
-            log = ChangeLog.open(folder)
+            lowest = min([assignment.checkpoint_ts, *assignment.tables.values()])
+            rows = copied_rows(folder, info, lowest) if info.snapshot_ts else None
+            log = open_log(folder, rows)
         except TidegateError as e:
             _log.warning("changefeed %s: %s", name, e)
             if e.kind is not ErrorKind.TRANSIENT:
                 self._publish(self._error_report(assignment, e))
                 return True
             return False
+        if info.copies:
+            self._feeds[name] = self._copying(info, assignment, log, folder)
+            self._feeds[name].start()
+            return True
         known = Acknowledged(self._store, self._keys, info.ledger_id, self._clock)
         feed = Feed(
             info, assignment, log, folder, self._jobs, self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
-            self._parts, self._names(name), self._log_disagrees,
+            self._parts, self._names(name), self._log_disagrees, rows,
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
@@ -176,6 +198,20 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed.wake)
         return True
+
+    def _copying(
+        self, info: FeedInfo, assignment: Assignment, log: ChangeLog, folder: Path
+    ) -> Copying:
+        def server() -> SourceServer:
+            entry = self._store.get(self._keys.upstream_info(info.upstream))
+            if entry is None:
+                raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
+            return SourceServer(read(entry, UpstreamInfo), self._source)
+
+        return Copying(
+            info, assignment, log, folder, self._jobs, self._settings, server, self._publish,
+            self._clock, self._parts,
+        )  # fmt: skip
 
     def _names(self, feed: str) -> dict[Ts, TransactionName]:
         """What the upstream calls the transactions at which the changefeed's progress stands."""

@@ -9,6 +9,7 @@ from typing import Any
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand, TransactionName
 from cdc.base.ts import Ts
+from cdc.snapshot.log import SnapshotRows
 from processor.catalog import Span
 from sink.contract import Destination, Layout
 
@@ -18,7 +19,7 @@ class FeedPlan:
     """What does not change from window to window; a worker keeps what it builds from it.
 
     ``epoch`` is the ledger's: it grows with every recovery. ``sink_uri`` may hold a password and
-    is never shown.
+    is never shown. ``rows``: those of a snapshot that come before the log's.
     """
 
     feed: FeedId
@@ -30,6 +31,7 @@ class FeedPlan:
     slots: int
     run_folder: str
     layout: Layout
+    rows: SnapshotRows | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -191,6 +192,58 @@ class ChangefeedSummary(BaseModel):
         )
 
 
+class SnapshotState(StrEnum):
+    """How far the rows are that were there before a changefeed."""
+
+    COPYING = "copying"
+    DELIVERING = "delivering"
+    DELIVERED = "delivered"
+
+
+class SnapshotShown(BaseModel):
+    """Rows that were there before a changefeed: what of them is read, and where they lie.
+
+    ``rows`` and ``bytes`` are those that were read, and behind ``ended`` those that are delivered.
+    ``base_ts`` and ``ts``: between which they lie in the order, 0 until all are copied.
+    """
+
+    state: SnapshotState
+    tables: int
+    tables_done: int
+    rows: int
+    bytes: int
+    began: str
+    ended: str
+    base_ts: int
+    ts: int
+
+    @classmethod
+    def of(cls, info: FeedInfo, status: FeedStatus) -> SnapshotShown | None:
+        """From the store's messages; None of a changefeed that copies nothing."""
+        progress = status.snapshot
+        if progress is None:
+            return None
+        state = SnapshotState.COPYING
+        if not info.copies:
+            delivered = status.checkpoint_ts >= info.snapshot_ts
+            state = SnapshotState.DELIVERED if delivered else SnapshotState.DELIVERING
+        return cls(
+            state=state,
+            tables=progress.tables,
+            tables_done=progress.tables_done,
+            rows=progress.rows,
+            bytes=progress.bytes,
+            began=_time(progress.began_ms),
+            ended=_time(progress.ended_ms),
+            base_ts=progress.base_ts,
+            ts=progress.ts,
+        )
+
+
+def _time(at_ms: int) -> str:
+    return to_text(at_ms << 18) if at_ms else ""
+
+
 class ChangefeedInfo(BaseModel):
     """A changefeed in full; the password of its sink URI is masked."""
 
@@ -211,6 +264,7 @@ class ChangefeedInfo(BaseModel):
     epoch: int
     creator_version: str
     config: dict[str, Any]
+    snapshot: SnapshotShown | None
 
     @classmethod
     def of(cls, info: FeedInfo, status: FeedStatus) -> ChangefeedInfo:
@@ -235,6 +289,7 @@ class ChangefeedInfo(BaseModel):
             epoch=info.epoch,
             creator_version=info.creator_version,
             config=shown_config(info.config),
+            snapshot=SnapshotShown.of(info, status),
         )
 
 

@@ -27,6 +27,7 @@ from cdc.cli.options import (
     without_none,
 )
 from cdc.cli.passwords import PasswordFile, complete
+from cdc.coord.snapshot_config import SnapshotMode
 
 app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
 
@@ -54,6 +55,10 @@ def create(
     config: Config = None,
     start_ts: Annotated[int, typer.Option(help="Begin after this ts; 0: now.")] = 0,
     target_ts: Annotated[int, typer.Option(help="Finish at this ts; 0: never.")] = 0,
+    snapshot: Annotated[
+        SnapshotMode | None,
+        typer.Option(help="Rows that are there already: first, none of them, or only they."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the tables that it would deliver.")
     ] = False,
@@ -67,13 +72,13 @@ def create(
     """Create a changefeed; everything is checked before it starts."""
     api = client(server)
     file = read_config(config)
-    body = {
+    body: dict[str, Any] = {
         "changefeed_id": changefeed_id,
         "upstream": upstream,
         "sink_uri": complete(sink_uri, password_file),
         "start_ts": start_ts,
         "target_ts": target_ts,
-        "replica_config": file.values,
+        "replica_config": _with_snapshot(file.values, snapshot),
         "replace_installation": replace_installation,
     }
     if dry_run:
@@ -88,7 +93,7 @@ def create(
     except ServerRefused as refused:
         if no_confirm or json or not _leave_out(refused):
             raise
-        body["replica_config"] = {**file.values, "ignore-ineligible-table": True}
+        body["replica_config"] = {**body["replica_config"], "ignore-ineligible-table": True}
         info = _placed(api.post, file, "/changefeeds", body)
     if json:
         output.as_json(info)
@@ -97,6 +102,13 @@ def create(
         typer.echo(f"[WARN] {warning}", err=True)
     typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
     output.fields(info)
+
+
+def _with_snapshot(values: dict[str, Any], mode: SnapshotMode | None) -> dict[str, Any]:
+    """The configuration; what the command line says of a snapshot counts."""
+    if mode is None:
+        return values
+    return {**values, "snapshot": {**values.get("snapshot", {}), "mode": mode.value}}
 
 
 def _placed(

@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.coord.snapshot_config import SnapshotConfig
+
 
 class DdlPolicy(StrEnum):
     """Which schema changes run by themselves, and which wait for an operator."""
@@ -83,4 +85,5 @@ class FeedConfig(BaseModel):
     trash_table_rules: list[str] | None = None
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
+    snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     sink: dict[str, Any] = Field(default_factory=dict)

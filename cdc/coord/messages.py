@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, TransactionName
+from cdc.coord.snapshot_config import SnapshotMode
 
 FORMAT = 1
 """Of stored values; it grows when an older version would misunderstand what a newer one writes."""
@@ -143,7 +144,9 @@ class FeedInfo(StoredMessage):
 
     ``epoch`` grows whenever delivery starts anew (create, resume, capture start); the ledger
     carries it, and a writer of an older epoch is fenced. ``installation`` and ``incarnation`` are
-    in the ledger's keys; a changefeed of a version before them has none.
+    in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
+    were there before are delivered as they were at this ts, as transactions above ``start_ts``;
+    0 if there are none, or they have not been copied yet.
     """
 
     id: str
@@ -159,6 +162,13 @@ class FeedInfo(StoredMessage):
     state: FeedState = FeedState.NORMAL
     error: ErrorInfo | None = None
     epoch: int = 1
+    snapshot_ts: int = 0
+
+    @property
+    def copies(self) -> bool:
+        """Whether it must copy rows that were there before, and has not done so yet."""
+        mode = self.config.get("snapshot", {}).get("mode", SnapshotMode.NONE)
+        return mode != SnapshotMode.NONE and not self.snapshot_ts
 
     @property
     def ledger_id(self) -> FeedId:
@@ -240,12 +250,30 @@ class DdlDecision(StoredMessage):
     time_ms: int = 0
 
 
+class SnapshotProgress(Message):
+    """How far the copy of rows that were there before is.
+
+    ``rows`` and ``bytes`` are those that were read. ``base_ts`` and ``ts``: between which the
+    rows lie in the order, once all are copied, else 0.
+    """
+
+    tables: int = 0
+    tables_done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    began_ms: int = 0
+    ended_ms: int = 0
+    base_ts: int = 0
+    ts: int = 0
+
+
 class FeedStatus(StoredMessage):
     """Progress of a changefeed, written by the owner.
 
     ``checkpoint_ts`` is the least of all tables. ``main_ts`` is where all tables stand but those of
     ``tables`` (lower-case ``schema.table``), which wait for a schema change or have stopped.
     ``transactions``: for each of these ts the last transaction at or below it (:func:`named`).
+    ``snapshot``: of a changefeed that began with a copy of rows.
     """
 
     checkpoint_ts: int
@@ -255,6 +283,7 @@ class FeedStatus(StoredMessage):
     barrier_ts: int = 0
     stopped_tables: list[TableStop] = Field(default_factory=list)
     transactions: Names = Field(default_factory=dict)
+    snapshot: SnapshotProgress | None = None
 
 
 class Assignment(StoredMessage):
@@ -309,7 +338,8 @@ class Report(StoredMessage):
 
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
     held back. ``table_checkpoints`` names only tables that stand lower than that.
-    ``transactions``: the last one at or below each of these ts.
+    ``transactions``: the last one at or below each of these ts. ``snapshot``: how far the copy is
+    that comes before delivery.
     """
 
     feed: str
@@ -323,6 +353,7 @@ class Report(StoredMessage):
     bytes: int = 0
     running: bool = False
     transactions: Names = Field(default_factory=dict)
+    snapshot: SnapshotProgress | None = None
 
 
 class Anchor(StoredMessage):

@@ -19,14 +19,6 @@ class SnapshotMode(StrEnum):
     ONLY = "only"
 
 
-class OnExisting(StrEnum):
-    """What happens where a table of the target has rows already."""
-
-    FAIL = "fail"
-    UPSERT = "upsert"
-    TRUNCATE = "truncate"
-
-
 class SnapshotConfig(BaseModel):
     """Keys in snake_case, as in the replica config.
 
@@ -50,7 +42,6 @@ class SnapshotConfig(BaseModel):
     max_connections: int = Field(default=2, ge=1, le=64)
     max_threads_running: int = Field(default=0, ge=0)
     max_replica_lag: float = Field(default=0.0, ge=0)
-    on_existing: OnExisting = Field(default=OnExisting.FAIL, strict=False)
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

@@ -151,6 +151,7 @@ class Capture:
             clock,
             self.parts,
             self._begin_log_anew,
+            settings.source,
         )
         self._spark_master = settings.processor.spark_master
         self._guard = threading.Lock()

@@ -14,12 +14,14 @@ from typing import Any
 import pymysql
 
 from cdc.base.errors import InvalidError, TidegateError, TransientError
+from cdc.snapshot.errors import SnapshotTableUnreadable
 from cdc.snapshot.handle import Border, Handle
 from cdc.source.connection import query_error, rows
 
 # A key is dense while its numbers are at most so many for each row that the server guesses.
 _DENSE = 2
 _NO_SUCH = frozenset({1049, 1054, 1146})
+_NO_RIGHT = frozenset({1044, 1142, 1143})
 
 
 class SnapshotTableChanged(TransientError):
@@ -182,6 +184,12 @@ def select_error(error: Any, schema: str, table: str) -> TidegateError:
     if error.args and error.args[0] in _NO_SUCH:
         return SnapshotTableChanged(
             str(error.args[1]), object=f"{schema}.{table}", hint="plan the table anew"
+        )
+    if error.args and error.args[0] in _NO_RIGHT:
+        return SnapshotTableUnreadable(
+            str(error.args[1]),
+            object=f"{schema}.{table}",
+            hint="grant SELECT on it to the upstream's user, or exclude it by filter.rules",
         )
     return query_error(error, f"{schema}.{table}")
 

@@ -11,6 +11,12 @@ class SnapshotRowUnreadable(DefiniteError):
     code = "TG:ErrSnapshotRowUnreadable"
 
 
+class SnapshotTableUnreadable(DefiniteError):
+    """The upstream does not let us read the rows of a table."""
+
+    code = "TG:ErrSnapshotTableUnreadable"
+
+
 class SnapshotReadBroken(TransientError):
     """A result set ended in its middle, or is none."""
 

@@ -15,11 +15,12 @@ from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
 from processor.spark.scratch import prepare
-from processor.spark.task import run, tend, warm
+from processor.spark.task import read, run, tend, warm
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from processor.chunk_reading import ChunkRead, ChunkTask
     from processor.task_messages import Ack, Descriptor
 
 # What the product needs of Spark. A delivering task has one attempt and no speculative copy:
@@ -132,6 +133,16 @@ class SparkRunner:
         with _deadline(context, of, description, timeout_s):
             rdd = context.parallelize(list(descriptors), len(descriptors))
             return list(rdd.mapPartitions(run).collect())
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """One job, a task per chunk; what each has read, in order. Raises as :meth:`run` does."""
+        context = self._need()
+        context.setLocalProperty("spark.scheduler.pool", tasks[0].info.name)
+        with _deadline(context, f"upstream {tasks[0].info.name}", description, timeout_s):
+            rdd = context.parallelize(list(tasks), len(tasks))
+            return list(rdd.mapPartitions(read).collect())
 
     def tend(self, feeds: Collection[str]) -> None:
         """A job of next to nothing on each worker: only its use of one keeps Spark from ending all.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc.base.errors import TransientError
 from processor.task_messages import Ack, Descriptor, FeedPlan
+
+if TYPE_CHECKING:
+    from processor.chunk_reading import ChunkRead, ChunkTask
 
 # One entry a changefeed; a worker serves its tasks one after the other.
 _deliveries: dict[str, Any] = {}
@@ -15,6 +18,7 @@ _deliveries: dict[str, Any] = {}
 
 def preload() -> None:
     """Load kernels and codecs; called before the fork, so it must not start threads."""
+    import processor.chunk_reading
     import processor.delivery  # noqa: F401
 
     settle()
@@ -70,6 +74,13 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
         # The schema is known now.
         settle()
         yield ack
+
+
+def read(tasks: Iterator[ChunkTask]) -> Iterator[ChunkRead]:
+    """Read each chunk of a table into its file."""
+    from processor.chunk_reading import read_chunk
+
+    yield from map(read_chunk, tasks)
 
 
 def refused(descriptor: Descriptor, attempt: int) -> Ack:

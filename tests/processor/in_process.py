@@ -10,11 +10,12 @@ from typing import Any
 
 from cdc.base.clock import Clock, SystemClock
 from cdc.base.ts import MAX_TS
-from cdc.changelog.reader import ChangeLog
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Assignment, FeedInfo, Report
+from cdc.snapshot.log import SnapshotRows, open_log
 from processor.acknowledged import Acknowledged
+from processor.chunk_reading import ChunkRead, ChunkTask, read_chunk
 from processor.delivery import FeedDelivery
 from processor.feed import Feed
 from processor.settings import ProcessorSettings
@@ -48,6 +49,12 @@ class InProcessJobs:
             acks.append(self._delivery(task, descriptor).deliver(descriptor))
             self._after(len(self.jobs) - 1, task)
         return acks
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """Read chunks, one after the other."""
+        return [read_chunk(task) for task in tasks]
 
     def tend(self, feeds: Collection[str]) -> None:
         """Note for which changefeeds workers are kept."""
@@ -90,9 +97,10 @@ class Running:
         store: EmbeddedStore | None = None,
         window_size: WindowSize | None = None,
         incarnation: int = 0,
+        rows: SnapshotRows | None = None,
         **settings: Any,
     ) -> None:
-        self.log = ChangeLog.open(folder)
+        self.log = open_log(folder, rows)
         self.jobs = jobs
         self.store = store
         self._own_store: EmbeddedStore | None = None
@@ -123,7 +131,7 @@ class Running:
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,
             self.reports.append, clock or SystemClock(), self.acknowledged(info, folder),
-            window_size,
+            window_size, rows=rows,
         )  # fmt: skip
         self.feed.start()
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from pydantic import ValidationError
 
-from cdc.coord.snapshot_config import OnExisting, SnapshotConfig, SnapshotMode
+from cdc.coord.snapshot_config import SnapshotConfig, SnapshotMode
 from cdc.snapshot.pace import ChunkPace
 from tests import seeds
 
@@ -40,9 +40,8 @@ def test_it_stays_within_its_bounds() -> None:
 
 def test_the_table_of_a_changefeed() -> None:
     assert SnapshotConfig().mode is SnapshotMode.NONE
-    given = {"mode": "initial", "tables": ["shop.*"], "where": "id > 3", "on_existing": "upsert"}
+    given = {"mode": "initial", "tables": ["shop.*"], "where": "id > 3"}
     config = SnapshotConfig.model_validate(given)
-    assert config.on_existing is OnExisting.UPSERT
     assert SnapshotConfig.model_validate_json(config.model_dump_json()) == config
     for wrong in (
         {"mode": "always"},
@@ -53,7 +52,6 @@ def test_the_table_of_a_changefeed() -> None:
         {"tables": []},
         {"tables": "shop.*"},
         {"where": " "},
-        {"on_existing": "drop"},
     ):
         with pytest.raises(ValidationError):
             SnapshotConfig.model_validate(wrong)

@@ -1,0 +1,109 @@
+"""The server that rows are read from, as a copy of them needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pymysql
+
+from cdc.coord.messages import UpstreamInfo
+from cdc.coord.snapshot_config import SnapshotConfig
+from cdc.schema.table import Table
+from cdc.schema.tokens import quoted
+from cdc.snapshot.chunks import Chunk, ChunkPlan, ChunkPlanner, check_where
+from cdc.snapshot.handle import SESSION, handle_of
+from cdc.snapshot.pace import ChunkPace
+from cdc.source.connection import open_connection, query_error
+from cdc.source.position import UpstreamPosition
+from cdc.source.settings import SourceSettings
+from cdc.source.snapshot import current_position
+
+# Smaller chunks cost more for being asked for than for being read.
+_LEAST_ROWS = 500
+
+
+class SourceServer:
+    """One connection that asks where the server stands and how tables may be cut.
+
+    Rows are read by others, each over a connection of its own. Raises UpstreamGone,
+    UpstreamNotReady or LoginInsecure.
+    """
+
+    def __init__(self, info: UpstreamInfo, settings: SourceSettings) -> None:
+        self.info = info
+        self.settings = settings
+        self._connection = open_connection(info, settings)
+        try:
+            with self._connection.cursor() as cursor:
+                for statement in SESSION:
+                    cursor.execute(statement)
+        except pymysql.err.MySQLError as error:
+            self._connection.close()
+            raise query_error(error, f"upstream {info.name}") from None
+
+    @property
+    def kind(self) -> str:
+        """``mysql`` or ``mariadb``."""
+        return self.info.server_kind
+
+    @property
+    def version(self) -> str:
+        """The server's version, as it was registered."""
+        return self.info.server_version
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def wait_until_visible(self, position: Mapping[str, Any]) -> None:
+        """Return when a new SELECT sees all that lies before a position of the log's manifest."""
+
+    def end(self) -> UpstreamPosition:
+        """The end of its binlog now: all that any SELECT before has seen lies below."""
+        try:
+            return current_position(self._connection, self.kind)
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self.info.name}") from None
+
+    def covers(self, position: Mapping[str, Any], end: UpstreamPosition) -> bool:
+        """Whether a position of the log's manifest lies at or behind ``end``."""
+        return UpstreamPosition.from_dict(dict(position)).covers(end, self.kind)
+
+    def chunks(self, table: Table, config: SnapshotConfig) -> TableChunks:
+        """The chunks of a table. Raises SnapshotWhereInvalid for a condition that does not fit."""
+        source = quoted(table.schema, table.name)
+        if config.where:
+            check_where(self._connection, table.schema, table.name, source, config.where)
+        return TableChunks(self._connection, table, config)
+
+
+class TableChunks:
+    """The chunks of one table, planned when they are asked for.
+
+    Raises SnapshotTableChanged, UpstreamGone or UpstreamNotReady.
+    """
+
+    def __init__(self, connection: Any, table: Table, config: SnapshotConfig) -> None:
+        self._handle = handle_of(table)
+        self._where = config.where
+        self._planner = ChunkPlanner(connection, table.schema, table.name, self._handle)
+        self._plan: ChunkPlan | None = None
+        self._pace = ChunkPace(
+            config.chunk_rows, config.chunk_seconds, min(_LEAST_ROWS, config.chunk_rows),
+            config.chunk_rows,
+        )  # fmt: skip
+
+    def next(self) -> Chunk | None:
+        """The next one; None if there is none any more."""
+        plan = self._planner.begin() if self._plan is None else self._plan
+        chunk, self._plan = self._planner.next(plan, self._pace.rows)
+        return chunk
+
+    def condition(self, chunk: Chunk) -> str:
+        """SQL that is true for its rows, of those that are copied."""
+        return chunk.condition(self._handle, self._where)
+
+    def measured(self, chunk: Chunk, seconds: float) -> None:
+        """Say how long it took to read one, for the size of those to come."""
+        self._pace = self._pace.measured(chunk.rows, seconds)

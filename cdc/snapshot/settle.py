@@ -1,0 +1,225 @@
+"""From rows that were read at many moments to a log of rows as they were at one ts.
+
+A table was read by plain SELECTs, in chunks, while it changed. All that was visible to the first
+SELECT is known (``low_ts``: every transaction at or below it), and all that any SELECT saw lies at
+or below the ts at which the snapshot is settled. So a row that no row of the log touches in between
+is the same at both, and of the others the log has the image: the method of DBLog (Andreakis and
+Papapanagiotou, 2020), with the log itself in place of watermarks that are written to the upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cdc.base.clock import Clock
+from cdc.base.ts import Ts
+from cdc.binlog.events import EventType
+from cdc.binlog.rows_header import (
+    FLAG_NO_FOREIGN_KEY_CHECKS,
+    FLAG_STATEMENT_END,
+    RowsHeader,
+    full_bitmap,
+)
+from cdc.binlog.table_map import TableMap
+from cdc.binlog.writer import build_event
+from cdc.changelog.index import LAST_OF_TRANSACTION, Runs
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.settings import ChangelogSettings
+from cdc.changelog.writer import LogWriter
+from cdc.kernels import layout as L  # noqa: N812
+from cdc.rows.batch import RowBatch
+from cdc.schema.table import Table
+from cdc.snapshot.keys import Image, key_hashes
+from cdc.snapshot.touched import Touched, rows_plan, run_matrix, touched
+
+# Rows of the log are taken over in events of so many, and of so many bytes.
+_ROWS_OF_EVENT = 4096
+_EVENT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A chunk as it was read: TABLE_MAP events and ``events`` WRITE_ROWS events of so many rows."""
+
+    path: Path
+    rows: int
+    events: int
+
+
+@dataclass(frozen=True)
+class StagedTable:
+    """All chunks of a table. Every transaction at or below ``low_ts`` was visible to them all."""
+
+    table: Table
+    stored: TableMap
+    low_ts: Ts
+    files: tuple[StagedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRows:
+    """Where the snapshot begins and ends in the order, and what it holds.
+
+    Its transactions have ts of ``(base_ts, ts]``.
+    """
+
+    base_ts: Ts
+    ts: Ts
+    rows: int
+
+
+@dataclass(frozen=True)
+class TableToSettle:
+    """A table, and what of it has been touched since it was read."""
+
+    staged: StagedTable
+    ids: dict[int, TableMap]
+    touched: Touched
+
+    @property
+    def most_events(self) -> int:
+        """At most so many events does it become."""
+        return sum(f.events for f in self.staged.files) + len(self.touched.images)
+
+
+def room(log: ChangeLog, tables: Sequence[StagedTable], ts: Ts) -> tuple[list[TableToSettle], Ts]:
+    """What settling at ``ts`` needs to know, and the base ts that leaves room for all events.
+
+    Raises as :func:`cdc.snapshot.touched.touched`.
+    """
+    found = []
+    for staged in tables:
+        name = (staged.table.schema, staged.table.name)
+        ids = {i: e for i, e in log.tables.items() if (e.schema, e.name) == name}
+        stored = {i: TableMap.parse(e.map_body) for i, e in ids.items()}
+        seen = touched(log, staged.table, stored, staged.low_ts, ts) if ids else Touched.none()
+        found.append(TableToSettle(staged, stored, seen))
+    return found, ts - 1 - sum(t.most_events for t in found)
+
+
+def settle(
+    log: ChangeLog,
+    tables: Sequence[TableToSettle],
+    base_ts: Ts,
+    ts: Ts,
+    folder: Path,
+    head: bytes,
+    clock: Clock,
+    *,
+    rows_v2: bool,
+) -> SettledRows:
+    """Write the rows of all tables as they were at ``ts`` into a new log in ``folder``.
+
+    ``tables`` and ``base_ts`` are a result of :func:`room`; ``head`` is the FORMAT_DESCRIPTION of
+    the upstream's log. Files of chunks are removed once they are settled. Raises LogWriteFailed.
+    """
+    code = EventType.WRITE_ROWS if rows_v2 else EventType.WRITE_ROWS_V1
+    settings = ChangelogSettings(keep_s=0)
+    with LogWriter.open(folder, settings, clock) as writer:
+        writer.set_format(head)
+        writer.begin(base_ts, {})
+        out = _Writer(writer, code, base_ts)
+        for number, one in enumerate(tables, 1):
+            staged = one.staged
+            out.table(number, staged.table, staged.stored)
+            for file in staged.files:
+                for rows, images in _untouched(one, file):
+                    out.rows(rows, images)
+                file.path.unlink()
+            for table_id, rows, images in _left(log, one.touched):
+                out.table(number, staged.table, one.ids[table_id])
+                out.rows(rows, images)
+        writer.commit(ts, {})
+    return SettledRows(base_ts, ts, out.count)
+
+
+class _Writer:
+    """Appends rows of one table after the other, a transaction for each event."""
+
+    def __init__(self, writer: LogWriter, code: int, base_ts: Ts) -> None:
+        self._writer = writer
+        self._code = code
+        self._ts = base_ts
+        self._number = 0
+        self._table_id = -1
+        self._map = self._header = b""
+        self.count = 0
+
+    def table(self, number: int, table: Table, stored: TableMap) -> None:
+        """The table whose rows follow; ``number`` is the one that its events have."""
+        body = stored.encode()
+        self._table_id = self._writer.table_id(table.schema, table.name, bytes(6) + body[6:])
+        self._map = build_event(EventType.TABLE_MAP, number.to_bytes(6, "little") + body[6:])
+        # Tables come one after the other, so a child may come before its parent.
+        flags = FLAG_STATEMENT_END | FLAG_NO_FOREIGN_KEY_CHECKS
+        columns = stored.columns
+        head = RowsHeader(number, flags, columns, full_bitmap(columns), b"", b"", 0)
+        self._header = head.encode(self._code)
+
+    def rows(self, count: int, images: bytes) -> None:
+        """One transaction with these row images."""
+        self._ts += 1
+        data = self._map + build_event(self._code, self._header + images)
+        runs = Runs.build(
+            1,
+            commit_ts=self._ts,
+            flags=LAST_OF_TRANSACTION,
+            table=self._table_id,
+            length=len(data),
+            rows=count,
+        )
+        self._writer.append(data, runs)
+        self.count += count
+
+
+def _untouched(one: TableToSettle, file: StagedFile) -> Iterator[tuple[int, bytes]]:
+    """``(rows, images)`` for each event of a chunk: those that nothing has touched since."""
+    if not file.rows:
+        return
+    staged = one.staged
+    buf = np.memmap(file.path, np.uint8, "r")
+    plan = rows_plan(staged.table, staged.stored)
+    whole = Runs.build(1, length=len(buf), rows=file.rows)
+    batch = RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
+    kept = ~one.touched.holds(key_hashes(batch, staged.table.handle_key, Image.AFTER))
+    starts, ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
+    # Rows of one event lie one behind the other; between events there are their heads.
+    edges = np.flatnonzero(starts[1:] != ends[:-1]) + 1
+    for lo, hi in zip([0, *edges.tolist()], [*edges.tolist(), len(starts)], strict=True):
+        count = int(kept[lo:hi].sum())
+        if count:
+            yield count, _joined(buf, starts[lo:hi], ends[lo:hi], kept[lo:hi])
+
+
+def _joined(
+    buf: np.ndarray[tuple[int], np.dtype[np.uint8]],
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]],
+    ends: np.ndarray[tuple[int], np.dtype[np.int64]],
+    kept: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> bytes:
+    """The kept ones of consecutive images."""
+    if kept.all():
+        return buf[starts[0] : ends[-1]].tobytes()
+    edge = np.diff(kept.astype(np.int8), prepend=0, append=0)
+    first, last = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) - 1
+    pairs = zip(starts[first].tolist(), ends[last].tolist(), strict=True)
+    return b"".join(buf[a:b].tobytes() for a, b in pairs)
+
+
+def _left(log: ChangeLog, seen: Touched) -> Iterator[tuple[int, int, bytes]]:
+    """``(table id, rows, images)``: what the log's last images of touched keys are, in events."""
+    images = seen.images
+    table_id, parts, size = -1, list[bytes](), 0
+    for at, segment, start, end in images.tolist():
+        if parts and (at != table_id or len(parts) == _ROWS_OF_EVENT or size > _EVENT_BYTES):
+            yield table_id, len(parts), b"".join(parts)
+            parts, size = [], 0
+        table_id = at
+        parts.append(log.segment(segment)[start:end].tobytes())
+        size += end - start
+    if parts:
+        yield table_id, len(parts), b"".join(parts)

@@ -1,0 +1,63 @@
+"""Whether the rows that were there before a changefeed can be copied; asked before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.ts import Ts
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.snapshot_config import SnapshotMode
+from cdc.schema.table import Table
+from cdc.snapshot.images import RowImages
+from filter.copied import CopiedTables
+
+_SHOWN = 20
+
+
+class SnapshotNotPossible(InvalidError):
+    """A changefeed's rows that were there before cannot be copied as it is configured."""
+
+    code = "TG:ErrSnapshotNotPossible"
+
+
+def check_copyable(
+    tables: Iterable[Table], config: FeedConfig, start_ts: Ts, *, mariadb: bool
+) -> None:
+    """Raises SnapshotNotPossible if rows are to be copied, and those of a table cannot be.
+
+    ``start_ts``: what was asked for, 0 is now.
+    """
+    if config.snapshot.mode is SnapshotMode.NONE:
+        return
+    if start_ts:
+        raise SnapshotNotPossible(
+            "a snapshot holds the rows of now, and start-ts asks for changes of before",
+            object="snapshot.mode",
+            hint="leave start-ts out, or the snapshot",
+        )
+    taken = CopiedTables(config)
+    copied = [t for t in tables if (t.schema, t.name) in taken]
+    keyless = [t.full_name for t in copied if not t.handle_key]
+    if keyless:
+        names = ", ".join(keyless[:_SHOWN]) + (" …" if len(keyless) > _SHOWN else "")
+        raise SnapshotNotPossible(
+            f"no key tells apart the rows of {names}, so what changes while they are read is lost",
+            object="snapshot.tables",
+            hint="add a key, leave them out of filter.rules, or of snapshot.tables",
+        )
+    for table in copied:
+        try:
+            RowImages(table, "mariadb" if mariadb else "mysql")
+        except TidegateError as e:
+            raise SnapshotNotPossible(e.message, object=e.object, hint=e.hint) from None
+
+
+def check_mode_kept(before: FeedConfig, after: FeedConfig) -> None:
+    """Raises SnapshotNotPossible if a changefeed that is there is to copy, or no longer to."""
+    if before.snapshot.mode is not after.snapshot.mode:
+        raise SnapshotNotPossible(
+            f"snapshot.mode is {before.snapshot.mode}, and is said when a changefeed is made",
+            object="snapshot.mode",
+            hint="remove the changefeed and create it anew",
+        )

@@ -1,0 +1,87 @@
+"""One chunk of a table, read from its server into a file: what a task of a copy does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from cdc.base.errors import TidegateError
+from cdc.binlog.events import EventType
+from cdc.binlog.header import EventHeader
+from cdc.coord.messages import UpstreamInfo
+from cdc.schema.table import Table
+from cdc.schema.tokens import quoted
+from cdc.snapshot.chunks import select_error
+from cdc.snapshot.handle import SESSION as BORDER_SESSION
+from cdc.snapshot.images import RowImages
+from cdc.snapshot.rows_reader import read_rows
+from cdc.snapshot.select_list import SESSION, select_list
+from cdc.source.connection import open_connection
+from cdc.source.settings import SourceSettings
+
+
+@dataclass(frozen=True)
+class ChunkTask:
+    """Read the rows of ``table`` that ``condition`` (SQL) lets pass into ``path``.
+
+    ``number`` is the table's number in its events. ``info`` holds a password and is never shown.
+    """
+
+    info: UpstreamInfo = field(repr=False)
+    settings: SourceSettings
+    table: Table
+    condition: str
+    number: int
+    path: str
+
+
+@dataclass(frozen=True)
+class ChunkRead:
+    """What a task has read; ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed."""
+
+    rows: int = 0
+    events: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    error: dict[str, str] | None = None
+
+
+def read_chunk(task: ChunkTask) -> ChunkRead:
+    """Read it; an error of ours is part of the result. A file of another attempt is overwritten."""
+    began = time.perf_counter()
+    try:
+        rows, events, size = _read(task)
+    except TidegateError as e:
+        return ChunkRead(error=e.to_dict(), seconds=time.perf_counter() - began)
+    return ChunkRead(rows, events, size, time.perf_counter() - began)
+
+
+def _read(task: ChunkTask) -> tuple[int, int, int]:
+    """``(rows, events, bytes)`` of what it has written."""
+    table = task.table
+    images = RowImages(table, task.info.server_kind, table_number=task.number)
+    chosen = ", ".join(select_list(table))
+    place = quoted(table.schema, table.name)
+    rows = events = 0
+    with Path(task.path).open("wb") as file:
+        connection = open_connection(task.info, task.settings)
+        try:
+            with connection.cursor() as cursor:
+                # Those of borders last: zero dates are constants like any others.
+                for statement in (*SESSION, *BORDER_SESSION):
+                    cursor.execute(statement)
+            for block in read_rows(
+                connection, f"SELECT {chosen} FROM {place} WHERE {task.condition}"
+            ):
+                rows += block.rows
+                for event in images.events(block):
+                    events += EventHeader.parse(event).type_code != EventType.TABLE_MAP
+                    file.write(event)
+        except pymysql.err.MySQLError as error:
+            raise select_error(error, table.schema, table.name) from None
+        finally:
+            connection.close()
+        return rows, events, file.tell()

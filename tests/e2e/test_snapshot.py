@@ -1,0 +1,117 @@
+"""Rows that were there before a changefeed, through a real capture, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
+from tests.e2e.conftest import CaptureMaker, Way, make_way
+from tests.servers import Broker, Database
+from tests.sink_mysql.replay import content, same_schema
+from tests.snapshot.test_copying import TABLES, Changes, fill
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def own(captures: CaptureMaker) -> CaptureProcess:
+    """Return a capture whose windows are small."""
+    return captures(settings=SMALL_WINDOWS)
+
+
+@pytest.fixture
+def way(own: CaptureProcess, mariadb: Database, broker: Broker, fresh_name: str) -> Iterator[Way]:
+    """Return a way of this test alone, with rows that are there already."""
+    made = make_way(own, mariadb, broker, fresh_name, "main")
+    made.execute(*TABLES)
+    fill(mariadb, fresh_name)
+    yield made
+    if own.running:
+        own.api("DELETE", f"/changefeeds/{made.name}")
+
+
+def _create(way: Way, sink: str, mode: str = "initial") -> None:
+    config = way.capture.folder / "snapshot.toml"
+    config.write_text(f'[filter]\nrules = ["{way.schema}.*"]\n[snapshot]\nchunk-rows = 500\n')
+    done = way.capture.cli(
+        *("changefeed", "create", "--upstream", way.upstream, "-c", way.name),
+        *("--sink-uri", sink, "--config", str(config), "--snapshot", mode),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _progress(way: Way) -> dict[str, int]:
+    info = way.capture.ask("GET", f"/changefeeds/{way.name}")
+    return dict(info["snapshot"] or {})
+
+
+def test_rows_reach_another_server_though_all_dies(
+    way: Way, database: object, fresh_name: str
+) -> None:
+    target: Database = database("mariadb-11.8")  # type: ignore[operator]
+    same_schema(way.database, target, fresh_name)
+    with Changes(way.database, fresh_name) as changes:
+        _create(way, f"mysql://root@127.0.0.1:{target.port}/?worker-count=2")
+        until(lambda: _progress(way).get("rows"), "rows are read")
+        way.capture.kill()
+        way.capture.start()
+        until(lambda: _progress(way).get("ts"), "all rows are copied", 120)
+        until(way.capture.workers, "there are workers")[0].kill()
+        more = changes.made + 50
+        until(lambda: changes.made > more, "changes follow")
+    way.delivered()
+    assert content(target, fresh_name) == content(way.database, fresh_name)
+
+
+def test_each_row_comes_once_and_before_its_changes(way: Way) -> None:
+    before = {name: len(rows) for name, rows in content(way.database, way.schema).items()}
+    with Changes(way.database, way.schema) as changes:
+        _create(way, way.sink(partition_num=2, enable_tidb_extension=True))
+        until(lambda: _progress(way).get("ts"), "all rows are copied", 120)
+        snapshot_ts = _progress(way)["ts"]
+        more = changes.made + 50
+        until(lambda: changes.made > more, "changes follow")
+    way.delivered()
+    assert before["numbers"] == 3000
+    rows: dict[str, dict[str, str]] = defaultdict(dict)
+    copied = 0
+    for message in way.messages():
+        body = message.body
+        if body["type"] not in ("INSERT", "UPDATE", "DELETE"):
+            continue
+        kept = rows[body["table"]]
+        for row in body["data"]:
+            name = json.dumps([row[column] for column in body["pkNames"]])
+            if body["_tidb"]["commitTs"] <= snapshot_ts:
+                copied += 1
+                assert body["type"] == "INSERT"
+                assert name not in kept, f"{name} is copied twice"
+            if body["type"] == "DELETE":
+                assert kept.pop(name, None) is not None, f"{name} was never there"
+                continue
+            if body["type"] == "UPDATE":
+                old = {**row, **body["old"][0]}
+                was = json.dumps([old[column] for column in body["pkNames"]])
+                assert kept.pop(was, None) is not None, f"{was} was never there"
+            assert name not in kept, f"{name} is inserted twice"
+            kept[name] = json.dumps(row)
+    assert copied > 8000
+    now = {name: len(found) for name, found in content(way.database, way.schema).items()}
+    assert {name: len(rows[name]) for name in now} == now
+
+
+def test_only_the_rows_that_are_there(way: Way) -> None:
+    _create(way, way.sink(), mode="only")
+    until(
+        lambda: way.capture.ask("GET", f"/changefeeds/{way.name}")["state"] == "finished",
+        "it has finished",
+    )
+    way.execute("INSERT INTO still VALUES (1, 'later')")
+    found = way.messages()
+    rows = [m for m in found if m.body["type"] != "TIDB_WATERMARK"]
+    assert len(rows) == sum(map(len, content(way.database, way.schema).values())) - 1
+    assert {m.body["type"] for m in rows} == {"INSERT"}

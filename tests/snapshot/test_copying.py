@@ -1,0 +1,272 @@
+"""Rows that were there before come first, once, whatever changes while they are read."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.base.clock import SystemClock
+from cdc.base.parts import Parts
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.messages import Assignment, FeedInfo, Report
+from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.touched import Touched
+from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.copying import Copying, copied_rows
+from processor.settings import ProcessorSettings
+from tests import seeds
+from tests.e2e.capture_process import until
+from tests.processor.in_process import InProcessJobs, Running
+from tests.servers import Database
+from tests.sink_mysql.replay import content, same_schema
+from tests.source.pulling import Pulled
+
+pytestmark = pytest.mark.real
+
+TABLES = (
+    "create table numbers (id bigint primary key, v varchar(300), n decimal(20,4))",
+    "create table names (name varchar(40) primary key, v double, at timestamp(3) null)"
+    " collate utf8mb4_general_ci",
+    "create table pairs (a int unsigned, b date, v blob, primary key (a, b))",
+    "create table still (id int primary key, v text)",
+)
+ROWS = 3000
+PAIRS = [("mariadb-11.4", "mariadb-11.8"), ("mysql-8.0", "mysql-9.7")]
+
+
+class Changes:
+    """Inserts, updates, deletes and moved keys, all the time while the context lasts."""
+
+    def __init__(self, source: Database, schema: str) -> None:
+        self._source, self._schema = source, schema
+        self._random = random.Random(seeds.seed())
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.made = 0
+
+    def __enter__(self) -> Changes:
+        self._thread.start()
+        until(lambda: self.made > 20, "there are changes")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self._source.connect(database=self._schema) as one, one.cursor() as cursor:
+            while not self._stop.is_set():
+                for statement in self._some():
+                    cursor.execute(statement)
+                one.commit()
+                self.made += 1
+
+    def _some(self) -> Iterator[str]:
+        r, i = self._random.randrange(2 * ROWS), self.made
+        yield f"delete from numbers where id = {r}"
+        other = self._random.randrange(2 * ROWS)
+        yield f"insert ignore into numbers values ({other}, 'new {i}', {i})"
+        yield f"update ignore numbers set id = {r + 1} where id = {r + 2}"
+        yield f"update numbers set v = repeat('z', {i % 300}) where id between {r} and {r + 5}"
+        yield f"update ignore names set name = upper(name) where name = 'name {r}'"
+        yield f"delete from names where name = 'Name {r + 7}'"
+        yield f"replace into pairs values ({r}, '2024-01-{1 + i % 28:02}', 'again')"
+        yield f"delete from pairs where a = {r + 1} limit 2"
+
+
+class Reading(InProcessJobs):
+    """Tasks without Spark; ``between``: what happens behind the first jobs of ``numbers``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.between: list[Callable[[], object]] = []
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        found = super().read(tasks, description, timeout_s)
+        if self.between and tasks[0].table.name == "numbers":
+            self.between.pop(0)()
+        return found
+
+
+def fill(source: Database, schema: str) -> None:
+    """Rows that are there before anybody looks."""
+
+    def rows(of: Callable[[int], str]) -> str:
+        return ", ".join(of(i) for i in range(0, 2 * ROWS, 2))
+
+    time = "'2024-05-06 07:08:09'"
+    source.execute(
+        "insert into numbers values " + rows(lambda i: f"({i}, 'row {i}', {i}.25)"),
+        "insert into names values " + rows(lambda i: f"('name {i}', {i} / 7, {time})"),
+        "insert into pairs values " + rows(lambda i: f"({i}, '2024-02-{1 + i % 28:02}', 'x')"),
+        database=schema,
+    )
+
+
+class Way:
+    """From a schema of one server through a copy into another server."""
+
+    def __init__(self, source: Database, target: Database, schema: str, folder: Path) -> None:
+        self.source, self.target, self.schema, self.folder = source, target, schema, folder
+        source.execute(f"create database {schema}")
+        source.execute(*TABLES, database=schema)
+        fill(source, schema)
+        same_schema(source, target, schema)
+        self.pulled = Pulled(source, folder)
+        self.config: dict[str, Any] = {
+            "filter": {"rules": [f"{schema}.*"]},
+            "snapshot": {"mode": "initial", "chunk_rows": 500},
+        }
+        self.info = FeedInfo(
+            id="feed", upstream="u", sink_uri=f"mysql://root@127.0.0.1:{target.port}/",
+            config=self.config, start_ts=1,
+        )  # fmt: skip
+        self.jobs = Reading()
+        self.reports: list[Report] = []
+
+    def copy(self) -> Report:
+        """Copy all rows; the last report."""
+        log = ChangeLog.open(self.folder)
+        assignment = Assignment(
+            feed="feed", epoch=1, run=True, checkpoint_ts=log.state.first_ts,
+            judged_ts=0, barrier_ts=0,
+        )  # fmt: skip
+        made = Copying(
+            self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
+            lambda: SourceServer(self.pulled.info, self.pulled.settings), self.reports.append,
+            SystemClock(), Parts(),
+        )  # fmt: skip
+        made.start()
+        until(lambda: self._ended(), "all is copied", 120)
+        made.stop(10)
+        log.close()
+        return self.reports[-1]
+
+    def _ended(self) -> bool:
+        last = self.reports[-1] if self.reports else None
+        return last is not None and bool(last.error or (last.snapshot and last.snapshot.ts))
+
+    def deliver(self, report: Report) -> None:
+        """Deliver the rows and all that follows."""
+        assert report.error is None, report.error
+        assert report.snapshot is not None
+        base_ts = report.snapshot.base_ts
+        info = self.info.model_copy(update={"snapshot_ts": report.snapshot.ts})
+        rows = copied_rows(self.folder, info, base_ts)
+        running = Running(
+            self.folder, self.info.sink_uri, self.config, self.jobs, start_ts=base_ts, rows=rows
+        )
+        running.done()
+        running.stop()
+
+
+@pytest.fixture
+def way(
+    request: pytest.FixtureRequest,
+    database: Callable[..., Database],
+    fresh_name: str,
+    tmp_path: Path,
+) -> Iterator[Way]:
+    one, other = getattr(request, "param", PAIRS[0])
+    made = Way(database(one), database(other), fresh_name, tmp_path / "log")
+    yield made
+    made.jobs.close()
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_rows_and_changes_while_they_are_read_arrive_once(way: Way) -> None:
+    with way.pulled as pulled:
+        with Changes(way.source, way.schema) as changes:
+            report = way.copy()
+            more = changes.made + 50
+            until(lambda: changes.made > more, "changes follow")
+        pulled.caught_up()
+        way.deliver(report)
+    assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+def _changed_between_chunks(way: Way) -> Report:
+    """Rows change in chunks that are read, in those that are not, and from one to the other."""
+    last = 2 * ROWS - 2
+
+    def change(*statements: str) -> None:
+        way.jobs.between.append(lambda: way.source.execute(*statements, database=way.schema))
+
+    change(
+        "update numbers set v = 'read already' where id = 0",
+        f"update numbers set v = 'not read yet' where id = {last}",
+        f"update numbers set id = {last + 1} where id = 2",
+        f"update numbers set id = 3 where id = {last - 2}",
+        f"delete from numbers where id in (4, {last - 4})",
+        "delete from numbers where id = 6",
+    )
+    change("insert into numbers values (6, 'again', 1)", "update numbers set v = 'b' where id = 3")
+    return way.copy()
+
+
+def test_what_changes_between_chunks(way: Way) -> None:
+    with way.pulled as pulled:
+        report = _changed_between_chunks(way)
+        assert not way.jobs.between
+        pulled.caught_up()
+        way.deliver(report)
+    assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+def test_control_rows_of_the_log_are_not_looked_at(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc.snapshot.settle.touched", lambda *_: Touched.none())
+    with way.pulled as pulled:
+        report = _changed_between_chunks(way)
+        pulled.caught_up()
+        way.deliver(report)
+    found, wanted = content(way.target, way.schema), content(way.source, way.schema)
+    assert found.pop("numbers") != wanted.pop("numbers")
+    assert found == wanted
+
+
+def test_tables_that_change_are_read_again(way: Way) -> None:
+    for statement in (
+        "alter table numbers add column w int default 7 first",
+        "truncate table names",
+        "create table late (id int primary key, v int)",
+        "insert into late values (1, 1), (2, 2)",
+        "drop table still",
+    ):
+        way.jobs.between.append(lambda s=statement: way.source.execute(s, database=way.schema))
+    with way.pulled as pulled:
+        report = way.copy()
+        assert not way.jobs.between
+        way.source.execute("insert into names values ('new', 1, null)", database=way.schema)
+        pulled.caught_up()
+        same_schema(way.source, way.target, way.schema)
+        way.deliver(report)
+    found = content(way.target, way.schema)
+    assert found == content(way.source, way.schema)
+    assert found.keys() == {"numbers", "names", "pairs", "late"}
+    assert len(found["names"]) == 1
+
+
+def test_a_table_that_may_not_be_read_is_named(way: Way) -> None:
+    user = f"u{way.schema[-20:]}"
+    way.source.execute(
+        f"create user {user}@'%' identified by 'p'",
+        f"grant replication slave, replication client on *.* to {user}@'%'",
+        f"grant select on {way.schema}.numbers to {user}@'%'",
+        f"grant select on {way.schema}.names to {user}@'%'",
+    )
+    with way.pulled as pulled:
+        pulled.info = pulled.info.model_copy(
+            update={"uri": f"mysql://{user}:p@127.0.0.1:{way.source.port}"}
+        )
+        error = way.copy().error
+    assert error is not None
+    assert (error.code, error.object) == ("TG:ErrSnapshotTableUnreadable", f"{way.schema}.pairs")
