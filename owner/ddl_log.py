@@ -17,7 +17,7 @@ from cdc.schema.copies import copies_of, of_tool
 from cdc.schema.statement import Verb
 from cdc.source.statements import History, LoggedDdl
 from owner.ddl import Ddl
-from sink.schema_change import SchemaChange
+from sink.schema_change import Logged, SchemaChange
 
 
 class DdlLogs:
@@ -104,7 +104,8 @@ class DdlLog:
                 if statement.ts > self._from:
                     name = self._log.transaction_at(statement.ts)
                     known = name is not None and name.ts == statement.ts
-                    ddl = _ddl(statement, history, name if known else None)
+                    form = self._log.format_at(statement.ts)
+                    ddl = _ddl(statement, history, name if known else None, form)
                     self._ddls.append(replace(ddl, slipped=self._slipped(ddl)))
             first = bisect_right(self._ddls, above, key=lambda d: d.ts)
             last = bisect_right(self._ddls, upto, key=lambda d: d.ts)
@@ -153,7 +154,7 @@ class DdlLog:
                 self._log.forget_below(ts)
 
 
-def _ddl(s: LoggedDdl, history: History, name: TransactionName | None) -> Ddl:
+def _ddl(s: LoggedDdl, history: History, name: TransactionName | None, form: bytes) -> Ddl:
     change = None
     if s.statement is not None:
         change = SchemaChange(
@@ -168,6 +169,7 @@ def _ddl(s: LoggedDdl, history: History, name: TransactionName | None) -> Ddl:
             time_s=s.time_s,
             before=history.versions.before(s.ts),
             after=history.versions.at(s.ts),
+            logged=Logged(s.sql, s.event, form, name),
         )
     error = None if s.error is None else ErrorInfo.model_validate(s.error.to_dict())
     return Ddl(s.ts, s.sql, s.statement, error, change, name)

@@ -21,6 +21,7 @@ from cdc.coord.acknowledgements import behind
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
+from cdc.rows.transactions import RunTransactions
 from cdc.snapshot.log import open_log
 from filter.passing import Passing
 from filter.transactions import Transactions
@@ -224,6 +225,7 @@ class FeedDelivery:
             int(chunk.rows.sum()),
             plans.plans,
             data_name(segment),
+            RunTransactions(chunk, self._log.sources),
         )
         passing = known.passing.keep(located)
         if passing is not None and not passing.all():

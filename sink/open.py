@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sink.binlog.settings import SCHEMES as BINLOG
+from sink.binlog.sink import BinlogSink
 from sink.blackhole.settings import SCHEMES as BLACKHOLE
 from sink.blackhole.sink import BlackholeSink
 from sink.contract import Sink
@@ -22,6 +24,7 @@ _KINDS: Mapping[str, Callable[..., Sink]] = {
     **dict.fromkeys(KAFKA, KafkaSink),
     **dict.fromkeys(MYSQL, MysqlSink),
     **dict.fromkeys(FILE, FileSink),
+    **dict.fromkeys(BINLOG, BinlogSink),
     **dict.fromkeys(BLACKHOLE, BlackholeSink),
 }
 

@@ -11,13 +11,28 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from cdc.base.position import Position, stand
+from cdc.base.position import Position, TransactionName, stand
 from cdc.base.ts import Ts
 from cdc.binlog.query import StatusVariables
 from cdc.schema.catalog import Catalog
 from cdc.schema.session import Session
 
 TableName = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A statement as the log has it, for sinks that write binlogs.
+
+    ``event`` is the QUERY event, ``form`` the FORMAT_DESCRIPTION event of the upstream's file that
+    it was in, both whole; ``sql`` is the text that was read of it. ``transaction`` is what the
+    upstream calls it, None if that is not known.
+    """
+
+    sql: str
+    event: bytes
+    form: bytes
+    transaction: TransactionName | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,8 @@ class SchemaChange:
     that the changefeed delivers, before or after it. ``before`` and ``after`` are the upstream's
     schema on both sides of it, complete for what it touches. ``session`` says how the text is read,
     ``status`` is what the QUERY event carried (sql_mode, character sets, time zone), ``time_s``
-    the event's time in seconds, which CURRENT_TIMESTAMP of the statement meant.
+    the event's time in seconds, which CURRENT_TIMESTAMP of the statement meant. ``logged`` is the
+    statement as the log has it; where ``sql`` is another text, it is what the statement meant.
     """
 
     ts: Ts
@@ -43,6 +59,7 @@ class SchemaChange:
     time_s: int
     before: Catalog
     after: Catalog
+    logged: Logged | None = None
 
 
 class Recorded(StrEnum):

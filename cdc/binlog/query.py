@@ -6,7 +6,7 @@ know ends the reading, and what is left is kept as bytes: its length cannot be k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -91,6 +91,23 @@ class StatusVariables:
                 return replace(state, unknown=data[start:])
             state = read(state, cursor)
         return state
+
+
+def status_parts(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The variables of a block, each by its code, with the bytes that it takes, the code included.
+
+    What a code that we do not know begins comes as one part, of code -1, and is the last.
+    """
+    cursor, state = Cursor(data, "QUERY status variables"), StatusVariables()
+    while cursor.left():
+        start = cursor.at
+        code = cursor.uint(1, "code")
+        read = _READERS.get(code)
+        if read is None:
+            yield -1, data[start:]
+            return
+        read(state, cursor)
+        yield code, data[start : cursor.at]
 
 
 _Reader = Callable[[StatusVariables, Cursor], StatusVariables]

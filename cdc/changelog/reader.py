@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,15 +24,19 @@ from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog import journal, names, notify, snapshots
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
+from cdc.changelog.format_event import first_event
 from cdc.changelog.index import Runs
 from cdc.changelog.index_cache import IndexCache
 from cdc.changelog.manifest import last_state
 from cdc.changelog.planning import SegmentPlan, complete_to, cut_at
+from cdc.changelog.segment_file import MAGIC
 from cdc.changelog.segment_maps import SegmentMaps
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
 
 _COLLECTED_ATTEMPTS = 3
+# A FORMAT_DESCRIPTION is much shorter.
+_HEAD_BYTES = 4096
 _POLL_FIRST_S = 0.002
 _POLL_MAX_S = 0.05
 
@@ -262,6 +266,18 @@ class ChangeLog:
                 self._maps.verify(self._info(number), runs.offset[ours], runs.length[ours])
             except FileNotFoundError:
                 raise self._gone(names.data_name(number)) from None
+
+    def format_at(self, ts: Ts) -> bytes:
+        """The FORMAT_DESCRIPTION event of the segment that has ``ts``, or of one near to it.
+
+        Raises LogCollected.
+        """
+        listed = self._state.segments()
+        if not listed:
+            raise self._gone("the first segment")
+        near = min(bisect_left(listed, ts, key=lambda s: s.last_ts), len(listed) - 1)
+        data = self.segment(listed[near].number)
+        return first_event(data[:_HEAD_BYTES].tobytes(), len(MAGIC))
 
     def snapshots(self) -> list[Ts]:
         """Ts of the schema snapshots, rising."""

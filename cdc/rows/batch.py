@@ -13,6 +13,7 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.rows import locate
 from cdc.kernels.values.errors import MESSAGES as VALUE_MESSAGES
 from cdc.rows.plan import Matrix, PlanSet
+from cdc.rows.transactions import RunTransactions
 
 Buffer = npt.NDArray[np.uint8]
 Order = npt.NDArray[np.int64]
@@ -42,12 +43,21 @@ class RowBatch:
     """The rows of runs in one buffer. It knows no message; nobody changes it from outside.
 
     ``refs`` int64[:, R_SIZE] are the references in delivery order; ``name`` names the buffer in
-    errors (a segment's file name).
+    errors (a segment's file name), ``transactions`` are those of the rows, where they are known.
     """
 
-    def __init__(self, buf: Buffer, runs: Matrix, rows: int, plans: PlanSet, name: str) -> None:
+    def __init__(
+        self,
+        buf: Buffer,
+        runs: Matrix,
+        rows: int,
+        plans: PlanSet,
+        name: str,
+        transactions: RunTransactions | None = None,
+    ) -> None:
         """Locate all rows of ``runs`` (``layout.RUN_*``), at most ``rows`` of them."""
         self.buf, self.plans, self.name = buf, plans, name
+        self.transactions = transactions
         refs = np.empty((rows * (2 if plans.splits else 1), L.R_SIZE), np.int64)
         n, error, at = locate(buf, runs, plans.tables, plans.columns, plans.hops, refs)
         self.refs: Matrix = refs[:n]

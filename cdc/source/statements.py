@@ -31,8 +31,8 @@ _ATTEMPTS = 3
 class LoggedDdl:
     """A DDL of the change log: what the upstream executed at ``ts``.
 
-    ``time_s`` is the event's time. If it cannot be read, ``error`` says why; ``statement`` is then
-    None, unless it is known at least which tables it changes.
+    ``time_s`` is the event's time, ``event`` all of it. If it cannot be read, ``error`` says why;
+    ``statement`` is then None, unless it is known at least which tables it changes.
     """
 
     ts: Ts
@@ -42,6 +42,7 @@ class LoggedDdl:
     time_s: int
     statement: DdlStatement | None
     error: DefiniteError | None = None
+    event: bytes = b""
 
 
 def read_logged(ts: Ts, event: bytes, base: Session) -> LoggedDdl:
@@ -54,7 +55,8 @@ def read_logged(ts: Ts, event: bytes, base: Session) -> LoggedDdl:
         status = query.status()
         session = session_of_event(base, query.schema, status, query.error_code)
         sql = statement_text(query.raw_sql, session)
-        return LoggedDdl(ts, sql, session, status, time_s, read_ddl(sql, session))
+        statement = read_ddl(sql, session)
+        return LoggedDdl(ts, sql, session, status, time_s, statement, event=event)
     except TidegateError as e:
         if e.kind is ErrorKind.TRANSIENT:
             raise

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from cdc.base.ids import FeedId
@@ -15,9 +13,10 @@ from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
 from sink.errors import LayoutOutgrown
-from sink.file.errors import FileFolderTaken, FileFolderUnusable, mapped
+from sink.file.errors import mapped
+from sink.file.folder import admitted, writable
 from sink.file.ledger import FileLedger, ledgers
-from sink.file.names import LEDGERS, folder
+from sink.file.names import folder
 from sink.file.settings import FileSettings
 
 
@@ -40,7 +39,7 @@ class FileDriver:
         )
         for table in tables:
             columns.check(table, ())
-        self._writable()
+        writable(self._settings.folder)
 
     def recover(
         self,
@@ -78,18 +77,7 @@ class FileDriver:
 
     def admit(self, feed: FeedId) -> Collection[FeedId]:
         """A folder is of one changefeed: readers know tables, and not who wrote them."""
-        self._writable()
-        with mapped():
-            found = ledgers(self._settings.folder)
-        for other in found:
-            if other.name != feed.name:
-                raise FileFolderTaken(
-                    f"changefeed {other.name} delivers into it",
-                    object=str(self._settings.folder),
-                    hint="give each changefeed a folder of its own; when the other one is no more,"
-                    f" remove {LEDGERS}/{other.text}",
-                )
-        return found
+        return admitted(self._settings.folder, feed)
 
     def forget(self, feed: FeedId, slots: int) -> None:
         """Fence the workers of all incarnations up to this one, remove their ledgers."""
@@ -97,19 +85,6 @@ class FileDriver:
             for known in ledgers(self._settings.folder):
                 if known.upto(feed):
                     FileLedger(self._settings.folder, known).forget()
-
-    def _writable(self) -> None:
-        where = self._settings.folder
-        try:
-            where.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=where, prefix=f"{LEDGERS}-") as probe:
-                os.fsync(probe.fileno())
-        except OSError as e:
-            raise FileFolderUnusable(
-                f"nothing can be written to it: {e.strerror}",
-                object=str(where),
-                hint="give a folder that the server's user may write to",
-            ) from None
 
 
 class FileRoutes:

@@ -29,7 +29,7 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class FileLedger:
     @property
     def epoch(self) -> int:
         """The newest epoch, 0 without a ledger."""
-        return max((int(line["epoch"]) for line in _read(self.path / "epoch")), default=0)
+        return max((int(line["epoch"]) for line in read(self.path / "epoch")), default=0)
 
     def claim(self, epoch: int, *, bits: int = 0, begun: bool = False) -> None:
         """Write our epoch, unless it or a newer one is there that differs in its last bits only.
@@ -94,7 +94,7 @@ class FileLedger:
         """
         others = [f for f in ledgers(self.root) if f.key[:2] == self.feed.key[:2]]
         if any(not f.upto(self.feed) for f in others):
-            raise _fenced(self.feed, epoch, "a later incarnation")
+            raise fenced(self.feed, epoch, "a later incarnation")
         if begun and not any(self.path.glob("base-*")):
             raise FileLedgerLost(
                 "the folder knows nothing of this changefeed, which has delivered already",
@@ -106,19 +106,27 @@ class FileLedger:
         with self._locked():
             found = self.epoch
             if found >> bits > epoch >> bits:
-                raise _fenced(self.feed, epoch, str(found))
+                raise fenced(self.feed, epoch, str(found))
             if found < epoch:
                 replace(self.path / "owner", lines.encode({"feed": list(self.feed.key)}))
                 replace(self.path / "epoch", lines.encode({"epoch": epoch}))
         for older in others:
             if older != self.feed:
-                FileLedger(self.root, older).forget()
+                self.of_feed(older).forget()
+
+    def of_feed(self, feed: FeedId) -> FileLedger:
+        """The ledger of another changefeed in the same folder."""
+        return FileLedger(self.root, feed)
+
+    def settle(self) -> None:
+        """Put what is committed in its place, before the ledger goes."""
+        self.move(self._windows()[1])
 
     def check(self, epoch: int, *, bits: int = 0) -> None:
         """Raises FencedEpoch unless ``epoch`` is the newest one."""
         found = self.epoch
         if found >> bits != epoch >> bits:
-            raise _fenced(self.feed, epoch, str(found))
+            raise fenced(self.feed, epoch, str(found))
 
     @contextmanager
     def of(self, epoch: int, *, bits: int = 0) -> Iterator[None]:
@@ -183,7 +191,7 @@ class FileLedger:
     def begin_changes(self, epoch: int) -> dict[Ts, Recorded]:
         """Schema changes that are recorded, from now on in a file of this epoch."""
         every = {int(f.name.split("-")[1]): f for f in self.path.glob("changes-*")}
-        found = {int(c["ts"]): c["state"] for c in _read(every[max(every)])} if every else {}
+        found = {int(c["ts"]): c["state"] for c in read(every[max(every)])} if every else {}
         states = {ts: Recorded(state) for ts, state in found.items() if state is not None}
         text = [lines.encode({"ts": ts, "state": state}) for ts, state in states.items()]
         replace(self.path / f"changes-{epoch}", b"".join(text))
@@ -205,6 +213,8 @@ class FileLedger:
         if self.path.is_dir():
             with self._locked():
                 replace(self.path / "epoch", lines.encode({"epoch": _FORGOTTEN}))
+                with suppress(FileLedgerDamaged):
+                    self.settle()
             shutil.rmtree(self.path)
             sync_folder(self.path.parent)
 
@@ -213,7 +223,7 @@ class FileLedger:
         made: list[PartFile] = []
         newest = max((int(f.name.split("-")[1]) for f in self.path.glob("base-*")), default=0)
         for file in (self.path / f"base-{newest}", *self.path.glob(f"slot-{newest}-*")):
-            for line in _read(file):
+            for line in read(file):
                 made += [PartFile(*names) for names in line.get("files", ())]
                 for name, number, table, ts, row, held in line.get("reached", ()):
                     at = Reached(table, Stand.from_json(int(ts), int(row), held))
@@ -240,6 +250,7 @@ class Journal:
 
     def __init__(self, path: Path, *, new: bool = True) -> None:
         new = new and not path.exists()
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC, 0o644)
         data = path.read_bytes()
         self._end = data.rfind(b"\n") + 1
@@ -259,6 +270,18 @@ class Journal:
         os.fsync(self._fd)
         self._end += len(text)
 
+    @property
+    def size(self) -> int:
+        """Bytes of its lines."""
+        return self._end
+
+    def renew(self, text: bytes) -> None:
+        """Put these lines in the place of all others, at once."""
+        replace(self._path, text)
+        os.close(self._fd)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC, 0o644)
+        self._end = len(text)
+
     def close(self) -> None:
         """Give the file back."""
         if self._fd >= 0:
@@ -269,29 +292,29 @@ class Journal:
 def window_line(reached: Mapping[Destination, Reached], made: Sequence[PartFile]) -> bytes:
     """The line that commits a window."""
     files = [[file.part, file.place] for file in made]
-    return lines.encode({"reached": [_entry(d, at) for d, at in reached.items()], "files": files})
+    return lines.encode({"reached": [entry(d, at) for d, at in reached.items()], "files": files})
 
 
 def ledgers(folder: Path) -> Collection[FeedId]:
     """Whose ledgers a sink's folder has."""
     found = []
     for owner in folder.glob(f"{LEDGERS}/*/owner"):
-        for line in _read(owner):
+        for line in read(owner):
             installation, name, incarnation = line["feed"]
             found.append(FeedId(installation, name, incarnation))
     return found
 
 
 def _reached_line(known: tuple[Destination, Reached]) -> bytes:
-    return lines.encode({"reached": [_entry(*known)]})
+    return lines.encode({"reached": [entry(*known)]})
 
 
-def _entry(destination: Destination, reached: Reached) -> list[Any]:
+def entry(destination: Destination, reached: Reached) -> list[Any]:
     at = stand(reached.at)
     return [*destination, reached.table, at.ts, at.row, at.to_json()]
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
+def read(file: Path) -> list[dict[str, Any]]:
     """The objects of a file, [] if there is none; a torn line at its end never counted."""
     try:
         data = file.read_bytes()
@@ -310,7 +333,7 @@ def _read(file: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _fenced(feed: FeedId, epoch: int, found: str) -> FencedEpoch:
+def fenced(feed: FeedId, epoch: int, found: str) -> FencedEpoch:
     return FencedEpoch(
         f"our epoch is {epoch}, the ledger's is {found}",
         object=f"changefeed {feed}",

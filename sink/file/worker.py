@@ -108,6 +108,8 @@ class FileWorker:
                     file.sync()
                     place = f"{destination[0]}/{rows_name(reached[destination].own, number)}"
                     parts.append(PartFile(file.path.name, place))
+            # From here on they may count, so that nobody must remove them.
+            self._made, self._open = {}, {}
             if reached:
                 sync_folder(self._ledger.parts)
                 self._journal.append(window_line(reached, parts))
@@ -116,7 +118,6 @@ class FileWorker:
                 self._ledger.check(self._epoch)
                 raise FileInternal("a part of the window is gone", object=gone[0].place)
         self._stands |= reached
-        self._made, self._open = {}, {}
         return Sent(self._rows, self._bytes, self._bytes, len(parts))
 
     def abort(self) -> None:

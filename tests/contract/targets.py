@@ -115,3 +115,8 @@ def mysql(server: Database, name: str) -> Target:
 def file(folder: Path, name: str) -> Target:
     """A folder of its own."""
     return Target(f"file://{folder}?protocol=canal-json", name)
+
+
+def binlog(folder: Path, name: str) -> Target:
+    """A folder of its own, with one stream."""
+    return Target(f"binlog://{folder}", name)

@@ -33,15 +33,15 @@ def test_what_is_committed_is_found_again(target: Target) -> None:
     assert found.recorded
     assert all(position == START for position in found.positions.values())
     destinations = found.layout.destinations()
-    assert len(destinations) > 1
+    assert len(destinations) > 1 or target.sink.single_stream
     worker = target.worker(feed, EPOCH)
-    first, *others = destinations
+    first, last = destinations[0], destinations[-1]
     commit(worker, at(destinations, 100))
     commit(worker, {first: Position(200, 7)})
     # A table that waits for a schema change stands lower than all others.
     held = Stand(300, 0, {"shop.a": Position(150)})
-    commit(worker, {others[0]: held})
-    wanted = at(destinations, 100) | {first: Position(200, 7), others[0]: held}
+    commit(worker, {last: held})
+    wanted = at(destinations, 100) | {first: Position(200, 7)} | {last: held}
     assert dict(target.driver.delivered(feed)) == wanted
     assert list(target.driver.admit(feed)) == [feed]
     again = target.recover(feed, EPOCH + 1, Position(100), begun=True)

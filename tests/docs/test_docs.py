@@ -9,6 +9,7 @@ import pytest
 import typer.main
 
 from cdc.cli.main import app
+from sink.binlog.settings import BinlogSettings
 from sink.codec.protocols import FORMATS
 from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import MysqlSettings
@@ -60,6 +61,12 @@ def test_every_option_of_the_database_sink_is_described() -> None:
     text = (ROOT / "docs/mysql.md").read_text()
     options = {str(f.alias) for f in MysqlSettings.model_fields.values()}
     assert {o for o in options if f"`{o}`" not in text} <= {"host", "port", "user", "password"}
+
+
+def test_every_option_of_the_binlog_sink_is_described() -> None:
+    text = (ROOT / "docs/binlog-sink.md").read_text()
+    options = {str(f.alias) for f in BinlogSettings.model_fields.values()} - {"folder"}
+    assert not {o for o in options if f"| `{o}` |" not in text}
 
 
 def test_every_command_is_described() -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import random
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from sink.file.ledger import FileLedger, Journal
 from sink.file.names import rows_name
 from sink.file.reader import files, messages, tables
 from sink.file.worker import FileWorker
+from tests.processor.dying import Dying, Forgetful
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.servers import Database
 from tests.source.pulling import Pulled
@@ -131,46 +131,6 @@ def test_the_files_alone_give_the_rows(written: Written, tmp_path: Path) -> None
     before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/CDC*")}
     _deliver(written, tmp_path, InProcessJobs(), epoch=2)
     assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/CDC*")} == before
-
-
-class Dying:
-    """A method in whose place, or behind which, the worker dies at every seventh time, so often."""
-
-    def __init__(self, owner: type, name: str, *, before: bool, times: int = 6) -> None:
-        self.owner, self.name, self.times, self.before = owner, name, times, before
-        self.call: Callable[..., Any] = getattr(owner, name)
-        self.count = self.deaths = 0
-
-    def put(self, patch: pytest.MonkeyPatch) -> None:
-        """Take the method's place."""
-        patch.setattr(self.owner, self.name, lambda *args, **named: self._called(*args, **named))
-
-    def _called(self, *args: Any, **named: Any) -> Any:
-        self.count += 1
-        dies = self.count % 7 == 0 and self.deaths < self.times
-        self.deaths += dies
-        if dies and self.before:
-            raise WorkerDied
-        result = self.call(*args, **named)
-        if dies:
-            raise WorkerDied
-        return result
-
-
-class Forgetful(InProcessJobs):
-    """A worker that died is another one from then on, and has cleaned nothing up."""
-
-    def run(self, *args: Any) -> Any:
-        """One job."""
-        try:
-            return super().run(*args)
-        except WorkerDied:
-            for delivery in self._deliveries.values():
-                if delivery._slot is not None:
-                    # As the kernel does for a process that is no more.
-                    delivery._slot.release()
-            self._deliveries.clear()
-            raise
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "behind"])

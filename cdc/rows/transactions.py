@@ -1,0 +1,35 @@
+"""What the upstream calls the transactions of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cdc.base.ts import Ts
+from cdc.changelog.index import Runs
+
+
+class GtidName(NamedTuple):
+    """A GTID: ``source`` is ``domain-server`` of MariaDB, uuid (and tag) of MySQL."""
+
+    source: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunTransactions:
+    """The transactions of ``runs``, which rise by ts; ``sources`` is the log's dictionary."""
+
+    runs: Runs
+    sources: Mapping[int, str]
+
+    def gtid(self, ts: Ts) -> GtidName | None:
+        """The GTID of the transaction at ``ts``; None if it has none, or is none of the runs'."""
+        at = int(np.searchsorted(self.runs.commit_ts, ts))
+        if at == len(self.runs) or int(self.runs.commit_ts[at]) != ts:
+            return None
+        source = self.sources.get(int(self.runs.gtid_source[at]))
+        return None if not source else GtidName(source, int(self.runs.gtid_seq[at]))

@@ -1,0 +1,57 @@
+"""A binlog sink as the processor sees it (``sink.contract.Sink``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdc.base.ids import FeedId
+from sink.binlog.changer import BinlogChanger
+from sink.binlog.driver import BinlogDriver, StreamRoutes
+from sink.binlog.ledger import StreamLedger
+from sink.binlog.settings import BinlogSettings
+from sink.binlog.worker import BinlogWorker
+from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.schema_change import SchemaChanger
+
+
+class BinlogSink:
+    """The two sides of a binlog sink. Raises an ``InvalidError`` for what cannot be used."""
+
+    whole_transactions = True
+    single_stream = True
+    patience_s = 60.0
+
+    def __init__(
+        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+    ) -> None:
+        self._settings = BinlogSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
+
+    @property
+    def interval_s(self) -> float:
+        """How long rows are gathered: each window costs a few syncs."""
+        return self._settings.flush_interval
+
+    @property
+    def routing(self) -> tuple[object, ...]:
+        """There is one stream."""
+        return (self._settings.folder, self._settings.name)
+
+    def driver(self) -> SinkDriver:
+        """The capture's side."""
+        return BinlogDriver(self._settings)
+
+    def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
+        """A Spark worker's side; claims the slot."""
+        return BinlogWorker(self._settings, self._ledger(feed), epoch, slot)
+
+    def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
+        """The owner's side: schema changes as statements."""
+        return BinlogChanger(self._settings, self._ledger(feed), epoch)
+
+    def routes(self, layout: Layout) -> Routes:
+        """The stream."""
+        return StreamRoutes()
+
+    def _ledger(self, feed: FeedId) -> StreamLedger:
+        return StreamLedger(self._settings.folder, feed, self._settings.name)
