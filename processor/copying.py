@@ -98,7 +98,7 @@ class Copying:
         log_folder: Path,
         jobs: JobRunner,
         settings: ProcessorSettings,
-        server: Callable[[], SourceServer],
+        server: Callable[[threading.Event], SourceServer],
         publish: Callable[[Report], None],
         clock: Clock,
         parts: Parts,
@@ -154,6 +154,8 @@ class Copying:
         except _Stopped:
             pass
         except TidegateError as e:
+            if self._stopping.is_set():
+                return False
             _log.warning("changefeed %s: its copy of rows has failed: %s", self._info.id, e)
             self._report(e)
         except Exception as e:
@@ -167,7 +169,7 @@ class Copying:
         chunks = self._folder / "chunks"
         chunks.mkdir(mode=0o700, parents=True)
         staged: dict[str, StagedTable] = {}
-        server = self._open_server()
+        server = self._open_server(self._stopping)
         try:
             for _ in range(_ROUNDS):
                 low_ts = self._visible(server)

@@ -202,11 +202,11 @@ class ProcessorRunner:
     def _copying(
         self, info: FeedInfo, assignment: Assignment, log: ChangeLog, folder: Path
     ) -> Copying:
-        def server() -> SourceServer:
+        def server(stop: threading.Event) -> SourceServer:
             entry = self._store.get(self._keys.upstream_info(info.upstream))
             if entry is None:
                 raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
-            return SourceServer(read(entry, UpstreamInfo), self._source)
+            return SourceServer(read(entry, UpstreamInfo), self._source, stop)
 
         return Copying(
             info, assignment, log, folder, self._jobs, self._settings, server, self._publish,

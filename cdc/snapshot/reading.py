@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from cdc.schema.tokens import quoted
 from cdc.snapshot.chunks import Chunk, ChunkPlan, ChunkPlanner, check_where
 from cdc.snapshot.handle import SESSION, handle_of
 from cdc.snapshot.pace import ChunkPace
+from cdc.snapshot.visibility import wait_until_visible
 from cdc.source.connection import open_connection, query_error
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
@@ -26,12 +28,13 @@ _LEAST_ROWS = 500
 class SourceServer:
     """One connection that asks where the server stands and how tables may be cut.
 
-    Rows are read by others, each over a connection of its own. Raises UpstreamGone,
-    UpstreamNotReady or LoginInsecure.
+    Rows are read by others, each over a connection of its own. ``stop`` ends what waits. Raises
+    UpstreamGone, UpstreamNotReady or LoginInsecure.
     """
 
-    def __init__(self, info: UpstreamInfo, settings: SourceSettings) -> None:
+    def __init__(self, info: UpstreamInfo, settings: SourceSettings, stop: threading.Event) -> None:
         self.info = info
+        self._stop = stop
         self.settings = settings
         self._connection = open_connection(info, settings)
         try:
@@ -57,7 +60,12 @@ class SourceServer:
         self._connection.close()
 
     def wait_until_visible(self, position: Mapping[str, Any]) -> None:
-        """Return when a new SELECT sees all that lies before a position of the log's manifest."""
+        """Return when a new SELECT sees all that lies before a position of the log's manifest.
+
+        Raises as :func:`cdc.snapshot.visibility.wait_until_visible`.
+        """
+        at = UpstreamPosition.from_dict(dict(position))
+        wait_until_visible(self._connection, self.info, at, stop=self._stop)
 
     def end(self) -> UpstreamPosition:
         """The end of its binlog now: all that any SELECT before has seen lies below."""

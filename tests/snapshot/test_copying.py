@@ -140,8 +140,8 @@ class Way:
         )  # fmt: skip
         made = Copying(
             self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
-            lambda: SourceServer(self.pulled.info, self.pulled.settings), self.reports.append,
-            SystemClock(), Parts(),
+            lambda stop: SourceServer(self.pulled.info, self.pulled.settings, stop),
+            self.reports.append, SystemClock(), Parts(),
         )  # fmt: skip
         made.start()
         until(lambda: self._ended(), "all is copied", 120)
@@ -259,7 +259,7 @@ def test_a_table_that_may_not_be_read_is_named(way: Way) -> None:
     user = f"u{way.schema[-20:]}"
     way.source.execute(
         f"create user {user}@'%' identified by 'p'",
-        f"grant replication slave, replication client on *.* to {user}@'%'",
+        f"grant replication slave, replication client, process on *.* to {user}@'%'",
         f"grant select on {way.schema}.numbers to {user}@'%'",
         f"grant select on {way.schema}.names to {user}@'%'",
     )
