@@ -10,6 +10,7 @@ from numba import types
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
+from cdc.kernels.json_binary import MORE_NODES, NODES, binary_json
 from cdc.kernels.memory import copy, load8, load16, load32, load64, store8
 from cdc.kernels.rows import MATRIX
 from cdc.kernels.text_values import (
@@ -32,6 +33,7 @@ OK: Final = 0
 ROOM: Final = 1  # the next row needs more room in the output; how much is given
 BAD_ROW: Final = 2  # a row's fields are not those of the table
 BAD_VALUE: Final = 3  # a value is none of its column's type; the column is given
+ROOM_OF_NODES: Final = 4  # a JSON document has more values than there are nodes
 
 _NULL = 0xFB
 
@@ -58,7 +60,7 @@ def _length(buf, p, end):  # type: ignore[no-untyped-def]
 
 
 @rare
-def _put_rare(buf, p, n, op, a, width, out, o):  # type: ignore[no-untyped-def]
+def _put_rare(buf, p, n, op, a, width, nodes, out, o):  # type: ignore[no-untyped-def]
     if op == L.OP_DATE:
         return date(buf, p, n, out, o)
     if op == L.OP_TIME2:
@@ -67,6 +69,8 @@ def _put_rare(buf, p, n, op, a, width, out, o):  # type: ignore[no-untyped-def]
         return year(buf, p, n, out, o)
     if op == L.OP_ENUM or op == L.OP_SET:
         return integer(buf, p, n, width, False, out, o)
+    if op == L.OP_JSON:
+        return binary_json(buf, p, n, -width, nodes, out, o)
     if op == L.OP_BIT:
         if n != width:
             return np.int64(-1)
@@ -82,7 +86,7 @@ def _put_rare(buf, p, n, op, a, width, out, o):  # type: ignore[no-untyped-def]
 
 
 @small
-def _put(buf, p, n, c, columns, out, o):  # type: ignore[no-untyped-def]
+def _put(buf, p, n, c, columns, nodes, out, o):  # type: ignore[no-untyped-def]
     op = columns[c, L.C_OP]
     width = columns[c, L.C_WIDTH]
     if op <= L.OP_UINT64:
@@ -99,17 +103,18 @@ def _put(buf, p, n, c, columns, out, o):  # type: ignore[no-untyped-def]
         return double(buf, p, n, out, o)
     if op == L.OP_FLOAT:
         return float32(buf, p, n, out, o)
-    return _put_rare(buf, p, n, op, columns[c, L.C_A], width, out, o)
+    return _put_rare(buf, p, n, op, columns[c, L.C_A], width, nodes, out, o)
 
 
-@kernel(types.UniTuple(I64, 5)(BYTES, I64, MATRIX, I64, I64, types.uint8[::1]))
-def write_images(buf, at, columns, unused, fixed, out):  # type: ignore[no-untyped-def]
+@kernel(types.UniTuple(I64, 5)(BYTES, I64, MATRIX, I64, I64, I64, NODES, types.uint8[::1]))
+def write_images(buf, at, columns, unused, fixed, spread, nodes, out):  # type: ignore[no-untyped-def]
     """Write images of the rows from ``buf[at:]`` on (``row_packets``), as many as ``out`` takes.
 
     ``columns`` int64[:, C_SIZE] are all columns of the table in order; ``unused`` is 255 where the
     server sets the NULL bits behind the last column, else 0; ``fixed`` is the most bytes that an
-    image takes beside its row's. Returns ``(next at, bytes written, rows, code, what)``;
-    ``what`` is the room that the next row needs (ROOM), or the column (BAD_VALUE).
+    image takes beside ``spread`` for each of its row's. ``nodes`` is room for a JSON document's
+    values (``json_binary``). Returns ``(next at, bytes written, rows, code, what)``; ``what`` is
+    the room that the next row needs (ROOM), or the column (BAD_VALUE, ROOM_OF_NODES).
     """
     count = columns.shape[0]
     bitmap = (count + 7) >> 3
@@ -123,8 +128,9 @@ def write_images(buf, at, columns, unused, fixed, out):  # type: ignore[no-untyp
         end = p + length
         if end > buf.size:
             return at, o, rows, BAD_ROW, 0
-        if o + bitmap + fixed + length > out.size:
-            return at, o, rows, ROOM, bitmap + fixed + length
+        room = bitmap + fixed + spread * length
+        if o + room > out.size:
+            return at, o, rows, ROOM, room
         begin = o
         for i in range(bitmap):
             store8(out, o + i, 0)
@@ -138,9 +144,9 @@ def write_images(buf, at, columns, unused, fixed, out):  # type: ignore[no-untyp
                 continue
             if n < 0 or p + n > end:
                 return at, begin, rows, BAD_ROW, 0
-            o = _put(buf, p, n, c, columns, out, o)
+            o = _put(buf, p, n, c, columns, nodes, out, o)
             if o < 0:
-                return at, begin, rows, BAD_VALUE, c
+                return at, begin, rows, ROOM_OF_NODES if o == MORE_NODES else BAD_VALUE, c
             p += n
         if p != end:
             return at, begin, rows, BAD_ROW, 0

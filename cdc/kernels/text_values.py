@@ -15,7 +15,9 @@ from cdc.kernels.text_floats import text_double
 from cdc.kernels.values.decimals import GROUP_BYTES
 
 _BAD = -1
-_TENTH = np.uint64((1 << 64) // 10)
+
+TENTH = np.uint64((1 << 64) // 10)
+"""A number above it has no room for one more digit in 64 bits, nor it for one above 5."""
 
 
 @small
@@ -61,7 +63,7 @@ def integer(buf, p, n, width, signed, out, o):  # type: ignore[no-untyped-def]
         d = np.uint64(load8(buf, i)) - np.uint64(48)
         if d > np.uint64(9):
             return np.int64(_BAD)
-        if i == p + 19 and (v > _TENTH or (v == _TENTH and d > np.uint64(5))):
+        if i == p + 19 and (v > TENTH or (v == TENTH and d > np.uint64(5))):
             # Only the twentieth digit can leave the 64 bits.
             return np.int64(_BAD)
         v = v * np.uint64(10) + d

@@ -12,9 +12,10 @@ from cdc.binlog.rows_header import FLAG_STATEMENT_END, RowsHeader, full_bitmap
 from cdc.binlog.writer import build_event
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import text_rows
+from cdc.kernels.json_binary import NODE_SIZE
 from cdc.rows.agreement import check
 from cdc.rows.matrix import Matrix
-from cdc.rows.storage import ColumnTypeNotSupported, Storage, storage
+from cdc.rows.storage import Storage, storage
 from cdc.schema.table import Table
 from cdc.snapshot.errors import SnapshotRowUnreadable
 from cdc.snapshot.rows_reader import RowBlock
@@ -24,6 +25,9 @@ EVENT_BYTES: Final = 1 << 18
 
 # Kernels may write a word past a value.
 _SLACK: Final = 64
+# Bytes of binary JSON for each byte of its text, at most: "[], " in a large array takes 13.
+_JSON_SPREAD: Final = 4
+_FIRST_NODES: Final = 1 << 12
 
 
 class RowImages:
@@ -31,7 +35,8 @@ class RowImages:
 
     Whole v4 events with header and CRC-32, whose next position is 0: TABLE_MAP, then WRITE_ROWS
     (v1 of MariaDB, v2 of MySQL) of about ``event_bytes`` or one larger row. Images are those that
-    the server would have logged, byte for byte.
+    the server would have logged, byte for byte, but for what MySQL's JSON text does not tell
+    (``cdc.kernels.json_binary``): its text is the same again.
     Raises ``ColumnTypeNotSupported`` at once for a table with a type that is not read.
     """
 
@@ -49,6 +54,9 @@ class RowImages:
         self.table_map = table_map(table, table_number, server_kind)
         check(table, self.table_map)
         self._columns, self._fixed = _plan(table, self.table_map.types, self.table_map.metadata)
+        json = bool((self._columns[:, L.C_OP] == L.OP_JSON).any())
+        self._spread = _JSON_SPREAD if json else 1
+        self._nodes = np.empty((_FIRST_NODES if json else 0, NODE_SIZE), np.int64)
         self._out = np.empty(event_bytes, np.uint8)
         mariadb = server_kind == "mariadb"
         self._code = EventType.WRITE_ROWS_V1 if mariadb else EventType.WRITE_ROWS
@@ -66,17 +74,18 @@ class RowImages:
         yield self._map_event
         at = 0
         while at < len(block.data):
-            begun = at
             at, size, _, code, what = text_rows.write_images(
-                block.data, at, self._columns, self._unused, self._fixed, self._out
-            )
-            if code == text_rows.ROOM and at == begun:
-                self._out = np.empty(what, np.uint8)
-            elif code in (text_rows.BAD_ROW, text_rows.BAD_VALUE):
+                block.data, at, self._columns, self._unused, self._fixed, self._spread,
+                self._nodes, self._out,
+            )  # fmt: skip
+            if code in (text_rows.BAD_ROW, text_rows.BAD_VALUE):
                 raise self._error(code, what)
-            else:
-                last = at == len(block.data)
-                yield self._rows_event(self._out[:size].tobytes(), last)
+            if size:
+                yield self._rows_event(self._out[:size].tobytes(), at == len(block.data))
+            if code == text_rows.ROOM_OF_NODES:
+                self._nodes = np.empty((2 * len(self._nodes), NODE_SIZE), np.int64)
+            elif code == text_rows.ROOM and not size:
+                self._out = np.empty(what, np.uint8)
 
     def _rows_event(self, images: bytes, last: bool) -> bytes:
         stored = self.table_map
@@ -105,12 +114,6 @@ def _plan(table: Table, types: bytes, metadata: tuple[int, ...]) -> tuple[Matrix
     fixed = _SLACK
     for i, (column, code, meta) in enumerate(zip(table.columns, types, metadata, strict=True)):
         stored: Storage = storage(column, code, meta)
-        if stored.op == L.OP_JSON:
-            raise ColumnTypeNotSupported(
-                "values of MySQL's JSON are not read",
-                object=f"{table.full_name}.{column.name}",
-                hint="exclude the table from the snapshot",
-            )
         plan[i, [L.C_WIDTH, L.C_OP, L.C_A, L.C_B]] = stored.width, stored.op, stored.a, stored.b
         fixed += abs(stored.width)
     return plan, fixed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from cdc.snapshot.images import RowImages
 from cdc.snapshot.rows_reader import read_rows
 from cdc.snapshot.select_list import SESSION, select_list
 from tests import seeds
-from tests.codec.binlog_rows import table_of
-from tests.codec.test_types import _cases
-from tests.snapshot.logged_rows import Logged, in_events, in_file, random_literals
+from tests.codec.binlog_rows import canal_file, messages_of, table_of
+from tests.codec.test_types import _JSON, _cases
+from tests.snapshot.logged_rows import Logged, in_events, in_file, random_json, random_literals
 
 Case = tuple[str, tuple[str, ...]]
 
@@ -79,6 +80,20 @@ _OF_MARIADB: list[Case] = [
     ("year(2)", ("1970", "2069", "1999")),
     ("int invisible", ("1",)),
 ]
+# Where the small form ends, and where what it holds makes a container large.
+_EDGES = (
+    "{}", "[]", "[[], {}]", '{"a": {"b": [1, 32767, 32768, -32768, -32769, 2147483648]}}',
+    "1", "-1", "32768", "-2147483649", "2147483648", "4294967295", "4294967296", "9223372036854775807", "9223372036854775808",
+    "18446744073709551615", "0.1", "-0.0", "1e300", "1.0", "1e15", "123456789012345680000",
+    "null", "true", "false", '"x"', json.dumps("é\"\\\n\u0001" * 50),
+    json.dumps({"b": 1, "aa": 2, "a": 3, "": 4, "é": 5, "ab": 6}),
+    *(json.dumps(["x" * n]) for n in (127, 128, 16383, 16384, 65523, 65524, 65525, 65526, 65527)),
+    json.dumps({"k": ["y" * 65510], "l": [70000, 1]}),
+    json.dumps({"k": ["y" * 65530], "l": [70000, 1], "m": {"n": []}}),
+    json.dumps([["z" * 40000], ["z" * 40000], [[["z" * 70000]]], 70000, 1.5, None]),
+    json.dumps([1] * 21843), json.dumps([1] * 21844), json.dumps([70000] * 30000),
+    "[" * 100 + "]" * 100, json.dumps({f"key{i}": i for i in range(9000)}),
+)  # fmt: skip
 _OF_MYSQL: list[Case] = [("int invisible", ("1",)), ("point srid 4326", ("null",))]
 
 _SERVERS = ["mariadb-11.4", "mariadb-11.8", "mysql-8.0", "mysql-9.7"]
@@ -95,6 +110,10 @@ def cases_of(server: Any) -> list[Case]:
     cases += _MORE + (_OF_MARIADB if server.kind == "mariadb" else _OF_MYSQL)
     if server.kind == "mariadb":
         cases = [case for case in cases if "gb18030" not in case[0]]
+    if server.kind == "mysql":
+        documents = [*_EDGES, *(json.dumps(random_json(rng, 5, 5)) for _ in range(200))]
+        documents += [json.dumps(random_json(rng, 2, 100)) for _ in range(8)]
+        cases.append(("json", tuple(f"_utf8mb4 x'{text.encode().hex()}'" for text in documents)))
     return cases + [(kind, tuple(random_literals(rng, kind, 200))) for kind in _RANDOM]
 
 
@@ -241,3 +260,34 @@ def test_a_table_that_was_changed_meanwhile_is_an_error_by_name(
         with pytest.raises(SnapshotRowUnreadable, match="smallint") as caught:
             ours(connection, table, "mysql")
         assert caught.value.object == f"{schema_name}.t.v"
+
+
+_DECIMALS = ("12.30", "0.5", "12.5", "7", "-0.000", "123456789012345678901234567890.10", "9" * 60)
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mysql-9.7"])
+def test_messages_of_json_whose_text_does_not_tell_its_types(
+    database: Any, schema_name: str, name: str
+) -> None:
+    server = database(name)
+    literals = (*_JSON, *(f"json_array(cast('{d}' as decimal(65,{_scale(d)})))" for d in _DECIMALS))
+    with _session(server) as connection, connection.cursor() as cursor:
+        cursor.execute(f"create database {schema_name}")
+        cursor.execute(f"use {schema_name}")
+        cursor.execute("flush binary logs")
+        cursor.execute("create table t (id int primary key, v json)")
+        for i, literal in enumerate(literals):
+            cursor.execute(f"insert into t values ({i}, {literal})")
+        table = table_of(server, schema_name, "t")
+        sql = f"select {', '.join(select_list(table))} from t order by id"
+        images = RowImages(table, server.kind)
+        made = [e for block in read_rows(connection, sql) for e in images.events(block)]
+    tables = {table.full_name: table}
+    theirs = messages_of(canal_file(server.binlogs()[-1], tables))
+    found = messages_of(canal_file(b"\xfebin" + b"".join(made), tables))
+    assert [m["data"] for m in found] == [m["data"] for m in theirs]
+    assert len(found) == len(literals)
+
+
+def _scale(text: str) -> int:
+    return len(text.partition(".")[2])
