@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.errors import InvalidError
+from cdc.coord.snapshot_config import SnapshotMode
 from filter.event_types import ALL as EVENTS
 
 _WILD = re.compile(r"[*?\[\]]")
 _PLAIN = re.compile(r"[\w$\-]+\Z")
+_SNAPSHOTS = {"all": SnapshotMode.INITIAL, "full": SnapshotMode.ONLY}
 _EXPRESSIONS = (
     "insert-value-expr",
     "update-old-value-expr",
@@ -123,12 +125,10 @@ def _whole(task: Mapping[str, Any], found: _Findings) -> None:
     if task.get("shard-mode") or task.get("is-sharding"):
         found.refuse("shard-mode", "tables of several sources cannot become one yet")
     mode = task.get("task-mode", "incremental")
-    if mode == "all":
-        found.left["task-mode"] = (
-            "rows that are there are not copied: load them first, and begin where the dump was made"
-        )
+    if mode in _SNAPSHOTS:
+        found.left["task-mode"] = "rows are copied, into tables that are at the target: make these"
     elif mode != "incremental":
-        found.refuse("task-mode", f"{mode} copies rows that are there, and no changes")
+        found.refuse("task-mode", f"{mode} is none of all, full, incremental")
     taken = {
         "name", "task-mode", "shard-mode", "is-sharding", "case-sensitive", "online-ddl",
         "online-ddl-scheme", "shadow-table-rules", "trash-table-rules", "target-database",
@@ -155,6 +155,9 @@ def _source(
     if task.get("case-sensitive"):
         config["case-sensitive"] = True
     config |= _online(task)
+    snapshot = _SNAPSHOTS.get(task.get("task-mode", ""))
+    if snapshot:
+        config["snapshot"] = {"mode": snapshot.value}
     config["filter"] = {"rules": _rules(task, instance, found)}
     events = [*_events(task, instance, found), *_expressions(task, instance, found)]
     own = known.get(source, {})
@@ -171,7 +174,8 @@ def _source(
         config=config,
         sink_uri=_sink_uri(task, instance, found),
         uri=_uri(own.get("from", {})) if own else "",
-        start=_start(instance),
+        # DM, too, takes no position where it copies rows.
+        start="" if snapshot else _start(instance),
     )
 
 

@@ -179,10 +179,21 @@ def test_all_that_is_in_the_way_is_said_at_once() -> None:
     assert refused.value.object == "orders_task"
 
 
+@pytest.mark.parametrize(("mode", "ours"), [("all", "initial"), ("full", "only")])
+def test_rows_that_are_there_are_copied(mode: str, ours: str) -> None:
+    task = _task()
+    task["task-mode"] = mode
+    made = imported(task)
+    for source in made.sources:
+        assert check(source.config).snapshot.mode == ours
+        assert source.start == ""
+    assert "make these" in dict(made.left)["task-mode"]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        ("task-mode", "full", "task-mode"),
+        ("task-mode", "some", "task-mode"),
         ("mysql-instances", [], "mysql-instances"),
         ("target-database", {}, "target-database"),
         ("filters", {"no-drops": {"events": ["precision decrease"]}}, "no counterpart"),
