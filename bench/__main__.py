@@ -36,6 +36,7 @@ from bench import (
     quiet,
     scale,
     schema,
+    snapshot,
     sustained,
 )
 from bench.figures import Figure
@@ -60,6 +61,7 @@ ITEMS: dict[str, Item] = {
     "filter_compile": filter.compile_,
     "kafka_filtered": filter.kafka,
     "encode_debezium": encode.debezium,
+    "snapshot_kafka": snapshot.kafka,
     "schema_tables": schema.tables,
     "scale_tables": scale.tables,
     "scale_feeds": scale.feeds,

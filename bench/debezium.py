@@ -60,6 +60,7 @@ class Connect:
         self._port = process.free_port()
         self._log = folder / "connect.log"
         self._url = f"http://127.0.0.1:{self._port}"
+        self._name = "c"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -87,6 +88,23 @@ class Connect:
         self._until(lambda: self._streams() > before, 90, 0.005)
         return time.monotonic()
 
+    def copy(self, prefix: str) -> float:
+        """Begin with another connector, which copies the table; ``time.monotonic()`` before."""
+        self._request("DELETE", f"/connectors/{self._name}")
+        config = self._connector() | {
+            "topic.prefix": prefix,
+            "snapshot.mode": "initial",
+            "snapshot.locking.mode": "minimal",
+            "snapshot.max.threads": "2",
+            "snapshot.fetch.size": "10000",
+            "schema.history.internal.file.filename": str(self.folder / f"history-{prefix}.dat"),
+        }
+        began = time.monotonic()
+        # Offsets are kept by a connector's name.
+        self._request("POST", "/connectors", {"name": f"c-{prefix}", "config": config})
+        self._name = f"c-{prefix}"
+        return began
+
     @property
     def cpu_s(self) -> float:
         """Processor time of the worker so far."""
@@ -95,7 +113,7 @@ class Connect:
 
     def check(self) -> None:
         """Raise if the connector has failed."""
-        status = self._request("GET", "/connectors/c/status")
+        status = self._request("GET", f"/connectors/{self._name}/status")
         if "FAILED" in json.dumps(status):
             raise RuntimeError(f"debezium failed: {json.dumps(status)[:2000]}")
 

@@ -13,7 +13,7 @@ from tests.servers.database import Database
 _DUMPS = ("Binlog Dump", "Binlog Dump GTID")
 _GRANTS = {
     "mariadb": "SELECT, RELOAD, REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR, SHOW DATABASES,"
-    " LOCK TABLES",
+    " LOCK TABLES, PROCESS",
     "mysql": "SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT, SHOW DATABASES, LOCK TABLES",
 }
 
