@@ -27,6 +27,7 @@ from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, Snapshot
 from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
+from cdc.snapshot.limits import RowRate
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.reading import SourceServer, TableChunks
 from cdc.snapshot.settle import SettledRows, StagedFile, StagedTable, room, settle
@@ -45,6 +46,8 @@ _log = logging.getLogger("processor")
 # Reading tables again because they change: so often before the owner is told that it fails.
 _ROUNDS = 10
 _POLL_S = 0.05
+# So often the upstream is asked whether it is less busy.
+_LOOK_S = 1.0
 
 
 class TablesKeepChanging(TransientError):
@@ -113,6 +116,7 @@ class Copying:
         self._clock = clock
         self._config = FeedConfig.model_validate(info.config)
         self._copied = CopiedTables(self._config)
+        self._rate = RowRate(self._config.snapshot.max_rows_per_second)
         self._progress = SnapshotProgress(began_ms=clock.now_ms())
         self._stopping = threading.Event()
         self._parts = parts
@@ -238,6 +242,8 @@ class Copying:
         chunks = server.chunks(table, self._config.snapshot)
         files: list[StagedFile] = []
         while some := self._some(chunks):
+            self._hold_back(server)
+            began_s = self._clock.monotonic()
             tasks = [
                 self._task(server, table, chunks.condition(c), low_ts, number, c) for c in some
             ]
@@ -248,8 +254,21 @@ class Copying:
                     raise from_dict(read.error)
                 chunks.measured(chunk, read.seconds)
                 files.append(StagedFile(Path(task.path), read.rows, read.events))
+                self._rate = self._rate.read(read.rows, began_s)
                 self._add(read)
         return StagedTable(table, stored, low_ts, tuple(files))
+
+    def _hold_back(self, server: SourceServer) -> None:
+        """Wait as long as the operator's limits say."""
+        most = self._config.snapshot.max_threads_running
+        while True:
+            wait_s = self._rate.wait_s(self._clock.monotonic())
+            if not wait_s and most and server.threads_running() > most:
+                wait_s = _LOOK_S
+            if not wait_s:
+                return
+            if self._stopping.wait(min(wait_s, _LOOK_S)):
+                raise _Stopped
 
     def _some(self, chunks: TableChunks) -> list[Chunk]:
         """As many chunks as are read at once, or those that are left."""

@@ -27,8 +27,8 @@ class SnapshotConfig(BaseModel):
     exceeds; ``chunk_seconds``: how long one should take, by which the others are made.
     ``max_rows_per_second``: of all tables together, 0 is no limit. ``max_connections``: chunks that
     are read at once.
-    ``max_threads_running`` and ``max_replica_lag`` (seconds): above it nothing more is read until
-    the upstream is below it again, 0 is no limit.
+    ``max_threads_running``: while more sessions of the upstream do something, nothing more is read;
+    0 is no limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,7 +41,6 @@ class SnapshotConfig(BaseModel):
     max_rows_per_second: int = Field(default=0, ge=0)
     max_connections: int = Field(default=2, ge=1, le=64)
     max_threads_running: int = Field(default=0, ge=0)
-    max_replica_lag: float = Field(default=0.0, ge=0)
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

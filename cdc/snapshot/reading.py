@@ -16,7 +16,7 @@ from cdc.snapshot.chunks import Chunk, ChunkPlan, ChunkPlanner, check_where
 from cdc.snapshot.handle import SESSION, handle_of
 from cdc.snapshot.pace import ChunkPace
 from cdc.snapshot.visibility import wait_until_visible
-from cdc.source.connection import open_connection, query_error
+from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import current_position
@@ -73,6 +73,14 @@ class SourceServer:
             return current_position(self._connection, self.kind)
         except pymysql.err.MySQLError as error:
             raise query_error(error, f"upstream {self.info.name}") from None
+
+    def threads_running(self) -> int:
+        """How many sessions of the server do something now, this one among them."""
+        try:
+            found = rows(self._connection, "SHOW GLOBAL STATUS LIKE 'Threads_running'")
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self.info.name}") from None
+        return int(found[0]["value"])
 
     def covers(self, position: Mapping[str, Any], end: UpstreamPosition) -> bool:
         """Whether a position of the log's manifest lies at or behind ``end``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,32 @@ def test_a_table_that_may_not_be_read_is_named(way: Way) -> None:
         error = way.copy().error
     assert error is not None
     assert (error.code, error.object) == ("TG:ErrSnapshotTableUnreadable", f"{way.schema}.pairs")
+
+
+def _copied_with(way: Way, **limits: int) -> float:
+    """Seconds that a copy takes under these limits."""
+    way.config["snapshot"] |= limits
+    way.info = way.info.model_copy(update={"config": way.config})
+    began = time.monotonic()
+    report = way.copy()
+    assert report.snapshot is not None
+    assert report.snapshot.rows == 3 * ROWS
+    return time.monotonic() - began
+
+
+def test_rows_a_second_are_limited(way: Way) -> None:
+    with way.pulled:
+        # What is read last has nothing to wait for.
+        assert _copied_with(way, max_rows_per_second=ROWS) > (3 * ROWS - 1000) / ROWS
+
+
+def test_nothing_is_read_while_the_upstream_is_busy(way: Way) -> None:
+    with way.pulled as pulled, way.source.connect() as busy, busy.cursor() as cursor:
+        server = SourceServer(pulled.info, pulled.settings, threading.Event())
+        most = server.threads_running()
+        thread = threading.Thread(target=cursor.execute, args=("select sleep(3)",))
+        thread.start()
+        until(lambda: server.threads_running() > most, "the upstream is busy")
+        server.close()
+        assert _copied_with(way, max_threads_running=most) > 2
+        thread.join()
