@@ -8,9 +8,15 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from cdc.binlog.column_types import ColumnType
+from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.row_keys import hash_keys
 from cdc.rows.batch import RowBatch, RowImageNotFull
+from cdc.rows.storage import ColumnTypeNotSupported
+from cdc.schema.table import Table
+
+_OLD_FORMS = frozenset((ColumnType.TIMESTAMP, ColumnType.TIME, ColumnType.DATETIME))
 
 
 class Image(IntEnum):
@@ -45,3 +51,18 @@ def key_hashes(batch: RowBatch, columns: Sequence[int], which: Image) -> npt.NDA
     if error != L.OK:
         raise batch.row_error(error, int(batch.refs[row, which]), row)
     return hashes
+
+
+def check_key_form(table: Table, stored: TableMap) -> None:
+    """See that keys of the log have the same bytes as keys of SELECT, or none would be found.
+
+    Times of tables that were made before MySQL 5.6 or MariaDB 10.1 are logged in another form; a
+    SELECT does not tell. Raises ``ColumnTypeNotSupported``.
+    """
+    for ordinal in table.handle_key:
+        if stored.types[ordinal] in _OLD_FORMS:
+            raise ColumnTypeNotSupported(
+                "a key in the form of before MySQL 5.6 cannot be found among rows that were read",
+                object=f"{table.full_name}.{table.columns[ordinal].name}",
+                hint="ALTER TABLE ... FORCE on the upstream writes it in the form of today",
+            )

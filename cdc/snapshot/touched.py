@@ -24,7 +24,7 @@ from cdc.rows.batch import RowBatch
 from cdc.rows.plan import PlanBuilder, PlanSet, planned
 from cdc.rows.route import Route, RouteMode
 from cdc.schema.table import Table
-from cdc.snapshot.keys import Image, key_hashes
+from cdc.snapshot.keys import Image, check_key_form, key_hashes
 
 Hashes = NDArray[np.uint64]
 
@@ -82,13 +82,15 @@ def touched(log: ChangeLog, table: Table, ids: Mapping[int, TableMap], lo: Ts, h
     """What rows with ``lo < ts <= hi`` touch of a table that stays as it is between these ts.
 
     ``ids``: those that the log's dictionary has of it. Memory: some 80 bytes for each row of the
-    log. Raises LogCollected, LogCorrupt, ``RowImageNotFull``, and what ``planned`` raises.
+    log. Raises LogCollected, LogCorrupt, ``RowImageNotFull``, what ``planned`` and
+    ``check_key_form`` raise.
     """
     hashes, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 4), np.int64)]
     plans: dict[int, PlanSet] = {}
     for table_id, segment, chunk in _chunks(log, ids, lo, hi):
         plan = plans.get(table_id)
         if plan is None:
+            check_key_form(table, ids[table_id])
             plan = plans[table_id] = rows_plan(table, ids[table_id])
         rows = int(chunk.rows.sum())
         batch = RowBatch(log.segment(segment), run_matrix(chunk), rows, plan, data_name(segment))

@@ -11,9 +11,14 @@ import pytest
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.murmur3 import murmur3
 from cdc.rows.batch import RowBatch, RowImageNotFull
-from cdc.snapshot.keys import Image, key_hashes
+from cdc.rows.storage import ColumnTypeNotSupported
+from cdc.snapshot.images import RowImages
+from cdc.snapshot.keys import Image, check_key_form, key_hashes
+from cdc.snapshot.rows_reader import read_rows
+from cdc.snapshot.select_list import SESSION
 from tests import seeds
 from tests.codec.binlog_rows import locate_file, table_of
+from tests.snapshot.logged_rows import in_file
 
 _COLUMNS = "(pad varchar(300), a varchar(40), n int null, b varbinary(20), v text)"
 _ROWS = 3000
@@ -122,3 +127,35 @@ def test_an_image_without_its_key_is_an_error_by_name(mysql: Any, schema_name: s
     assert key_hashes(batch, [0], Image.BEFORE)[1].any()
     with pytest.raises(RowImageNotFull, match="key columns"):
         key_hashes(batch, [0, 1], Image.BEFORE)
+
+
+def test_a_key_in_the_form_of_old_servers_is_refused(mariadb: Any, schema_name: str) -> None:
+    """Its bytes in the log are not those made of SELECT, until the table is written anew."""
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        run = cursor.execute
+        for statement in (*SESSION, f"create database {schema_name}", f"use {schema_name}"):
+            run(statement)
+        run("set global mysql56_temporal_format = off")
+        try:
+            run("create table t (at datetime primary key)")
+        finally:
+            run("set global mysql56_temporal_format = on")
+        table = table_of(mariadb, schema_name, "t")
+        for found in (False, True):
+            run("flush binary logs")
+            run(f"insert into t values ('2026-01-02 03:04:0{int(found)}')")
+            path = mariadb.binlogs()[-1]
+            images = RowImages(table, "mariadb")
+            sql = "select * from t order by at desc limit 1"
+            read = [e for block in read_rows(connection, sql) for e in images.events(block)]
+            batches = [locate_file(data, {table.full_name: table})
+                       for data in (path, b"\xfebin" + b"".join(read))]  # fmt: skip
+            one, other = (key_hashes(batch, [0], Image.AFTER) for batch in batches)
+            assert (one == other).all() == found
+            stored = in_file(path)[table.full_name].stored
+            if found:
+                check_key_form(table, stored)
+            else:
+                with pytest.raises(ColumnTypeNotSupported, match="form of before MySQL"):
+                    check_key_form(table, stored)
+            run("alter table t force")
