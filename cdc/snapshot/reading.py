@@ -15,11 +15,10 @@ from cdc.schema.tokens import quoted
 from cdc.snapshot.chunks import Chunk, ChunkPlan, ChunkPlanner, check_where
 from cdc.snapshot.handle import SESSION, handle_of
 from cdc.snapshot.pace import ChunkPace
-from cdc.snapshot.visibility import wait_until_visible
+from cdc.snapshot.visibility import end_of_seen, wait_until_visible
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
-from cdc.source.snapshot import current_position
 
 # Smaller chunks cost more for being asked for than for being read.
 _LEAST_ROWS = 500
@@ -70,7 +69,7 @@ class SourceServer:
     def end(self) -> UpstreamPosition:
         """The end of its binlog now: all that any SELECT before has seen lies below."""
         try:
-            return current_position(self._connection, self.kind)
+            return end_of_seen(self._connection, self.kind)
         except pymysql.err.MySQLError as error:
             raise query_error(error, f"upstream {self.info.name}") from None
 

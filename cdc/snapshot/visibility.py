@@ -110,7 +110,7 @@ def open_snapshot(
                 # Under other levels the words mean nothing.
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-            bounds = SnapshotBounds(before, _end(connection, kind))
+            bounds = SnapshotBounds(before, end_of_seen(connection, kind))
             if bounds.exact or attempt == _ATTEMPTS - 1:
                 break
             connection.rollback()
@@ -181,8 +181,12 @@ def _until_ended(connection: Any, waiting: _Waiting) -> None:
             return
 
 
-def _end(connection: Any, kind: str) -> UpstreamPosition:
-    """A position past everything that a snapshot taken before sees."""
+def end_of_seen(connection: Any, kind: str) -> UpstreamPosition:
+    """A position past everything that any SELECT before this has seen.
+
+    The set of executed GTIDs is not: a transaction is seen a moment before it is in it. PyMySQL's
+    errors pass through.
+    """
     if kind == "mariadb":
         return current_position(connection, kind)
     # Asked first: who owns one no more has executed it by the next question.

@@ -17,7 +17,7 @@ import pytest
 from cdc.base.errors import InvalidError, TransientError
 from cdc.binlog.gtid_set import GtidSet
 from cdc.coord.messages import UpstreamInfo
-from cdc.snapshot.visibility import open_snapshot, wait_until_visible
+from cdc.snapshot.visibility import end_of_seen, open_snapshot, wait_until_visible
 from cdc.source.position import UpstreamPosition
 from cdc.source.snapshot import current_position
 from tests import servers
@@ -63,6 +63,8 @@ def test_a_commit_that_waits_is_waited_for(db: Database, connection: Any) -> Non
     with _stalled(db, 1) as release:
         time.sleep(0.2)
         position = _log_position(db, connection)
+        # Of what may be seen at any moment now, the set of executed GTIDs has nothing.
+        assert end_of_seen(connection, db.kind).covers(position, db.kind)
         with pytest.raises(TransientError) as caught:
             wait_until_visible(connection, _info(db), position, _SHORT_S)
         assert caught.value.code == "TG:ErrSnapshotNotVisible"
