@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -291,12 +292,15 @@ def test_rows_a_second_are_limited(way: Way) -> None:
 
 
 def test_nothing_is_read_while_the_upstream_is_busy(way: Way) -> None:
-    with way.pulled as pulled, way.source.connect() as busy, busy.cursor() as cursor:
+    def sleep() -> None:
+        way.source.execute("select sleep(3)")
+
+    with way.pulled as pulled, ThreadPoolExecutor(8) as sessions:
         server = SourceServer(pulled.info, pulled.settings, threading.Event())
-        most = server.threads_running()
-        thread = threading.Thread(target=cursor.execute, args=("select sleep(3)",))
-        thread.start()
+        # The puller's own sessions may still be on their way.
+        most = server.threads_running() + 4
+        done = [sessions.submit(sleep) for _ in range(8)]
         until(lambda: server.threads_running() > most, "the upstream is busy")
         server.close()
         assert _copied_with(way, max_threads_running=most) > 2
-        thread.join()
+        assert all(session.result() is None for session in done)
