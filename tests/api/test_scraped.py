@@ -28,8 +28,9 @@ WITHOUT = {
     "tidegate_changefeed_errors_total": "no changefeed shows an error",
     "tidegate_store_failures_total": "the store does not fail",
 }
-# The disk of the store may be slow while tests run on both cores: that is no fault of a capture's.
-LOADED = {"TidegateStoreSlow"}
+# Others use this machine and its disks: without the patience of minutes that these alerts have, that
+# is seen too, and is no fault of the capture's.
+ENVIRONMENT = {"TidegateStoreSlow", "TidegateLogDisk", "TidegateLogDiskSoon"}
 FEED = """
 ddl-policy = "hold-all"
 filter.rules = ['{schema}.*']
@@ -117,7 +118,7 @@ def test_every_query_has_data_and_alerts_fire_in_their_fault(
     line.cut()
     down = {"TidegateUpstreamDown", "TidegateReconnects"}
     until(lambda: "TidegateUpstreamDown" in watched.firing(), "an upstream is away")
-    assert watched.firing() - LOADED <= down
+    assert watched.firing() - ENVIRONMENT <= down
     line.go_on()
     until(lambda: "TidegateUpstreamDown" not in watched.firing(), "it is there again")
     missing &= _without_data(watched)
@@ -135,7 +136,9 @@ def _fires(watched: Prometheus, *wanted: str) -> None:
     """Wait until these alerts fire, and no others."""
     seen: list[set[str]] = []
     try:
-        until(lambda: seen.append(watched.firing() - LOADED) or seen[-1] == set(wanted), "alerts")
+        until(
+            lambda: seen.append(watched.firing() - ENVIRONMENT) or seen[-1] == set(wanted), "alerts"
+        )
     except AssertionError:
         raise AssertionError(f"{seen[-1]} fire instead of {wanted}") from None
 
