@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -128,23 +127,39 @@ def test_the_store_is_timed_and_its_failures_counted(tmp_path: Path) -> None:
     store.close()
 
 
+_PARENT = """
+import subprocess, sys
+spin = "import time\\nwhile time.process_time() < 0.3: pass\\nprint(flush=True)\\ninput()"
+pipe = subprocess.PIPE
+with subprocess.Popen([sys.executable, "-c", spin], stdin=pipe, stdout=pipe) as child:
+    child.stdout.readline()
+    print(flush=True)
+    input()
+    child.communicate(b"\\n")
+print(flush=True)
+input()
+"""
+
+
 def test_processor_time_of_processes_that_end_stays_counted() -> None:
-    spin = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
-    scraped = ProcessesScraped(os.getpid())
+    """A process with one child: our own has servers of other tests below it."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", spin], stdin=pipe, stdout=pipe) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
+    with subprocess.Popen([sys.executable, "-c", _PARENT], stdin=pipe, stdout=pipe) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        scraped = ProcessesScraped(parent.pid)
         cpu, memory, count = scraped.collect()
         used = {s.labels["process"]: s.value for s in cpu.samples}
         assert used["jvm"] >= 0.25
-        assert {s.labels["process"] for s in memory.samples if s.value > 1 << 20} == {
-            "capture",
-            "jvm",
-        }
+        large = {s.labels["process"] for s in memory.samples if s.value > 1 << 20}
+        assert large == {"capture", "jvm"}
         assert {s.labels["process"]: s.value for s in count.samples} == {"capture": 1, "jvm": 1}
-        child.communicate(b"\n")
-    cpu, _, count = scraped.collect()
-    after = {s.labels["process"]: s.value for s in cpu.samples}
-    assert after["jvm"] == used["jvm"]
-    assert "jvm" not in {s.labels["process"] for s in count.samples}
+        parent.stdin.write(b"\n")
+        parent.stdin.flush()
+        parent.stdout.readline()
+        cpu, _, count = scraped.collect()
+        after = {s.labels["process"]: s.value for s in cpu.samples}
+        assert after["jvm"] == used["jvm"]
+        assert "jvm" not in {s.labels["process"] for s in count.samples}
+        parent.communicate(b"\n")
