@@ -21,7 +21,7 @@ from sink.binlog.settings import BinlogSettings
 from sink.binlog.tail import Piece, Tail
 from sink.binlog.writer import StreamWriter
 
-_UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 _FORM = format_description("8.0.36")
 
 
@@ -33,7 +33,7 @@ def ledger(tmp_path: Path) -> StreamLedger:
     return made
 
 
-def _write(ledger: StreamLedger, tail: Tail, *names: GtidName | None, size: int = 1) -> Tail:
+def write(ledger: StreamLedger, tail: Tail, *names: GtidName | None, size: int = 1) -> Tail:
     writer = StreamWriter(
         ledger.parts, "rows-1-0", tail, 4096, ledger.first_number, ledger.file_name
     )
@@ -54,29 +54,29 @@ def test_a_length_is_that_of_the_transaction(ledger: StreamLedger, tmp_path: Pat
     sizes = (1, 3 << 20)
     tail = Tail()
     for number, size in enumerate(sizes):
-        tail = _write(ledger, tail, GtidName(_UUID, 5 + number), size=size)
+        tail = write(ledger, tail, GtidName(UUID, 5 + number), size=size)
     # The second did not begin in a new file: the first one is not full.
     events = list(BinlogReader(tmp_path / "binlog.000001"))
     told = [e for e in events if e.type is EventType.GTID]
     ends = [e.header.next_position for e in events if e.type is EventType.XID]
     lengths = [Gtid.parse(e.body).transaction_length for e in told]
     assert lengths == [end - e.offset for e, end in zip(told, ends, strict=True)]
-    assert [str(Gtid.parse(e.body)) for e in told] == [f"{_UUID}:5", f"{_UUID}:6"]
+    assert [str(Gtid.parse(e.body)) for e in told] == [f"{UUID}:5", f"{UUID}:6"]
     assert ends[-1] == tail.end == (tmp_path / "binlog.000001").stat().st_size
 
 
 def test_no_name_is_there_twice(ledger: StreamLedger, tmp_path: Path) -> None:
-    name = GtidName(_UUID, 5)
-    tail = _write(ledger, Tail(), name, name)
-    assert tail.gtids == {_UUID: (5, 5)}
+    name = GtidName(UUID, 5)
+    tail = write(ledger, Tail(), name, name)
+    assert tail.gtids == {UUID: (5, 5)}
     types = [e.type for e in BinlogReader(tmp_path / "binlog.000001")]
     assert types.count(EventType.GTID) == types.count(EventType.ANONYMOUS_GTID) == 1
 
 
 def test_what_the_filter_has_left_out_counts_as_passed() -> None:
-    tail = Tail(gtids={_UUID: (5, 9)})
-    assert str(tail.previous(_FORM.dialect)) == f"{_UUID}:5-9"
-    assert tail.behind(GtidName(_UUID, 7)) == {_UUID: (5, 9)}
+    tail = Tail(gtids={UUID: (5, 9)})
+    assert str(tail.previous(_FORM.dialect)) == f"{UUID}:5-9"
+    assert tail.behind(GtidName(UUID, 7)) == {UUID: (5, 9)}
     moved = Tail(gtids={"0-1": (1, 4), "0-2": (2, 3)}).behind(GtidName("0-1", 8))
     listed = Tail(gtids=moved).previous(format_description("11.4.2-MariaDB").dialect)
     assert [str(g) for g in listed.gtids] == ["0-2-3", "0-1-8"]  # type: ignore[union-attr]
@@ -87,7 +87,7 @@ def test_what_the_filter_has_left_out_counts_as_passed() -> None:
 
 def test_a_tag_is_refused_by_name(ledger: StreamLedger) -> None:
     with pytest.raises(BinlogGtidTagged, match="tags"):
-        _write(ledger, Tail(), GtidName(f"{_UUID}:batch", 1))
+        write(ledger, Tail(), GtidName(f"{UUID}:batch", 1))
 
 
 def test_a_file_that_has_lost_bytes_is_not_written_to(ledger: StreamLedger, tmp_path: Path) -> None:

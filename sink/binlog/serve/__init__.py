@@ -1,0 +1,1 @@
+"""Files of a binlog sink served to replicas, as a server of their family serves its own."""

@@ -1,0 +1,128 @@
+"""What the server of binlog files says to who is no replica, or asks for what is not there."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+from pydantic import SecretStr
+
+from cdc.base.ids import FeedId
+from cdc.binlog.events import EventType
+from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from cdc.binlog.header import EventHeader
+from cdc.rows.transactions import GtidName
+from sink.binlog.ledger import StreamLedger
+from sink.binlog.serve.dump import Dump, FileGone
+from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file
+from sink.binlog.serve.server import BinlogServer
+from sink.binlog.tail import Tail
+from tests.sink_binlog.test_writer import UUID, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder of two files with three transactions."""
+    ledger = StreamLedger(tmp_path, FeedId("i", "feed", 1), "binlog")
+    ledger.claim(1)
+    tail = write(ledger, Tail(), GtidName(UUID, 5), GtidName(UUID, 7), size=2000)
+    write(ledger, tail, GtidName(UUID, 9))
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[BinlogServer]:
+    """Return a server of it."""
+    made = BinlogServer(folder, "binlog", "repl", SecretStr("right"), 9)
+    made.start()
+    yield made
+    made.close()
+
+
+def _connect(server: BinlogServer, **how: str) -> pymysql.Connection:  # type: ignore[type-arg]
+    said = {"user": "repl", "password": "right"} | how
+    return pymysql.connect(host="127.0.0.1", port=server.port, ssl_disabled=True, **said)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.parametrize("how", [{"password": "wrong"}, {"password": ""}, {"user": "root"}])
+def test_others_are_not_let_in(server: BinlogServer, how: dict[str, str]) -> None:
+    with pytest.raises(pymysql.err.OperationalError) as raised:
+        _connect(server, **how)
+    assert raised.value.args == (1045, "Access denied")
+
+
+def test_a_client_is_told_which_files_there_are(server: BinlogServer, folder: Path) -> None:
+    with _connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        files = sorted(folder.glob("binlog.0*"))
+        assert list(cursor.fetchall()) == [(f.name, str(f.stat().st_size)) for f in files]
+        cursor.execute("SET @a= @@global.binlog_checksum, @b = 'it, too'")
+        cursor.execute("SELECT @b")
+        assert cursor.fetchone() == ("it, too",)
+        cursor.execute("SELECT @A")
+        assert cursor.fetchone() == ("CRC32",)
+        cursor.execute("SHOW VARIABLES LIKE 'SERVER_ID'")
+        assert cursor.fetchone() == ("SERVER_ID", "9")
+        with pytest.raises(pymysql.err.OperationalError):
+            cursor.execute("SELECT * FROM mysql.user")
+
+
+def _names(dumped: Iterator[bytes]) -> list[str]:
+    return [EventType(EventHeader.parse(event).type_code).name for event in dumped]
+
+
+@pytest.mark.parametrize(
+    ("had", "begins", "transactions"),
+    [("", 0, 3), (f"{UUID}:1-5", 0, 2), (f"{UUID}:1-7", 1, 1), (f"{UUID}:5-9", 1, 0)],
+)
+def test_what_a_replica_has_is_passed_over(
+    folder: Path, had: str, begins: int, transactions: int
+) -> None:
+    files = sorted(folder.glob("binlog.0*"))
+    held: Had = HadSet(GtidSet.parse(had))
+    first = first_file(files, held)
+    assert first == files[begins]
+    names = _names(Dump(lambda: files, 9, had=held).events(first, 4, wait=False))
+    assert names.count("GTID") == names.count("XID") == names.count("ROWS_QUERY") == transactions
+    # Each file is announced, and the first one ends by saying which is next.
+    assert names.count("ROTATE") == (2 - begins) + (1 - begins)
+    assert names.count("FORMAT_DESCRIPTION") == 2 - begins
+
+
+def test_what_is_gone_is_told(folder: Path) -> None:
+    first, second = sorted(folder.glob("binlog.0*"))
+    assert first_file([second], HadSet(GtidSet.parse(f"{UUID}:1-4"))) is None
+    with pytest.raises(FileGone):
+        list(Dump(lambda: [second], 9).events(first, 4, wait=False))
+
+
+def test_domains_stand_for_themselves() -> None:
+    had = HadDomains(MariadbGtidPosition.parse("0-1-8,2-1-3"))
+    header = EventHeader(0, EventType.MARIADB_GTID, 5, 0, 0, 0)
+
+    def body(domain: int, number: int) -> bytes:
+        return number.to_bytes(8, "little") + domain.to_bytes(4, "little") + bytes(7)
+
+    found = [had.has(header, body(*one)) for one in ((0, 8), (0, 9), (2, 3), (1, 1))]
+    assert found == [True, False, True, False]
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("right\n")
+    command = [sys.executable, "-m", "sink.binlog.serve", str(folder), "--server-id", "9",
+               "--password-file", str(tmp_path / "secret"), "--listen", "127.0.0.1:0"]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        with pymysql.connect(
+            host="127.0.0.1", port=int(said.rsplit(":", 1)[1]), user="replica", password="right",
+            ssl_disabled=True,
+        ) as connection:  # fmt: skip
+            connection.ping()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
