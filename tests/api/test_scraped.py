@@ -28,8 +28,8 @@ WITHOUT = {
     "tidegate_changefeed_errors_total": "no changefeed shows an error",
     "tidegate_store_failures_total": "the store does not fail",
 }
-# Others use this machine and its disks: without the patience of minutes that these alerts have, that
-# is seen too, and is no fault of the capture's.
+# Others use this machine and its disks: without the patience of minutes that these alerts have,
+# that is seen too, and is no fault of the capture's.
 ENVIRONMENT = {"TidegateStoreSlow", "TidegateLogDisk", "TidegateLogDiskSoon"}
 FEED = """
 ddl-policy = "hold-all"
