@@ -261,9 +261,12 @@ class Copying:
     def _hold_back(self, server: SourceServer) -> None:
         """Wait as long as the operator's limits say."""
         most = self._config.snapshot.max_threads_running
+        lag_s = self._config.snapshot.max_replica_lag
         while True:
             wait_s = self._rate.wait_s(self._clock.monotonic())
             if not wait_s and most and server.threads_running() > most:
+                wait_s = _LOOK_S
+            if not wait_s and lag_s and server.replica_lag_s() > lag_s:
                 wait_s = _LOOK_S
             if not wait_s:
                 return

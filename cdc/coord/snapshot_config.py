@@ -28,7 +28,8 @@ class SnapshotConfig(BaseModel):
     ``max_rows_per_second``: of all tables together, 0 is no limit. ``max_connections``: chunks that
     are read at once.
     ``max_threads_running``: while more sessions of the upstream do something, nothing more is read;
-    0 is no limit.
+    0 is no limit. ``max_replica_lag``: the same while an upstream that is a replica is so many
+    seconds behind, or has stopped; 0 is no limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,6 +42,7 @@ class SnapshotConfig(BaseModel):
     max_rows_per_second: int = Field(default=0, ge=0)
     max_connections: int = Field(default=2, ge=1, le=64)
     max_threads_running: int = Field(default=0, ge=0)
+    max_replica_lag: float = Field(default=0.0, ge=0, strict=False)
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

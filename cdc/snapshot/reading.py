@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from cdc.snapshot.chunks import Chunk, ChunkPlan, ChunkPlanner, check_where
 from cdc.snapshot.handle import SESSION, handle_of
 from cdc.snapshot.pace import ChunkPace
 from cdc.snapshot.visibility import end_of_seen, wait_until_visible
-from cdc.source.connection import open_connection, query_error, rows
+from cdc.source.connection import open_connection, query_error, rows, try_rows
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 
@@ -81,6 +82,20 @@ class SourceServer:
             raise query_error(error, f"upstream {self.info.name}") from None
         return int(found[0]["value"])
 
+    def replica_lag_s(self) -> float:
+        """Seconds that it is behind where it is a replica, of all its channels the most; else 0.
+
+        Infinite where replication has stopped. Raises UpstreamNotReady without the right to know.
+        """
+        try:
+            channels = try_rows(self._connection, "SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS")
+            if channels is None:
+                # Its error is the answer: what is not known must not pass for no lag.
+                channels = rows(self._connection, "SHOW SLAVE STATUS")
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self.info.name}") from None
+        return max((_lag_s(channel) for channel in channels), default=0.0)
+
     def covers(self, position: Mapping[str, Any], end: UpstreamPosition) -> bool:
         """Whether a position of the log's manifest lies at or behind ``end``."""
         return UpstreamPosition.from_dict(dict(position)).covers(end, self.kind)
@@ -122,3 +137,10 @@ class TableChunks:
     def measured(self, chunk: Chunk, seconds: float) -> None:
         """Say how long it took to read one, for the size of those to come."""
         self._pace = self._pace.measured(chunk.rows, seconds)
+
+
+def _lag_s(channel: Mapping[str, Any]) -> float:
+    for name in ("seconds_behind_source", "seconds_behind_master"):
+        if channel.get(name) is not None:
+            return float(channel[name])
+    return math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -289,6 +290,21 @@ def test_rows_a_second_are_limited(way: Way) -> None:
     with way.pulled:
         # What is read last has nothing to wait for.
         assert _copied_with(way, max_rows_per_second=ROWS) > (3 * ROWS - 1000) / ROWS
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_nothing_is_read_while_the_upstream_lags(way: Way) -> None:
+    with way.pulled as pulled:
+        server = SourceServer(pulled.info, pulled.settings, threading.Event())
+        assert server.replica_lag_s() == 0
+        way.source.execute("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='x'")
+        try:
+            assert server.replica_lag_s() == math.inf
+            threading.Timer(1.5, way.source.execute, ("RESET SLAVE ALL",)).start()
+            assert _copied_with(way, max_replica_lag=5) > 1
+        finally:
+            way.source.execute("RESET SLAVE ALL")
+            server.close()
 
 
 def test_nothing_is_read_while_the_upstream_is_busy(way: Way) -> None:
