@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 import cdc
+from cdc.api import roles
 from cdc.api.guard import OPEN, READS
 from cdc.api.models import ApiError
 
@@ -26,8 +27,8 @@ _DESCRIPTION = (
 )
 _MEANINGS = {
     400: "The request is wrong, or cannot be carried out as things are.",
-    401: "The token is missing or wrong.",
-    403: "A page of another site has sent the request.",
+    401: "The token is missing, wrong, revoked or expired.",
+    403: "The role of the token may not do it, or a page of another site has sent the request.",
     404: "What the path or the body names does not exist.",
     409: "It exists already, is in use, or is in another state.",
     413: "The body is too large.",
@@ -65,6 +66,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             is_open = path in OPEN and method.upper() in READS
             operation["security"] = [] if is_open else [{"token": []}]
+            if not is_open:
+                operation["x-role"] = str(roles.least(method.upper(), path))
             operation["responses"].pop("422", None)
             for status in _statuses(path, method, operation):
                 if not (is_open and status == 401):
