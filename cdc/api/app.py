@@ -20,6 +20,7 @@ from cdc.api import (
     upstreams,
     verify,
 )
+from cdc.api.failures import Failures
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
@@ -58,7 +59,11 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     # FastAPI's own pages would run scripts of a foreign host where everything may be done.
     app = FastAPI(openapi_url=openapi.PATH, docs_url=None, redoc_url=None)
     app.add_middleware(
-        GuardMiddleware, guard=guard, known=capture.tokens.caller, refuse=errors.answer
+        GuardMiddleware,
+        guard=guard,
+        known=capture.tokens.caller,
+        failures=Failures(capture.clock),
+        refuse=errors.answer,
     )
     errors.install(app)
     openapi.install(app)

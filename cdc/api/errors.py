@@ -90,7 +90,9 @@ def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
         hint=mask_text(error.hint),
     )
     # RFC 9110 §15.5.2 wants it.
-    headers = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHORIZED else None
+    headers = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHORIZED else {}
+    if isinstance(error, guard.TooManyFailures):
+        headers["Retry-After"] = str(error.retry_s)
     return JSONResponse(body.model_dump(), status_code=status, headers=headers)
 
 

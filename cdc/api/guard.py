@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,7 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc.api import roles
-from cdc.base.errors import InvalidError, TidegateError
+from cdc.api.failures import FAILURES, WINDOW_S, Failures
+from cdc.base.errors import InvalidError, TidegateError, TransientError
 from cdc.server.api_tokens import OWN, Caller
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -48,6 +50,13 @@ class TokenMissing(InvalidError):
     code = "TG:ErrAPIUnauthorized"
 
 
+class TooManyFailures(TransientError):
+    """Too many wrong tokens have come from an address."""
+
+    code = "TG:ErrAPITooManyFailures"
+    retry_s = 1
+
+
 class RoleTooLow(InvalidError):
     """The token is right, but its role may not do this."""
 
@@ -71,6 +80,7 @@ STATUS: dict[type[TidegateError], int] = {
     CrossSiteRefused: 403,
     TokenMissing: 401,
     RoleTooLow: 403,
+    TooManyFailures: 429,
     BodyTypeRefused: 415,
     BodyTooLarge: 413,
 }
@@ -204,11 +214,13 @@ class GuardMiddleware:
         app: ASGIApp,
         guard: Guard,
         known: Known,
+        failures: Failures,
         refuse: Callable[[TidegateError], ASGIApp],
     ) -> None:
         self._app = app
         self._guard = guard
         self._known = known
+        self._failures = failures
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,9 +230,7 @@ class GuardMiddleware:
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         try:
             # In a thread, since the store may be a network away.
-            caller = await run_in_threadpool(
-                self._guard.judge, scope["method"], scope["path"], headers, self._known
-            )
+            caller = await run_in_threadpool(self._judge, scope, headers)
         except TidegateError as error:
             await self._refuse(error)(scope, receive, send)
             return
@@ -237,3 +247,20 @@ class GuardMiddleware:
             return message
 
         await self._app(scope, counted, send)
+
+    def _judge(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
+        try:
+            return self._guard.judge(scope["method"], scope["path"], headers, self._known)
+        except TokenMissing:
+            # Whoever has sent none has not tried one.
+            if "authorization" not in headers:
+                raise
+            left_s = self._failures.failed((scope.get("client") or ("",))[0])
+            if left_s <= 0:
+                raise
+        error = TooManyFailures(
+            f"more than {FAILURES} wrong tokens in {WINDOW_S:.0f} s have come from this address",
+            hint="a right token is let in all the same; cdc cli token create makes one",
+        )
+        error.retry_s = math.ceil(left_s)
+        raise error

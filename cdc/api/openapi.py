@@ -34,6 +34,7 @@ _MEANINGS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The request names a host that is not this server.",
+    429: "Too many wrong tokens have come from this address; `Retry-After` says for how long.",
     500: "A bug; the server's log has the details.",
     503: "The world's fault, or another capture is the owner: ask again later, or there.",
 }
@@ -70,14 +71,14 @@ def _described(app: FastAPI) -> dict[str, Any]:
                 operation["x-role"] = str(roles.least(method.upper(), path))
             operation["responses"].pop("422", None)
             for status in _statuses(path, method, operation):
-                if not (is_open and status == 401):
+                if not (is_open and status in (401, 429)):
                     operation["responses"][str(status)] = _error(status)
     return found
 
 
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
     """Errors that a request may get, but for 405: that is not one of this operation."""
-    yield from (401, 403, 421, 500, 503)
+    yield from (401, 403, 421, 429, 500, 503)
     changes = method.upper() not in READS
     if "{" in path or changes:
         yield 404
