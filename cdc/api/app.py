@@ -8,7 +8,19 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
-from cdc.api import changefeeds, ddl, errors, explain, openapi, progress, upstreams, verify
+from cdc.api import (
+    changefeeds,
+    ddl,
+    errors,
+    explain,
+    openapi,
+    progress,
+    roles,
+    tokens,
+    upstreams,
+    verify,
+)
+from cdc.api.failures import Failures
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
@@ -46,7 +58,13 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     """``/api/v2`` and ``/metrics`` over a running capture, for those whom ``guard`` lets in."""
     # FastAPI's own pages would run scripts of a foreign host where everything may be done.
     app = FastAPI(openapi_url=openapi.PATH, docs_url=None, redoc_url=None)
-    app.add_middleware(GuardMiddleware, guard=guard, refuse=errors.answer)
+    app.add_middleware(
+        GuardMiddleware,
+        guard=guard,
+        known=capture.tokens.caller,
+        failures=Failures(capture.clock),
+        refuse=errors.answer,
+    )
     errors.install(app)
     openapi.install(app)
     routes = APIRouter(prefix="/api/v2")
@@ -58,6 +76,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     changes = [Depends(by_owner)]
     for of in (changefeeds, upstreams, verify, explain, ddl):
         routes.include_router(of.router(capture), dependencies=changes)
+    routes.include_router(tokens.router(capture))
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])
@@ -135,4 +154,5 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         return Response(capture.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     app.include_router(routes)
+    roles.check(roles.routes(app))
     return app

@@ -15,6 +15,7 @@ from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
+from cdc.server.api_tokens import TokenExists, TokenNotFound
 from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
@@ -22,6 +23,7 @@ from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
 
+_UNAUTHORIZED = 401
 _METHOD_NOT_ALLOWED = 405
 
 
@@ -50,6 +52,8 @@ _STATUS: dict[type[TidegateError], int] = {
     TransitionRefused: 400,
     CaptureNotFound: 404,
     NoOtherCapture: 409,
+    TokenExists: 409,
+    TokenNotFound: 404,
     **guard.STATUS,
 }
 
@@ -85,7 +89,11 @@ def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
         object=mask_text(error.object),
         hint=mask_text(error.hint),
     )
-    return JSONResponse(body.model_dump(), status_code=status)
+    # RFC 9110 §15.5.2 wants it.
+    headers = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHORIZED else {}
+    if isinstance(error, guard.TooManyFailures):
+        headers["Retry-After"] = str(error.retry_s)
+    return JSONResponse(body.model_dump(), status_code=status, headers=headers)
 
 
 def _methods(request: Request) -> str:

@@ -2,20 +2,26 @@
 
 Three kinds of strangers are kept out. A page of another site in an operator's browser: by ``Host``
 (a name that was rebound to our address), ``Origin`` and ``Sec-Fetch-Site``. Other users of the host
-and of the network: by the token. Bodies that no request of ours has: by type and size.
+and of the network: by the token, and by its role whoever may not do all. Bodies that no request of
+ours has: by type and size.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cdc.base.errors import InvalidError, TidegateError
+from cdc.api import roles
+from cdc.api.failures import FAILURES, WINDOW_S, Failures
+from cdc.base.errors import InvalidError, TidegateError, TransientError
+from cdc.server.api_tokens import OWN, Caller
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
@@ -39,9 +45,22 @@ class CrossSiteRefused(InvalidError):
 
 
 class TokenMissing(InvalidError):
-    """The request has no token, or a wrong one."""
+    """The request has no token, or one that is wrong, revoked or expired."""
 
     code = "TG:ErrAPIUnauthorized"
+
+
+class TooManyFailures(TransientError):
+    """Too many wrong tokens have come from an address."""
+
+    code = "TG:ErrAPITooManyFailures"
+    retry_s = 1
+
+
+class RoleTooLow(InvalidError):
+    """The token is right, but its role may not do this."""
+
+    code = "TG:ErrAPIForbidden"
 
 
 class BodyTypeRefused(InvalidError):
@@ -60,14 +79,24 @@ STATUS: dict[type[TidegateError], int] = {
     HostRefused: 421,
     CrossSiteRefused: 403,
     TokenMissing: 401,
+    RoleTooLow: 403,
+    TooManyFailures: 429,
     BodyTypeRefused: 415,
     BodyTooLarge: 413,
 }
 
 
+Known = Callable[[str], Caller | None]
+"""Whose a token is that was made for somebody, see :class:`cdc.server.api_tokens.ApiTokens`."""
+
+
+def _nobody(_: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Guard:
-    """What is let in: requests to one of ``hosts`` with ``token``.
+    """What is let in: requests to one of ``hosts`` with ``token``, or with one that is known.
 
     ``any_address``: a Host that is an address and no name is ours too. A server that listens on all
     addresses does not know them, and only names can be rebound.
@@ -83,13 +112,21 @@ class Guard:
         hosts = frozenset(a.strip("[]").lower() for a in addresses if a)
         return cls(token, (hosts | _LOOPBACK) - _WILDCARDS, bool(hosts & _WILDCARDS))
 
-    def judge(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        """Raise what is wrong with a request; ``headers`` by lower-case name."""
+    def judge(
+        self, method: str, path: str, headers: Mapping[str, str], known: Known = _nobody
+    ) -> Caller | None:
+        """Who asks, None if that needs no token, or raise what is wrong.
+
+        ``headers`` by lower-case name; ``known`` may wait for the store, and raise its errors.
+        """
         self._judge_host(headers.get("host", ""))
         self._judge_origin(headers)
+        caller = None
         if not (method in READS and path in OPEN):
-            self._judge_token(headers.get("authorization", ""))
+            caller = self._caller(headers.get("authorization", ""), known)
+            _judge_role(caller, method, path)
         _judge_body(method, headers)
+        return caller
 
     def _judge_host(self, given: str) -> None:
         host = host_of(given)
@@ -109,15 +146,29 @@ class Guard:
                 hint="use cdc cli, or a program that is no browser",
             )
 
-    def _judge_token(self, given: str) -> None:
+    def _caller(self, given: str, known: Known) -> Caller:
         scheme, _, token = given.partition(" ")
-        right = hmac.compare_digest(token.strip().encode(), self.token.encode())
-        if scheme.lower() != "bearer" or not right:
-            raise TokenMissing(
-                "the token is wrong" if token else "the request has no token",
-                hint="the server's user needs none; others: --token-file or TIDEGATE_TOKEN,"
-                " with what the file token in the data directory holds",
-            )
+        token = token.strip()
+        if scheme.lower() == "bearer" and token:
+            if hmac.compare_digest(token.encode(), self.token.encode()):
+                return OWN
+            if (caller := known(token)) is not None:
+                return caller
+        raise TokenMissing(
+            "the token is wrong, revoked or expired" if token else "the request has no token",
+            hint="the server's user needs none; others: --token-file or TIDEGATE_TOKEN,"
+            " with what cdc cli token create has printed",
+        )
+
+
+def _judge_role(caller: Caller, method: str, path: str) -> None:
+    needed = roles.least(method, path)
+    if caller.role < needed:
+        raise RoleTooLow(
+            f"this needs the role {needed}, the token has {caller.role}",
+            object=f"token {caller.name}",
+            hint=f"use a token with --role {needed}: cdc cli token create makes one",
+        )
 
 
 def _judge_body(method: str, headers: Mapping[str, str]) -> None:
@@ -159,10 +210,17 @@ class GuardMiddleware:
     """Asks the guard before the application; what it raises is answered by ``refuse``."""
 
     def __init__(
-        self, app: ASGIApp, guard: Guard, refuse: Callable[[TidegateError], ASGIApp]
+        self,
+        app: ASGIApp,
+        guard: Guard,
+        known: Known,
+        failures: Failures,
+        refuse: Callable[[TidegateError], ASGIApp],
     ) -> None:
         self._app = app
         self._guard = guard
+        self._known = known
+        self._failures = failures
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,10 +229,12 @@ class GuardMiddleware:
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         try:
-            self._guard.judge(scope["method"], scope["path"], headers)
+            # In a thread, since the store may be a network away.
+            caller = await run_in_threadpool(self._judge, scope, headers)
         except TidegateError as error:
             await self._refuse(error)(scope, receive, send)
             return
+        scope.setdefault("state", {})["caller"] = caller
         taken = 0
 
         async def counted() -> Message:
@@ -187,3 +247,20 @@ class GuardMiddleware:
             return message
 
         await self._app(scope, counted, send)
+
+    def _judge(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
+        try:
+            return self._guard.judge(scope["method"], scope["path"], headers, self._known)
+        except TokenMissing:
+            # Whoever has sent none has not tried one.
+            if "authorization" not in headers:
+                raise
+            left_s = self._failures.failed((scope.get("client") or ("",))[0])
+            if left_s <= 0:
+                raise
+        error = TooManyFailures(
+            f"more than {FAILURES} wrong tokens in {WINDOW_S:.0f} s have come from this address",
+            hint="a right token is let in all the same; cdc cli token create makes one",
+        )
+        error.retry_s = math.ceil(left_s)
+        raise error

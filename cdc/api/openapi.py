@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 import cdc
+from cdc.api import roles
 from cdc.api.guard import OPEN, READS
 from cdc.api.models import ApiError
 
@@ -26,13 +27,14 @@ _DESCRIPTION = (
 )
 _MEANINGS = {
     400: "The request is wrong, or cannot be carried out as things are.",
-    401: "The token is missing or wrong.",
-    403: "A page of another site has sent the request.",
+    401: "The token is missing, wrong, revoked or expired.",
+    403: "The role of the token may not do it, or a page of another site has sent the request.",
     404: "What the path or the body names does not exist.",
     409: "It exists already, is in use, or is in another state.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The request names a host that is not this server.",
+    429: "Too many wrong tokens have come from this address; `Retry-After` says for how long.",
     500: "A bug; the server's log has the details.",
     503: "The world's fault, or another capture is the owner: ask again later, or there.",
 }
@@ -65,16 +67,18 @@ def _described(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             is_open = path in OPEN and method.upper() in READS
             operation["security"] = [] if is_open else [{"token": []}]
+            if not is_open:
+                operation["x-role"] = str(roles.least(method.upper(), path))
             operation["responses"].pop("422", None)
             for status in _statuses(path, method, operation):
-                if not (is_open and status == 401):
+                if not (is_open and status in (401, 429)):
                     operation["responses"][str(status)] = _error(status)
     return found
 
 
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
     """Errors that a request may get, but for 405: that is not one of this operation."""
-    yield from (401, 403, 421, 500, 503)
+    yield from (401, 403, 421, 429, 500, 503)
     changes = method.upper() not in READS
     if "{" in path or changes:
         yield 404

@@ -9,7 +9,7 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, ddl, output, processor, upstream
+from cdc.cli import changefeed, ddl, output, processor, token, upstream
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, access, client
 from cdc.cli.server import server
@@ -36,6 +36,7 @@ cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")
 cli.add_typer(processor.app, name="processor")
 cli.add_typer(owner, name="owner")
+cli.add_typer(token.app, name="token")
 cli.add_typer(tso, name="tso")
 
 

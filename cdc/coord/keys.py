@@ -38,6 +38,14 @@ class Keys:
         """The installation's id, see ``cdc.coord.installation``."""
         return self.meta_prefix + "installation"
 
+    @property
+    def token_prefix(self) -> str:
+        return self.meta_prefix + "token/"
+
+    def token(self, name: str) -> str:
+        """``ApiToken``: who may ask what of the API of any capture."""
+        return self.token_prefix + name
+
     def current_log(self, name: str) -> str:
         """``CurrentLog``: which log an upstream has."""
         return self.meta_prefix + f"log/current/{name}"

@@ -375,3 +375,17 @@ class CurrentLog(StoredMessage):
 
     log: str
     capture: str
+
+
+class ApiToken(StoredMessage):
+    """A token of the API that was made for somebody; its secret is kept by its holder alone.
+
+    ``digest``: SHA-256 of the whole token, hexadecimal. ``expires_ms`` 0: it does not expire.
+    """
+
+    name: str
+    role: str
+    digest: str = Field(repr=False)
+    created_ms: int
+    created_by: str = ""
+    expires_ms: int = 0

@@ -22,6 +22,7 @@ from cdc.coord.measured import MeasuredStore
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
+from cdc.server.api_tokens import ApiTokens
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
@@ -94,6 +95,7 @@ class Capture:
         self.stopping = False
         self._dir = data_dir
         self.store = MeasuredStore(open_store(settings.store, self._dir.store, clock), clock)
+        self.tokens = ApiTokens(self.store, self.keys, clock)
         end_earlier(self.store, settings.store, self._dir.session)
         info = CaptureInfo(
             id=self.id,

@@ -1,0 +1,84 @@
+"""``cdc cli token …``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from cdc.base.errors import InvalidError
+from cdc.cli import output
+from cdc.cli.options import SERVER, Json, Server, client, without_none
+
+app = typer.Typer(no_args_is_help=True, help="Tokens of the API, each with a role.")
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SPAN = re.compile(r"([1-9]\d{0,8})([smhd])\Z")
+
+
+class DurationInvalid(InvalidError):
+    """A length of time on the command line cannot be read."""
+
+    code = "TG:ErrDurationInvalid"
+
+
+def seconds(text: str) -> int:
+    """``90s``, ``15m``, ``12h``, ``30d``. Raises :class:`DurationInvalid`."""
+    found = _SPAN.match(text.strip())
+    if found is None:
+        raise DurationInvalid(
+            "is no length of time", object=text, hint="write 90s, 15m, 12h or 30d"
+        )
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+Name = Annotated[str, typer.Option("--name", "-n", help="Who will have it.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    role: Annotated[str, typer.Option("--role", help="viewer, operator or admin.")],
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="90s, 15m, 12h, 30d; default: never.")
+    ] = None,
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Make a token and print it: it is not shown again."""
+    span = seconds(expires) if expires else None
+    body = {"name": name, "role": role} | without_none(expires_in_s=span)
+    made = client(server).post("/tokens", body)
+    if json:
+        output.as_json(made)
+    else:
+        typer.echo(made["token"])
+
+
+@app.command("list")
+def list_(server: Server = SERVER, json: Json = False) -> None:
+    """List tokens, without their secrets."""
+    items: list[dict[str, Any]] = client(server).get("/tokens")["items"]
+    if json:
+        output.as_json(items)
+        return
+    keys = ("name", "role", "created_time", "created_by", "expires_time")
+    output.table(
+        ("NAME", "ROLE", "CREATED", "BY", "EXPIRES", "EXPIRED"),
+        ((*(i[k] for k in keys), "yes" if i["expired"] else None) for i in items),
+    )
+
+
+@app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of token list.")],
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Make a token useless, at once and at all captures."""
+    client(server).delete(f"/tokens/{name}")
+    if json:
+        output.as_json({})
+    else:
+        typer.echo(f"token {name} revoked")
