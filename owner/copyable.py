@@ -11,6 +11,7 @@ from cdc.coord.snapshot_config import SnapshotMode
 from cdc.schema.table import Table
 from cdc.snapshot.images import RowImages
 from filter.copied import CopiedTables
+from sink.contract import Sink
 
 _SHOWN = 20
 
@@ -22,7 +23,7 @@ class SnapshotNotPossible(InvalidError):
 
 
 def check_copyable(
-    tables: Iterable[Table], config: FeedConfig, start_ts: Ts, *, mariadb: bool
+    tables: Iterable[Table], config: FeedConfig, start_ts: Ts, sink: Sink, *, mariadb: bool
 ) -> None:
     """Raises SnapshotNotPossible if rows are to be copied, and those of a table cannot be.
 
@@ -30,6 +31,12 @@ def check_copyable(
     """
     if config.snapshot.mode is SnapshotMode.NONE:
         return
+    if sink.snapshot_obstacle:
+        raise SnapshotNotPossible(
+            f"this sink takes no rows that were there before: {sink.snapshot_obstacle}",
+            object="snapshot.mode",
+            hint="leave the snapshot out, or deliver it to a sink of another kind",
+        )
     if start_ts:
         raise SnapshotNotPossible(
             "a snapshot holds the rows of now, and start-ts asks for changes of before",

@@ -22,7 +22,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.transactions import RunTransactions
-from cdc.snapshot.log import open_log
+from cdc.snapshot.log import is_snapshot, open_log
 from filter.passing import Passing
 from filter.transactions import Transactions
 from processor.catalog import DeliveredTables, Numbering
@@ -226,6 +226,7 @@ class FeedDelivery:
             plans.plans,
             data_name(segment),
             RunTransactions(chunk, self._log.sources),
+            snapshot=is_snapshot(segment),
         )
         passing = known.passing.keep(located)
         if passing is not None and not passing.all():

@@ -230,6 +230,10 @@ class Sink(Protocol):
     def single_stream(self) -> bool:
         """Whether all tables are one stream, so that none may run apart from the others."""
 
+    @property
+    def snapshot_obstacle(self) -> str:
+        """Why it cannot take rows that were there before; "" if it can."""
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
 

@@ -44,6 +44,7 @@ class RowBatch:
 
     ``refs`` int64[:, R_SIZE] are the references in delivery order; ``name`` names the buffer in
     errors (a segment's file name), ``transactions`` are those of the rows, where they are known.
+    ``snapshot``: the rows were there before, and are inserts.
     """
 
     def __init__(
@@ -54,10 +55,13 @@ class RowBatch:
         plans: PlanSet,
         name: str,
         transactions: RunTransactions | None = None,
+        *,
+        snapshot: bool = False,
     ) -> None:
         """Locate all rows of ``runs`` (``layout.RUN_*``), at most ``rows`` of them."""
         self.buf, self.plans, self.name = buf, plans, name
         self.transactions = transactions
+        self.snapshot = snapshot
         refs = np.empty((rows * (2 if plans.splits else 1), L.R_SIZE), np.int64)
         n, error, at = locate(buf, runs, plans.tables, plans.columns, plans.hops, refs)
         self.refs: Matrix = refs[:n]

@@ -38,6 +38,11 @@ def open_log(folder: Path, rows: SnapshotRows | None = None) -> ChangeLog:
     return ChangeLog.open(folder) if rows is None else SnapshotLog.over(folder, rows)
 
 
+def is_snapshot(segment: int) -> bool:
+    """Whether a segment of :func:`open_log` has rows that were there before."""
+    return segment < 0
+
+
 class SnapshotLog(ChangeLog):
     """A snapshot's rows, and behind their ts the upstream's log.
 
@@ -104,7 +109,7 @@ class SnapshotLog(ChangeLog):
 
     def segment(self, number: int) -> NDArray[np.uint8]:
         """As of :class:`ChangeLog`."""
-        return self._rows.segment(-number) if number < 0 else super().segment(number)
+        return self._rows.segment(-number) if is_snapshot(number) else super().segment(number)
 
     def verify(self, runs: Runs) -> None:
         """As of :class:`ChangeLog`."""

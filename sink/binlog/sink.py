@@ -21,6 +21,7 @@ class BinlogSink:
     whole_transactions = True
     single_stream = True
     patience_s = 60.0
+    snapshot_obstacle = "each transaction of a binlog has the upstream's name, and they have none"
 
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False

@@ -48,6 +48,7 @@ class BlackholeSink:
     whole_transactions = False
     single_stream = False
     patience_s = 60.0
+    snapshot_obstacle = ""
     interval_s = 0.0
     routing: tuple[object, ...] = (_NAME,)
 

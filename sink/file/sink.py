@@ -23,6 +23,7 @@ class FileSink:
     whole_transactions = False
     single_stream = False
     patience_s = 60.0
+    snapshot_obstacle = ""
 
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False

@@ -23,6 +23,8 @@ class KafkaSink:
     whole_transactions = False
     interval_s = 0.0
 
+    snapshot_obstacle = ""
+
     def __init__(
         self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
     ) -> None:

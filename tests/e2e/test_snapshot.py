@@ -104,6 +104,16 @@ def test_each_row_comes_once_and_before_its_changes(way: Way) -> None:
     assert {name: len(rows[name]) for name in now} == now
 
 
+def test_debezium_says_which_rows_were_read(way: Way) -> None:
+    _create(way, way.sink(protocol="debezium", debezium_disable_schema=True))
+    until(lambda: _progress(way).get("ts"), "all rows are copied", 120)
+    way.execute("INSERT INTO still VALUES (1, 'later')", "UPDATE still SET v = 'x' WHERE id = 1")
+    way.delivered()
+    found = [(m.body["op"], m.body["source"]["snapshot"], m.body["before"]) for m in way.messages()]
+    assert found[:-2] == [("r", "true", None)] * 9000
+    assert [one[:2] for one in found[-2:]] == [("c", "false"), ("u", "false")]
+
+
 def test_only_the_rows_that_are_there(way: Way) -> None:
     _create(way, way.sink(), mode="only")
     until(

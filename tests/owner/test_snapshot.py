@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,12 @@ def test_a_copy_that_fails_is_tried_again_or_not() -> None:
     world.reported(100, error=DEFINITE)
     assert world.info.state is FeedState.FAILED
     assert not world.turn().assignment.run
+
+
+def test_a_binlog_takes_no_rows_without_a_name(here: Installation, tmp_path: Path) -> None:
+    with pytest.raises(TidegateError, match="takes no rows") as refused:
+        here.create("f", f"binlog://{tmp_path}/b", replica_config={"snapshot": {"mode": "only"}})
+    assert refused.value.code == "TG:ErrSnapshotNotPossible"
 
 
 def test_what_cannot_be_copied_is_refused(here: Installation, sink: str) -> None:

@@ -72,11 +72,12 @@ class DebeziumCodec:
     ) -> Iterator[EncodedMessages]:
         """Messages of ``rows.refs[order]`` (``MessageCodec.encode``)."""
         plans = plan.plans
+        heads = plan.read_heads if rows.snapshot else plan.heads
 
         def encode(i: int, base_ms: int, out: Buffer) -> EncodeStep:
             return EncodeStep(
                 *debezium.encode(
-                    rows.buf, rows.refs, order, i, plans.tables, plans.columns, plan.heads,
+                    rows.buf, rows.refs, order, i, plans.tables, plans.columns, heads,
                     plan.forms, plan.keys, plan.members, plan.constants, plans.texts,
                     int(framing), build_ms, base_ms, limits.message, limits.batch, out,
                 )

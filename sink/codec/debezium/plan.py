@@ -25,11 +25,12 @@ class DebeziumPlan:
     """The tables of a job as ``kernels.debezium.encode`` takes them. Picklable.
 
     ``plans`` locates their rows; ``heads``, ``forms``, ``keys`` and ``members`` are the matrices of
-    ``debezium_layout``, ``constants`` uint8[:].
+    ``debezium_layout``, ``constants`` uint8[:]. ``read_heads``: the heads for rows of a snapshot.
     """
 
     plans: PlanSet
     heads: Matrix
+    read_heads: Matrix
     forms: Matrix
     keys: Matrix
     members: Matrix
@@ -37,8 +38,8 @@ class DebeziumPlan:
 
 
 NO_TABLES = DebeziumPlan(
-    plan.NO_TABLES, no_rows(D.H_SIZE), no_rows(D.N_SIZE), no_rows(D.K_SIZE), no_rows(D.M_SIZE),
-    NO_CONSTANTS,
+    plan.NO_TABLES, no_rows(D.H_SIZE), no_rows(D.H_SIZE), no_rows(D.N_SIZE), no_rows(D.K_SIZE),
+    no_rows(D.M_SIZE), NO_CONSTANTS,
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ class _Layout:
         self._selectors = selectors
         self._rows = PlanBuilder(before.plans)
         self._heads = MatrixRows(before.heads)
+        self._read_heads = MatrixRows(before.read_heads)
         self._forms = MatrixRows(before.forms)
         self._keys = MatrixRows(before.keys)
         self._members = MatrixRows(before.members)
@@ -81,6 +83,7 @@ class _Layout:
         return DebeziumPlan(
             plans=self._rows.build("UTC"),
             heads=self._heads.build(),
+            read_heads=self._read_heads.build(),
             forms=self._forms.build(),
             keys=self._keys.build(),
             members=self._members.build(),
@@ -106,7 +109,9 @@ class _Layout:
         most = 2 * (names + sum(rooms.values()))
         # The key of a DELETE stands in its tombstone, too.
         most += 2 * sum(rooms[i] + forms[i][D.N_NAME_LENGTH] for i in key)
-        self._heads.add([self._head(entry, shown, key, most)])
+        head = self._head(entry, shown, key, most)
+        self._heads.add([head])
+        self._read_heads.add([self._read_head(entry, head)])
 
     def _put(self, row: list[int], at: int, text: str) -> int:
         data = text.encode()
@@ -158,7 +163,7 @@ class _Layout:
             f',"source":{{"version":{json_text(cdc.__version__)},"connector":"{CONNECTOR}",'
             f'"name":{prefix},"ts_ms":',
         )
-        most += self._put(row, D.H_DB, f',"snapshot":"false","db":{db},"sequence":null,"ts_us":')
+        most += self._put(row, D.H_DB, _database(db, "false"))
         most += self._put(
             row,
             D.H_TABLE,
@@ -166,8 +171,7 @@ class _Layout:
         )
         most += self._put(row, D.H_ROW, ',"thread":null,"query":null,"commit_ts":')
         for n, op in enumerate("cud"):
-            text = f'}},"transaction":null,"op":"{op}","ts_ms":'
-            most += self._put(row, D.H_OP + 2 * n, text)
+            most += self._put(row, D.H_OP + 2 * n, _operation(op))
         most += self._put(row, D.H_TAIL, "000000}" + end)
         row[D.H_KEY], row[D.H_KEYS] = len(self._keys), len(key)
         before, end = self._around(struct([fields[i] for i in key], f"{name}.Key"))
@@ -182,8 +186,24 @@ class _Layout:
             row[D.H_OPTIONS] |= D.OPTION_NO_OLD
         return row
 
+    def _read_head(self, entry: Planned, head: Sequence[int]) -> list[int]:
+        """The head for rows that were read and not changed; they are inserts."""
+        row = list(head)
+        db = json_text(self._router.target(entry.table.schema, entry.table.name)[0])
+        self._put(row, D.H_DB, _database(db, "true"))
+        self._put(row, D.H_OP, _operation("r"))
+        return row
+
     def _around(self, described: dict[str, object]) -> tuple[str, str]:
         """What stands before and behind a payload of this schema."""
         if self._settings.debezium_disable_schema:
             return "", ""
         return f'{{"schema":{json_text(described)},"payload":', "}"
+
+
+def _database(db: str, snapshot: str) -> str:
+    return f',"snapshot":"{snapshot}","db":{db},"sequence":null,"ts_us":'
+
+
+def _operation(op: str) -> str:
+    return f'}},"transaction":null,"op":"{op}","ts_ms":'
