@@ -1,4 +1,4 @@
-"""When what the log has can be seen by a SELECT, and between which positions a snapshot lies.
+"""When what the log has can be seen by a SELECT, and up to where one can have seen.
 
 A dump gets a transaction once it is in the server's binlog, and the engine may commit it much later
 (semi-synchronous servers wait for a replica in between). What tells where the binlog ends says
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pymysql
@@ -30,7 +29,6 @@ from cdc.source.snapshot import current_position
 
 # InnoDB answers about its transactions from a copy that is up to 0.1 s old.
 _STEP_S = 0.15
-_ATTEMPTS = 5
 _NO_PROCESS = frozenset({1227})
 # A session that sleeps is not committing. A detached XA transaction has no session of its own.
 _AT_WORK = (
@@ -47,23 +45,6 @@ class SnapshotNotVisible(TransientError):
     """What the log has cannot be seen by a SELECT of its server in time."""
 
     code = "TG:ErrSnapshotNotVisible"
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotBounds:
-    """A consistent read sees all up to ``before`` and nothing past ``after``.
-
-    Where they are not the same place, what the log has between them may or may not be in it. Of
-    positions with GTIDs these count, and not file and offset.
-    """
-
-    before: UpstreamPosition
-    after: UpstreamPosition
-
-    @property
-    def exact(self) -> bool:
-        """Whether both are one place."""
-        return _place(self.before) == _place(self.after)
 
 
 def wait_until_visible(
@@ -91,32 +72,6 @@ def wait_until_visible(
             _until_ended(connection, waiting)
     except pymysql.err.MySQLError as error:
         raise _refused(error, info) from None
-
-
-def open_snapshot(
-    connection: Any, info: UpstreamInfo, deadline_s: float = 60.0, *, clock: Clock | None = None
-) -> SnapshotBounds:
-    """Open a consistent read on ``connection``, which must be in no transaction, and say where.
-
-    It is exact if nothing was committed while it was opened; it is tried a few times. The caller
-    ends the transaction, when this raises too. Raises what :func:`wait_until_visible` does.
-    """
-    kind = info.server_kind
-    try:
-        for attempt in range(_ATTEMPTS):
-            before = current_position(connection, kind)
-            wait_until_visible(connection, info, before, deadline_s, clock=clock)
-            with connection.cursor() as cursor:
-                # Under other levels the words mean nothing.
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-            bounds = SnapshotBounds(before, end_of_seen(connection, kind))
-            if bounds.exact or attempt == _ATTEMPTS - 1:
-                break
-            connection.rollback()
-    except pymysql.err.MySQLError as error:
-        raise _refused(error, info) from None
-    return bounds
 
 
 class _Waiting:
@@ -196,12 +151,6 @@ def end_of_seen(connection: Any, kind: str) -> UpstreamPosition:
         return end
     both = GtidSet.parse(end.gtid).union(GtidSet.parse(owned))
     return UpstreamPosition(end.file, end.pos, str(both), end.created, end.written_by)
-
-
-def _place(position: UpstreamPosition) -> tuple[Any, ...]:
-    if position.gtid:
-        return (position.gtid,)
-    return (position.file, position.pos)
 
 
 def _refused(error: Any, info: UpstreamInfo) -> Exception:
