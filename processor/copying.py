@@ -68,7 +68,19 @@ class _Stopped(Exception):
 
 def rows_folder(log_folder: Path, info: FeedInfo) -> Path:
     """Where the copied rows of a changefeed lie."""
-    return log_folder / "snapshot" / f"{info.id}-{info.incarnation}"
+    return log_folder / "snapshot" / info.id / str(info.incarnation)
+
+
+def remove_rows(log_folder: Path, exists: Callable[[str], bool]) -> None:
+    """Remove what was copied for changefeeds that are not there any more.
+
+    ``exists`` is asked for each name that has something here.
+    """
+    folder = log_folder / "snapshot"
+    if folder.is_dir():
+        for one in folder.iterdir():
+            if not exists(one.name):
+                shutil.rmtree(one, ignore_errors=True)
 
 
 def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | None:
@@ -78,7 +90,7 @@ def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | 
     """
     folder = rows_folder(log_folder, info)
     if lowest >= info.snapshot_ts:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder.parent, ignore_errors=True)
         return None
     if not (folder / "rows").is_dir():
         raise SnapshotLost(
@@ -169,7 +181,8 @@ class Copying:
         return False
 
     def _copy(self) -> SettledRows:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        # Of older incarnations, too.
+        shutil.rmtree(self._folder.parent, ignore_errors=True)
         chunks = self._folder / "chunks"
         chunks.mkdir(mode=0o700, parents=True)
         staged: dict[str, StagedTable] = {}

@@ -215,6 +215,7 @@ class Feed:
         self._await_judgement()
         self._wake.clear()
         self._assignment, self._tried = self._newest, None
+        self._leave_rows()
         taken = self._taken
         # Where all stands at one position, a new layout can begin.
         if taken is None or (taken.kept and taken.at_one_position(self._standing)):
@@ -235,6 +236,14 @@ class Feed:
         gather_s = taken.sink.interval_s if self._standing.main >= window.hi else 0.0
         if pause_s := max(self._settings.min_interval_s, gather_s):
             self._stopping.wait(pause_s)
+
+    def _leave_rows(self) -> None:
+        """Give back the room of rows that were there before, once all of them are delivered."""
+        rows = self._rows_before
+        if rows is not None and self._standing.lowest() >= Position(rows.ts):
+            # Workers have them open: the next recovery tells them of a log without.
+            self._rows_before = self._taken = None
+            rows.remove()
 
     def _outgrown(self, taken: Takeover, window: Window) -> bool:
         """Whether tables that pass a schema change in the window belong elsewhere behind it.

@@ -32,7 +32,7 @@ from cdc.snapshot.reading import SourceServer
 from cdc.source.errors import UpstreamGone
 from cdc.source.settings import SourceSettings
 from processor.acknowledged import Acknowledged
-from processor.copying import Copying, copied_rows
+from processor.copying import Copying, copied_rows, remove_rows
 from processor.feed import Feed
 from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
@@ -75,6 +75,8 @@ class ProcessorRunner:
         self._clock = clock
         self._feeds: dict[str, Feed | Copying] = {}
         self._followers: dict[str, LogFollower] = {}
+        # The log's folder of each changefeed that was run here.
+        self._logs: dict[str, Path] = {}
         # What a changefeed has learned of its sink holds for its next epoch.
         self._sizes: dict[str, WindowSize] = {}
         self._stopping = threading.Event()
@@ -142,6 +144,9 @@ class ProcessorRunner:
                 if isinstance(feed, Feed):
                     self._sizes[name] = feed.window_size
                 del self._feeds[name]
+        # Removed, or run by another capture; only of the former nothing is needed any more.
+        for name in self._logs.keys() - wanted.keys() - unknown:
+            remove_rows(self._logs.pop(name), self._exists)
         done = not unknown
         for name, assignment in wanted.items():
             if not assignment.run:
@@ -173,6 +178,7 @@ class ProcessorRunner:
             lowest = min([assignment.checkpoint_ts, *assignment.tables.values()])
             rows = copied_rows(folder, info, lowest) if info.snapshot_ts else None
             log = open_log(folder, rows)
+            self._logs[name] = folder
         except TidegateError as e:
             _log.warning("changefeed %s: %s", name, e)
             if e.kind is not ErrorKind.TRANSIENT:
@@ -180,6 +186,8 @@ class ProcessorRunner:
                 return True
             return False
         if info.copies:
+            # What a changefeed has left that was removed while it did not run.
+            remove_rows(folder, self._exists)
             self._feeds[name] = self._copying(info, assignment, log, folder)
             self._feeds[name].start()
             return True
@@ -198,6 +206,9 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed.wake)
         return True
+
+    def _exists(self, feed: str) -> bool:
+        return self._store.get(self._keys.feed_info(feed)) is not None
 
     def _copying(
         self, info: FeedInfo, assignment: Assignment, log: ChangeLog, folder: Path

@@ -7,6 +7,7 @@ nothing else, above it what the upstream's log holds.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,10 @@ class SnapshotRows:
 
     folder: str
     ts: Ts
+
+    def remove(self) -> None:
+        """Remove them; what is open of them can still be read."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def open_log(folder: Path, rows: SnapshotRows | None = None) -> ChangeLog:

@@ -128,7 +128,7 @@ class Way:
             "snapshot": {"mode": "initial", "chunk_rows": 500},
         }
         self.info = FeedInfo(
-            id="feed", upstream="u", sink_uri=f"mysql://root@127.0.0.1:{target.port}/",
+            id=schema.replace("_", "-"), upstream="u", sink_uri=f"mysql://root@127.0.0.1:{target.port}/",
             config=self.config, start_ts=1,
         )  # fmt: skip
         self.jobs = Reading()
@@ -138,7 +138,7 @@ class Way:
         """Copy all rows; the last report."""
         log = ChangeLog.open(self.folder)
         assignment = Assignment(
-            feed="feed", epoch=1, run=True, checkpoint_ts=log.state.first_ts,
+            feed=self.info.id, epoch=1, run=True, checkpoint_ts=log.state.first_ts,
             judged_ts=0, barrier_ts=0,
         )  # fmt: skip
         made = Copying(
@@ -164,9 +164,19 @@ class Way:
         info = self.info.model_copy(update={"snapshot_ts": report.snapshot.ts})
         rows = copied_rows(self.folder, info, base_ts)
         running = Running(
-            self.folder, self.info.sink_uri, self.config, self.jobs, start_ts=base_ts, rows=rows
+            self.folder,
+            self.info.sink_uri,
+            self.config,
+            self.jobs,
+            start_ts=base_ts,
+            rows=rows,
+            feed=self.info.id,
         )
         running.done()
+        assert rows is not None
+        # The log would wake it when it resolves more.
+        running.feed.wake()
+        until(lambda: not Path(rows.folder).exists(), "the room of the rows is given back")
         running.stop()
 
 
