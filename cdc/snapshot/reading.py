@@ -119,10 +119,12 @@ class TableChunks:
         self._where = config.where
         self._planner = ChunkPlanner(connection, table.schema, table.name, self._handle)
         self._plan: ChunkPlan | None = None
-        self._pace = ChunkPace(
-            config.chunk_rows, config.chunk_seconds, min(_LEAST_ROWS, config.chunk_rows),
-            config.chunk_rows,
-        )  # fmt: skip
+        most = config.chunk_rows
+        if config.max_rows_per_second:
+            # So that they come evenly, and not in bursts with long rests between them.
+            share = config.max_rows_per_second * config.chunk_seconds / config.max_connections
+            most = min(most, max(1, int(share)))
+        self._pace = ChunkPace(most, config.chunk_seconds, min(_LEAST_ROWS, most), most)
 
     def next(self) -> Chunk | None:
         """The next one; None if there is none any more."""
