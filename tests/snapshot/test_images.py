@@ -143,6 +143,8 @@ def inserted(database: Any, request: Any) -> Inserted:
     cases = cases_of(server)
     with server.connect() as connection, connection.cursor() as cursor:
         run = cursor.execute
+        # Tests of a module may be apart, and its fixture made again.
+        run("drop database if exists image_types")
         run("create database image_types character set utf8mb4")
         run("use image_types")
         run("set sql_mode = '', time_zone = '+00:00'")
