@@ -15,7 +15,7 @@ from cdc.kernels.cell import integer, little_endian
 from cdc.kernels.compile import rare, small
 from cdc.kernels.digits import put_signed
 from cdc.kernels.memory import copy, copy_padded, load8, load32, load64, store8, store32, store64
-from cdc.kernels.values.civil import civil_date
+from cdc.kernels.values.civil import civil_date, day_number
 from cdc.kernels.values.dates import clock_text, date_text, fraction_text
 from cdc.kernels.values.decimals import GROUP_BYTES, MAX_PRECISION
 from cdc.kernels.values.errors import (
@@ -87,16 +87,6 @@ def _days_of_month(year, month):  # type: ignore[no-untyped-def]
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-
-
-@small
-def day_number(year, month, day):  # type: ignore[no-untyped-def]
-    """Days since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms")."""
-    y = year - (1 if month <= 2 else 0)
-    era = y // 400
-    yoe = y - era * 400
-    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return era * 146097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719468
 
 
 @small

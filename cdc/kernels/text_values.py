@@ -12,6 +12,7 @@ import numpy as np
 from cdc.kernels.compile import rare, small
 from cdc.kernels.memory import copy, load8, store8, store16, store32, store64
 from cdc.kernels.text_floats import text_double
+from cdc.kernels.values.civil import day_number
 from cdc.kernels.values.decimals import GROUP_BYTES
 
 _BAD = -1
@@ -157,46 +158,41 @@ def date(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return little_endian(year << 9 | month << 5 | day, 3, out, o)
 
 
-@rare
-def datetime(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
-    """DATETIME(fsp)."""
+@small
+def _moment(buf, p, n, fsp):  # type: ignore[no-untyped-def]
+    # (year, month, day, hour, minute, second, micros); a year of -1 for anything else.
     if n != 19 + _fraction_text(fsp):
-        return np.int64(_BAD)
+        zero = np.int64(0)
+        return np.int64(_BAD), zero, zero, zero, zero, zero, zero
     year, month, day = _date_parts(buf, p)
     hour = _number(buf, p + 11, 2)
     minute, second = _clock_parts(buf, p + 13)
     micros = _fraction(buf, p + 19, fsp)
-    if year < 0 or hour < 0 or hour > 23 or minute < 0 or micros < 0 or load8(buf, p + 10) != 32:
+    if hour < 0 or hour > 23 or minute < 0 or micros < 0 or load8(buf, p + 10) != 32:
+        year = np.int64(_BAD)
+    return year, month, day, hour, minute, second, micros
+
+
+@rare
+def datetime(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
+    """DATETIME(fsp)."""
+    year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
+    if year < 0:
         return np.int64(_BAD)
     v = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
     o = big_endian(v + 0x8000000000, 5, out, o)
     return big_endian(micros, (fsp + 1) >> 1, out, o)
 
 
-@small
-def _days(year, month, day):  # type: ignore[no-untyped-def]
-    # Days since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms").
-    y = year - 1 if month <= 2 else year
-    era = y // 400
-    yoe = y - era * 400
-    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return era * 146097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719468
-
-
 @rare
 def timestamp(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     """TIMESTAMP(fsp) in UTC."""
-    if n != 19 + _fraction_text(fsp):
-        return np.int64(_BAD)
-    year, month, day = _date_parts(buf, p)
-    hour = _number(buf, p + 11, 2)
-    minute, second = _clock_parts(buf, p + 13)
-    micros = _fraction(buf, p + 19, fsp)
-    if year < 0 or hour < 0 or hour > 23 or minute < 0 or micros < 0 or load8(buf, p + 10) != 32:
+    year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
+    if year < 0:
         return np.int64(_BAD)
     seconds = np.int64(0)
     if year > 0 or month > 0 or day > 0:
-        seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
+        seconds = day_number(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
     if seconds < 0 or seconds >> 32 != 0:
         return np.int64(_BAD)
     o = big_endian(seconds, 4, out, o)

@@ -67,11 +67,6 @@ def table_map(table: Table, table_number: int, server_kind: str) -> TableMap:
     )
 
 
-def table_map_event_body(table: Table, table_number: int, server_kind: str) -> bytes:
-    """The body of the event, behind its header; see :func:`table_map`."""
-    return table_map(table, table_number, server_kind).encode()
-
-
 def _stored(table: Table, column: Column, server_kind: str) -> tuple[int, int]:
     """Type code and metadata (``cdc.binlog.column_types``)."""
     name, length = column.data_type, column.length or 0

@@ -37,3 +37,13 @@ def civil_date(days):  # type: ignore[no-untyped-def]
     mp = (5 * doy + 2) // 153
     month = mp + 3 if mp < 10 else mp - 9
     return yoe + era * 400 + (1 if month <= 2 else 0), month, doy - (153 * mp + 2) // 5 + 1
+
+
+@small
+def day_number(year, month, day):  # type: ignore[no-untyped-def]
+    """Days since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms")."""
+    y = year - (1 if month <= 2 else 0)
+    era = y // 400
+    yoe = y - era * 400
+    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719468
