@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cdc.base.clock import Clock
 from cdc.base.errors import InternalError, TidegateError, TransientError, from_dict
 from cdc.base.parts import Parts
-from cdc.base.position import Position
+from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event, format_description
@@ -188,9 +188,10 @@ class Copying:
         staged: dict[str, StagedTable] = {}
         server = self._open_server(self._stopping)
         try:
+            low_ts = self._visible(server)
+            # Of all rounds: it goes on where it has read the log's statements.
+            definitions = Definitions(self._log, low_ts)
             for _ in range(_ROUNDS):
-                low_ts = self._visible(server)
-                definitions = Definitions(self._log, low_ts)
                 tables = self._tables(definitions, low_ts)
                 missing = [t for t in tables if t.full_name not in staged]
                 self._note(tables=len(tables), tables_done=len(staged))
@@ -203,16 +204,17 @@ class Copying:
                         failed[table.full_name] = e
                     self._note(tables_done=len(staged))
                 ts = self._caught_up(server)
-                kept = self._unchanged(staged, ts)
+                kept = _unchanged(definitions, staged, ts)
                 for name in staged.keys() - kept.keys():
                     _remove(staged[name].files)
-                names = {t.full_name for t in self._tables(Definitions(self._log, ts), ts)}
+                names = {t.full_name for t in self._tables(definitions, ts)}
                 staged = {name: kept[name] for name in kept.keys() & names}
                 if names == staged.keys():
-                    return self._settle(server, list(staged.values()), ts)
+                    return self._settle(server, definitions, staged, ts)
                 for name, error in failed.items():
                     if name in names and definitions.same(name, low_ts, ts):
                         raise error
+                low_ts = self._visible(server)
         finally:
             server.close()
         raise TablesKeepChanging(
@@ -241,13 +243,6 @@ class Copying:
     def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:
         tables = delivered_tables(definitions.at(ts), self._config)
         return [t for t in tables if (t.schema, t.name) in self._copied]
-
-    def _unchanged(self, staged: dict[str, StagedTable], ts: Ts) -> dict[str, StagedTable]:
-        """Those of which no statement says anything since they were read."""
-        if not staged:
-            return {}
-        definitions = Definitions(self._log, min(t.low_ts for t in staged.values()))
-        return {n: t for n, t in staged.items() if definitions.same(n, t.low_ts, ts)}
 
     def _stage(self, server: SourceServer, table: Table, low_ts: Ts, number: int) -> StagedTable:
         """Read a table's rows, some chunks at a time."""
@@ -310,13 +305,20 @@ class Copying:
         path = self._folder / "chunks" / f"{number}-{low_ts}-{chunk.number}"
         return ChunkTask(server.info, server.settings, table, condition, number, str(path))
 
-    def _settle(self, server: SourceServer, tables: list[StagedTable], ts: Ts) -> SettledRows:
+    def _settle(
+        self,
+        server: SourceServer,
+        definitions: Definitions,
+        staged: Mapping[str, StagedTable],
+        ts: Ts,
+    ) -> SettledRows:
+        tables = list(staged.values())
         found, base_ts = room(self._log, tables, ts)
         # No statement may lie among the rows: they have the schema of their end.
         while len(self._log.ddls(base_ts, ts)) or base_ts < self._log.state.first_ts:
             self._pause()
             ts = self._log.refresh().resolved_ts
-            if len(self._unchanged({t.table.full_name: t for t in tables}, ts)) < len(tables):
+            if len(_unchanged(definitions, staged, ts)) < len(tables):
                 raise TablesKeepChanging("a table changed at last", object=self._info.id)
             found, base_ts = room(self._log, tables, ts)
         head = build_event(
@@ -340,8 +342,9 @@ class Copying:
 
     def _report(self, error: TidegateError | None = None) -> None:
         said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
-        base_ts = self._progress.base_ts
-        names = TransactionNames(self._log, {}).names(Standing(Position(base_ts), {}))
+        names: Mapping[Ts, TransactionName] = {}
+        if base_ts := self._progress.base_ts:
+            names = TransactionNames(self._log, {}).names(Standing(Position(base_ts), {}))
         self._reporter.tell(
             Report(
                 feed=self._info.id,
@@ -349,12 +352,18 @@ class Copying:
                 checkpoint_ts=self._assignment.checkpoint_ts,
                 resolved_ts=self._log.state.resolved_ts,
                 error=said,
-                rows=0,
                 running=error is None,
-                transactions={t: list(n) for t, n in names.items()} if base_ts else {},
+                transactions={t: list(n) for t, n in names.items()},
                 snapshot=self._progress,
             )
         )
+
+
+def _unchanged(
+    definitions: Definitions, staged: Mapping[str, StagedTable], ts: Ts
+) -> dict[str, StagedTable]:
+    """Those of which no statement says anything since they were read."""
+    return {n: t for n, t in staged.items() if definitions.same(n, t.low_ts, ts)}
 
 
 def _remove(files: tuple[StagedFile, ...]) -> None:

@@ -32,6 +32,7 @@ from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import RowBatch
+from cdc.rows.plan import PlanSet
 from cdc.schema.table import Table
 from cdc.snapshot.keys import Image, key_hashes
 from cdc.snapshot.touched import Touched, rows_plan, run_matrix, touched
@@ -126,8 +127,9 @@ def settle(
         for number, one in enumerate(tables, 1):
             staged = one.staged
             out.table(number, staged.table, staged.stored)
+            plan = rows_plan(staged.table, staged.stored)
             for file in staged.files:
-                for rows, images in _untouched(one, file):
+                for rows, images in _untouched(one, plan, file):
                     out.rows(rows, images)
                 file.path.unlink()
             for table_id, rows, images in _left(log, one.touched):
@@ -144,7 +146,6 @@ class _Writer:
         self._writer = writer
         self._code = code
         self._ts = base_ts
-        self._number = 0
         self._table_id = -1
         self._map = self._header = b""
         self.count = 0
@@ -176,16 +177,14 @@ class _Writer:
         self.count += count
 
 
-def _untouched(one: TableToSettle, file: StagedFile) -> Iterator[tuple[int, bytes]]:
+def _untouched(one: TableToSettle, plan: PlanSet, file: StagedFile) -> Iterator[tuple[int, bytes]]:
     """``(rows, images)`` for each event of a chunk: those that nothing has touched since."""
     if not file.rows:
         return
-    staged = one.staged
     buf = np.memmap(file.path, np.uint8, "r")
-    plan = rows_plan(staged.table, staged.stored)
     whole = Runs.build(1, length=len(buf), rows=file.rows)
     batch = RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
-    kept = ~one.touched.holds(key_hashes(batch, staged.table.handle_key, Image.AFTER))
+    kept = ~one.touched.holds(key_hashes(batch, one.staged.table.handle_key, Image.AFTER))
     starts, ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
     # Rows of one event lie one behind the other; between events there are their heads.
     edges = np.flatnonzero(starts[1:] != ends[:-1]) + 1
