@@ -9,6 +9,7 @@ Papapanagiotou, 2020), with the log itself in place of watermarks that are writt
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,12 +93,14 @@ def room(log: ChangeLog, tables: Sequence[StagedTable], ts: Ts) -> tuple[list[Ta
 
     Raises as :func:`cdc.snapshot.touched.touched`.
     """
+    ids: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for table_id, entry in log.tables.items():
+        ids[entry.schema, entry.name].append(table_id)
     found = []
     for staged in tables:
-        name = (staged.table.schema, staged.table.name)
-        ids = {i: e for i, e in log.tables.items() if (e.schema, e.name) == name}
-        stored = {i: TableMap.parse(e.map_body) for i, e in ids.items()}
-        seen = touched(log, staged.table, stored, staged.low_ts, ts) if ids else Touched.none()
+        ours = ids[staged.table.schema, staged.table.name]
+        stored = {i: TableMap.parse(log.tables[i].map_body) for i in ours}
+        seen = touched(log, staged.table, stored, staged.low_ts, ts) if ours else Touched.none()
         found.append(TableToSettle(staged, stored, seen))
     return found, ts - 1 - sum(t.most_events for t in found)
 
