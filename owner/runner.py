@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, FencedError, TidegateError
+from cdc.base.log_fields import about
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
 from cdc.coord.contract import (
@@ -223,7 +224,8 @@ class OwnerRunner:
         if before is not None and before.rests(entry.mod_revision, self._clock.monotonic()):
             return before.until - self._clock.monotonic()
         try:
-            timeout_s = self._tick(entry, self._message(entry, FeedInfo), found, captures)
+            with about(changefeed=last(entry.key)):
+                timeout_s = self._tick(entry, self._message(entry, FeedInfo), found, captures)
         except (OwnershipLost, StoreFailed):
             raise
         except Exception as e:
@@ -237,7 +239,8 @@ class OwnerRunner:
         now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
         broken = Broken.of(error, name, entry.mod_revision, before, now_s, now_ms)
         if before is None or before.error.message != broken.error.message:
-            _log.error("changefeed %s: its turn has failed", name, exc_info=error)
+            with about(changefeed=name):
+                _log.error("changefeed %s: its turn has failed", name, exc_info=error)
         self._broken[name] = broken
         self._feeds[name] = _Feed(capture=self._feeds.get(name, _Feed()).capture)
         if broken.final:

@@ -132,7 +132,9 @@ class Copying:
         self._progress = SnapshotProgress(began_ms=clock.now_ms())
         self._stopping = threading.Event()
         self._parts = parts
-        self._part = parts.make(f"changefeed {info.id}", self._go_on, self._stopping)
+        self._part = parts.make(
+            f"changefeed {info.id}", self._go_on, self._stopping, changefeed=info.id
+        )
         self._reporter = Reporter(publish, settings, clock, self._part, self._stopping)
 
     @property

@@ -153,7 +153,9 @@ class Feed:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._parts = parts or Parts()
-        self._part = self._parts.make(f"changefeed {info.id}", self._go_on, self._stopping)
+        self._part = self._parts.make(
+            f"changefeed {info.id}", self._go_on, self._stopping, changefeed=info.id
+        )
         self._reporter = Reporter(publish, settings, clock, self._part, self._stopping)
 
     @property

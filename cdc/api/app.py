@@ -33,6 +33,7 @@ from cdc.api.models import (
     ServerStatus,
     Tso,
 )
+from cdc.api.request_id import RequestIdMiddleware
 from cdc.base.ts import compose
 from cdc.coord import draining, election
 from cdc.coord.keys import last
@@ -65,6 +66,8 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         failures=Failures(capture.clock),
         refuse=errors.answer,
     )
+    # Behind the guard's, so around it: what is refused has an id too.
+    app.add_middleware(RequestIdMiddleware)
     errors.install(app)
     openapi.install(app)
     routes = APIRouter(prefix="/api/v2")
@@ -146,7 +149,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
 
     @routes.post("/log", tags=["common"])
     def log(asked: LogLevelChange) -> Empty:
-        set_level(asked.log_level)
+        set_level(asked.log_level, asked.logger)
         return Empty()
 
     @app.get("/metrics", include_in_schema=False)

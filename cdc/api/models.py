@@ -97,9 +97,10 @@ class CreateUpstream(_Request):
 
 
 class LogLevelChange(_Request):
-    """``POST /log``."""
+    """``POST /log``; ``logger``: the part of the server whose level it is, else that of all."""
 
     log_level: LogLevel
+    logger: str = Field(default="", max_length=100)
 
 
 class ApiError(BaseModel):

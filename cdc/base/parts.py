@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cdc.base.backoff import Backoff
 from cdc.base.errors import TidegateError
+from cdc.base.log_fields import about
 
 _log = logging.getLogger("parts")
 _FIRST_S, _MAX_S = 0.1, 10.0
@@ -22,10 +23,16 @@ Turn = Callable[[], bool]
 
 
 class Part:
-    """One thread that repeats ``turn`` until that returns False, or ``stopping`` is set."""
+    """One thread that repeats ``turn`` until that returns False, or ``stopping`` is set.
 
-    def __init__(self, name: str, turn: Turn, stopping: threading.Event) -> None:
+    ``fields``: what all that it logs is about, see :mod:`cdc.base.log_fields`.
+    """
+
+    def __init__(
+        self, name: str, turn: Turn, stopping: threading.Event, fields: Mapping[str, str]
+    ) -> None:
         self.name = name
+        self._fields = fields
         self._turn = turn
         self._stopping = stopping
         self._backoff = Backoff(_FIRST_S, max_s=_MAX_S)
@@ -66,6 +73,10 @@ class Part:
         self._error = (str(error) or type(error).__name__).splitlines()[0][:300]
 
     def _run(self) -> None:
+        with about(**self._fields):
+            self._repeat()
+
+    def _repeat(self) -> None:
         while not self._stopping.is_set():
             try:
                 if not self._turn():
@@ -89,9 +100,9 @@ class Parts:
         self._guard = threading.Lock()
         self._parts: dict[str, Part] = {}
 
-    def make(self, name: str, turn: Turn, stopping: threading.Event) -> Part:
-        """A part, not started yet."""
-        part = Part(name, turn, stopping)
+    def make(self, name: str, turn: Turn, stopping: threading.Event, **fields: str) -> Part:
+        """A part, not started yet; ``fields`` are what it is about."""
+        part = Part(name, turn, stopping, fields)
         with self._guard:
             self._parts[name] = part
         return part

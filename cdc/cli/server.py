@@ -88,7 +88,7 @@ def run(settings: ServerSettings) -> None:
     from cdc.server.logging_setup import configure
     from cdc.server.pulling import RealSource
 
-    configure(settings.log_level, settings.log_file)
+    configure(settings)
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
     stop = threading.Event()

@@ -43,6 +43,36 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class LineFormat(StrEnum):
+    """How a log line is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogFileSettings(BaseModel):
+    """When a log file is closed, and how many closed ones stay; names and meaning are TiCDC's.
+
+    ``max_size`` in MiB, 0 for no limit; ``max_days`` and ``max_backups`` 0 keep all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_size: int = Field(default=300, ge=0)
+    max_days: int = Field(default=0, ge=0)
+    max_backups: int = Field(default=0, ge=0)
+
+
+class LogSettings(BaseModel):
+    """How the server logs; ``levels`` of single parts (``cdc.server.logging_setup.LOGGERS``)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: LineFormat = LineFormat.TEXT
+    file: LogFileSettings = Field(default_factory=LogFileSettings)
+    levels: dict[str, LogLevel] = Field(default_factory=dict)
+
+
 class OwnerSettings(BaseModel):
     """Backing off of a changefeed that meets a transient error, in seconds."""
 
@@ -110,6 +140,7 @@ class ServerSettings(BaseModel):
     cluster_id: str = "default"
     log_level: LogLevel = LogLevel.INFO
     log_file: Path | None = None
+    log: LogSettings = Field(default_factory=LogSettings)
     capture_session_ttl: float = Field(default=10.0, ge=5.0)
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     owner: OwnerSettings = Field(default_factory=OwnerSettings)

@@ -461,7 +461,9 @@ class _Puller:
 
     def __init__(self, owner: Upstreams, info: UpstreamInfo) -> None:
         self.stop = threading.Event()
-        self.part = owner._parts.make(f"puller {info.name}", self._pull, self.stop)
+        self.part = owner._parts.make(
+            f"puller {info.name}", self._pull, self.stop, upstream=info.name
+        )
         self._owner = owner
         self._info = info
         self._last = UpstreamStatus()

@@ -42,6 +42,15 @@ def test_status_health_captures_tso(server: CdcServer) -> None:
     assert tso["tso"] == tso["timestamp"] << 18
 
 
+@pytest.mark.parametrize(("given", "kept"), [("", False), ("deploy-7.b_1", True), ("a b", False)])
+def test_every_answer_has_the_id_of_its_request(server: CdcServer, given: str, kept: bool) -> None:
+    headers = {"X-Request-Id": given} if given else {}
+    for token in (None, "wrong"):
+        answer = server.send("GET", "/api/v2/status", token, headers=headers)
+        assert re.fullmatch(r"[0-9A-Za-z._-]{1,64}", answer.headers["x-request-id"])
+        assert (answer.headers["x-request-id"] == given) == kept
+
+
 def test_empty_lists(server: CdcServer) -> None:
     assert server.api("GET", "/changefeeds?state=finished").json() == {"total": 0, "items": []}
     assert server.cli_json("capture", "list")[0]["cluster_id"] == "default"
@@ -91,6 +100,7 @@ def test_metrics_are_prometheus_text(server: CdcServer) -> None:
             "TG:ErrUpstreamNameInvalid",
         ),
         ("POST", "/log", {"log_level": "loud"}, 400, "TG:ErrAPIInvalidParam"),
+        ("POST", "/log", {"log_level": "info", "logger": "me"}, 400, "TG:ErrLoggerUnknown"),
     ],
 )
 def test_errors(
