@@ -18,14 +18,15 @@ VECTOR = types.int64[::1]
 MATRIX = types.int64[:, ::1]
 
 # --- state -------------------------------------------------------------------------------------
-HORIZON: Final = 0  # everything below it was taken before, or is not wanted
+HORIZON: Final = 0  # everything below it was taken
 ALIGNED: Final = 1  # 0 until a heartbeat of all nodes was seen: what is before it may lack parts
 LAST_TSO: Final = 2  # of the last row that was taken
 LAST_TXN: Final = 3
 LAST_SEQ: Final = 4
 LAST_NODE: Final = 5
 TAKEN: Final = 6  # rows written to order and firsts
-STATE_SIZE: Final = 7
+SKIP: Final = 7  # everything below it was taken before the state was restored
+STATE_SIZE: Final = 8
 
 # --- results -----------------------------------------------------------------------------------
 DONE: Final = -1
@@ -67,14 +68,16 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
 
     Node n's rows are ``ready[at[n]:ends[n]]``, sorted; ``at`` is moved behind what was taken.
     ``order`` (with room for all rows) gets the rows, ``firsts`` 1 where a transaction begins.
-    Rows below the state's horizon are passed over, and so is what comes before the first
-    heartbeat of all nodes, and that.
+    Rows that were taken before are passed over, and so is what comes before the first heartbeat
+    of all nodes, and that.
     """
     nodes = at.size
     size = 0
     for n in range(nodes):
-        while at[n] < ends[n] and ready[at[n], Q_TSO] < state[HORIZON]:
+        while at[n] < ends[n] and ready[at[n], Q_TSO] < state[SKIP]:
             at[n] += 1
+        if at[n] < ends[n] and ready[at[n], Q_TSO] < state[HORIZON]:
+            return GOES_BACK, at[n]
         if at[n] < ends[n] and ready[at[n], Q_TSO] < horizon:
             heap[size] = n
             size += 1
@@ -101,7 +104,9 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
                 rising = txn > ltxn
                 if txn == ltxn:
                     # Parts of one transaction are equal up to the node, locals differ before it.
-                    rising = seq > lseq or (seq == lseq and node >= lnode)
+                    rising = seq > lseq or (
+                        seq == lseq and (node > lnode or (seq == 0 == lnode - node))
+                    )
             if not rising:
                 return GOES_BACK, row
             if node != lnode or taken == begin:
