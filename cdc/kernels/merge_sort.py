@@ -194,7 +194,7 @@ def sort_node(state, items, pending, queue, ready, heap, keys, rows, stop_at_dis
                 first_txn, first_seq = pending[p, P_MAX_TXN], pending[p, P_MAX_SEQ]
             elif kind == COMMITTED and number > state[REPLAYED]:
                 return NEVER_PREPARED, i
-        if kind == LOCAL or kind == COMMITTED:
+        if kind in (LOCAL, COMMITTED):
             if kind == COMMITTED and tso > 0:
                 if known and (tso < floor or (tso == ltso and txn <= ltxn)) and stop_at_disorder:
                     return DISORDER, i

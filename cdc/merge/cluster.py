@@ -50,8 +50,8 @@ class Merged:
     """Parts of transactions in the cluster's order; equally long arrays.
 
     A transaction's parts lie together, the first of them has ``first``. ``number`` is that of a
-    part's commit among its node's items, ``node`` counts from 0. ``sequence`` is 0 for a distributed
-    transaction. Everything below ``horizon`` (a TSO) is there.
+    part's commit among its node's items, ``node`` counts from 0. ``sequence`` is 0 for a
+    distributed transaction. Everything below ``horizon`` (a TSO) is there.
     """
 
     node: NDArray[np.int64]
@@ -130,7 +130,7 @@ class ClusterMerge:
             np.concatenate([old, new]) if len(old) and len(new) else (new if len(new) else old)
             for old, (_, new) in zip(self.ready, stepped, strict=True)
         ]
-        rows = np.ascontiguousarray(np.concatenate([w[:, : K.QUEUE_SIZE] for w in waiting]))
+        rows = np.ascontiguousarray(np.concatenate(waiting))
         ends = np.cumsum([len(w) for w in waiting], dtype=np.int64)
         begins = ends - np.array([len(w) for w in waiting], np.int64)
         at = begins.copy()
