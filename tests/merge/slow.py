@@ -53,10 +53,7 @@ def node_order(
             floor = max(floor, waiting.pop(0)["tso"]) if on.holes else entry["tso"]
             if not on.holes:
                 break
-        if on.sort:
-            final = sorted(c for c in committed if c[0][0] < floor)
-        else:
-            final = list(committed)
+        final = sorted(c for c in committed if c[0][0] < floor or not on.sort)
         committed = [c for c in committed if c not in final]
         result.append(final)
     return result
@@ -78,7 +75,8 @@ def merge(logs: Sequence[np.ndarray], on: Switches = ALL_ON) -> list[list[Part]]
             groups.append([row])
     if not on.wait:
         groups = _as_seen(logs, on)
-    first = next(i for i, g in enumerate(groups) if g[0][3] & K.HEARTBEAT and len(g) == len(logs))
+    beats = (i for i, g in enumerate(groups) if g[0][3] & K.HEARTBEAT and len(g) == len(logs))
+    first = next(beats, -1)
     return [
         [(node, number, *vtso) for vtso, node, number, _ in group] for group in groups[first + 1 :]
     ]

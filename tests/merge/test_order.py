@@ -257,7 +257,7 @@ def test_a_silent_node_holds_back_all_and_is_named() -> None:
 
 def test_text_of_a_virtual_tso() -> None:
     one = VTso(7234839881111830594, 0x1881C1536F401000, 12, 3)
-    assert str(one) == "7234839881111830594" + "1765806172303659008" + "0000000012" + "000003"
+    assert str(one) == "7234839881111830594" + "1765905092998860800" + "0000000012" + "000003"
     assert VTso.parse(str(one)) == one
     with pytest.raises(ValueError, match="not a virtual TSO"):
         VTso.parse("1")
