@@ -1,7 +1,7 @@
-"""Merging the sorted transactions of a cluster's nodes, and gluing the parts of each.
+"""Merging the sorted transactions of a cluster's nodes, and gluing the branches of each.
 
 Rows are those of :mod:`cdc.kernels.merge_sort`. Every node is complete below the horizon, so a
-transaction that is taken has all its parts here, next to each other; they are counted.
+transaction that is taken has all its branches here, next to each other; they are counted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from numba import types
 
 from cdc.kernels.compile import kernel, small
-from cdc.kernels.merge_sort import HEARTBEAT, Q_FLAGS, Q_PARTS, Q_SEQ, Q_TSO, Q_TXN
+from cdc.kernels.merge_sort import HEARTBEAT, Q_BRANCHES, Q_FLAGS, Q_SEQ, Q_TSO, Q_TXN
 
 I64 = types.int64
 VECTOR = types.int64[::1]
@@ -19,7 +19,7 @@ MATRIX = types.int64[:, ::1]
 
 # --- state -------------------------------------------------------------------------------------
 HORIZON: Final = 0  # everything below it was taken
-ALIGNED: Final = 1  # 0 until a heartbeat of all nodes was seen: what is before it may lack parts
+ALIGNED: Final = 1  # 0 until a heartbeat of all nodes was seen: what is before it may lack branches
 LAST_TSO: Final = 2  # of the last row that was taken
 LAST_TXN: Final = 3
 LAST_SEQ: Final = 4
@@ -30,8 +30,8 @@ STATE_SIZE: Final = 8
 
 # --- results -----------------------------------------------------------------------------------
 DONE: Final = -1
-PART_MISSING: Final = 1
-PARTS_DIFFER: Final = 2
+BRANCH_MISSING: Final = 1
+BRANCHES_DIFFER: Final = 2
 HEARTBEAT_INCOMPLETE: Final = 3
 GOES_BACK: Final = 4
 
@@ -91,7 +91,7 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
         begin = taken
         row = at[heap[0]]
         tso, txn, seq = ready[row, Q_TSO], ready[row, Q_TXN], ready[row, Q_SEQ]
-        expected, beats, others = ready[row, Q_PARTS], 0, 0
+        expected, beats, others = ready[row, Q_BRANCHES], 0, 0
         while True:
             node = heap[0]
             row = at[node]
@@ -103,7 +103,7 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
             if tso == ltso:
                 rising = txn > ltxn
                 if txn == ltxn:
-                    # Parts of one transaction are equal up to the node, locals differ before it.
+                    # Branches of one transaction are equal up to the node, locals differ before it.
                     rising = seq > lseq or (
                         seq == lseq and (node > lnode or (seq == 0 == lnode - node))
                     )
@@ -114,8 +114,8 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
             ltso, ltxn, lseq, lnode = tso, txn, seq, node
             if ready[row, Q_FLAGS] & HEARTBEAT:
                 beats += 1
-            if aligned and ready[row, Q_PARTS] != expected:
-                return PARTS_DIFFER, row
+            if aligned and ready[row, Q_BRANCHES] != expected:
+                return BRANCHES_DIFFER, row
             order[taken] = row
             firsts[taken] = 1 if taken == begin else 0
             taken += 1
@@ -128,16 +128,16 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
                     _sift(ready, at, heap, size, 0, heap[size])
                 else:
                     break
-        parts = taken - begin
-        whole = beats == nodes and parts == nodes and others == nodes
+        branches = taken - begin
+        whole = beats == nodes and branches == nodes and others == nodes
         if not aligned:
             aligned = whole
             taken = begin
             continue
         if beats > 0 and not whole:
             return HEARTBEAT_INCOMPLETE, order[begin]
-        if seq == 0 and expected > 0 and parts != expected:
-            return PART_MISSING, order[begin]
+        if seq == 0 and expected > 0 and branches != expected:
+            return BRANCH_MISSING, order[begin]
     state[ALIGNED] = 1 if aligned else 0
     state[HORIZON] = max(state[HORIZON], horizon)
     state[LAST_TSO], state[LAST_TXN], state[LAST_SEQ] = ltso, ltxn, lseq

@@ -27,7 +27,7 @@ KEY: Final = 2  # the log's number of the xid; of an xid in use there is one
 TSO: Final = 3  # commit TSO of a COMMITTED, 0 if it has none
 TXN: Final = 4  # id of the distributed transaction, with TSO
 FLAGS: Final = 5
-PARTS: Final = 6  # branches that the transaction has on all nodes, 0 if nobody said
+BRANCHES: Final = 6  # branches that the transaction has on all nodes, 0 if nobody said
 ITEM_SIZE: Final = 7
 
 PREPARED: Final = 1
@@ -67,7 +67,7 @@ Q_TXN: Final = 1
 Q_SEQ: Final = 2
 Q_NUMBER: Final = 3  # of its commit
 Q_FLAGS: Final = 4
-Q_PARTS: Final = 5
+Q_BRANCHES: Final = 5
 Q_FROM: Final = 6  # number of its first item
 Q_MAX_TSO: Final = 7  # MAX_* before its first item
 Q_MAX_TXN: Final = 8
@@ -213,7 +213,7 @@ def sort_node(state, items, pending, queue, ready, heap, keys, rows, stop_at_dis
                 queue[queued, Q_SEQ] = qseq
                 queue[queued, Q_NUMBER] = number
                 queue[queued, Q_FLAGS] = items[i, FLAGS]
-                queue[queued, Q_PARTS] = items[i, PARTS] if qseq == 0 else 0
+                queue[queued, Q_BRANCHES] = items[i, BRANCHES] if qseq == 0 else 0
                 queue[queued, Q_FROM] = first
                 queue[queued, Q_MAX_TSO] = first_tso
                 queue[queued, Q_MAX_TXN] = first_txn

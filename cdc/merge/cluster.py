@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cdc.base.vtso import VTso
 from cdc.kernels import merge_nodes as N  # noqa: N812
 from cdc.kernels import merge_sort as K  # noqa: N812
-from cdc.merge.errors import MergeGoesBack, MergeHeartbeatIncomplete, MergePartMissing
+from cdc.merge.errors import MergeBranchMissing, MergeGoesBack, MergeHeartbeatIncomplete
 from cdc.merge.node_sort import NodeSort, NodeStand, Table
 
 
@@ -47,10 +47,10 @@ class ClusterStand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merged:
-    """Parts of transactions in the cluster's order; equally long arrays.
+    """Branches of transactions in the cluster's order; equally long arrays.
 
-    A transaction's parts lie together, the first of them has ``first``. ``number`` is that of a
-    part's commit among its node's items, ``node`` counts from 0. ``sequence`` is 0 for a
+    A transaction's branches lie together, the first of them has ``first``. ``number`` is that of a
+    branch's commit among its node's items, ``node`` counts from 0. ``sequence`` is 0 for a
     distributed transaction. Everything below ``horizon`` (a TSO) is there.
     """
 
@@ -67,7 +67,7 @@ class Merged:
         return len(self.node)
 
     def vtso(self, i: int) -> VTso:
-        """The place of part ``i``; parts of one transaction have the same."""
+        """The place of branch ``i``; branches of one transaction have the same."""
         sequence = int(self.sequence[i])
         node = int(self.node[i]) + 1 if sequence else 0
         return VTso(int(self.tso[i]), int(self.transaction[i]), sequence, node)
@@ -118,7 +118,7 @@ class ClusterMerge:
     def step(self, items: Sequence[Table]) -> tuple[ClusterMerge, Merged]:
         """With the next items of each node, maybe none; and the transactions that are final now.
 
-        Raises MergeDisorder, MergeXaBroken, MergePartMissing, MergeHeartbeatIncomplete.
+        Raises MergeDisorder, MergeXaBroken, MergeBranchMissing, MergeHeartbeatIncomplete.
         """
         names = self.names
         stepped = [
@@ -160,23 +160,25 @@ class ClusterMerge:
 def _error(code: int, rows: Table, ends: Table, row: int, names: Sequence[str]) -> Exception:
     tso, transaction = int(rows[row, K.Q_TSO]), int(rows[row, K.Q_TXN])
     same = (rows[:, K.Q_TSO] == tso) & (rows[:, K.Q_TXN] == transaction) & (rows[:, K.Q_SEQ] == 0)
-    parts = np.flatnonzero(same)
-    on = [names[n] for n in np.searchsorted(ends, parts, "right").tolist()]
+    branches = np.flatnonzero(same)
+    on = [names[n] for n in np.searchsorted(ends, branches, "right").tolist()]
     where = f"vTSO {VTso(tso, transaction)}"
     what = f"transaction {transaction:x}"
     if code == N.HEARTBEAT_INCOMPLETE:
         missing = [n for n in names if n not in on]
-        text = f"not on {', '.join(missing)}" if missing else f"{len(on)} parts on {', '.join(on)}"
+        text = (
+            f"not on {', '.join(missing)}" if missing else f"{len(on)} branches on {', '.join(on)}"
+        )
         return MergeHeartbeatIncomplete(
             f"heartbeat {transaction:x} is not once on each node: {text}",
             object="cluster",
             position=where,
             hint="the upstream's nodes must be those that the coordinator writes to",
         )
-    if code in (N.PART_MISSING, N.PARTS_DIFFER):
-        said = sorted({int(n) for n in rows[parts, K.Q_PARTS]})
-        return MergePartMissing(
-            f"{what} has {len(on)} parts (on {', '.join(on)}), and says it has "
+    if code in (N.BRANCH_MISSING, N.BRANCHES_DIFFER):
+        said = sorted({int(n) for n in rows[branches, K.Q_BRANCHES]})
+        return MergeBranchMissing(
+            f"{what} has {len(on)} branches (on {', '.join(on)}), and says it has "
             f"{' and '.join(map(str, said))}",
             object="cluster",
             position=where,

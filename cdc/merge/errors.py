@@ -11,10 +11,10 @@ class MergeDisorder(DefiniteError):
     code = "TG:ErrMergeDisorder"
 
 
-class MergePartMissing(DefiniteError):
-    """A distributed transaction has not the parts on its nodes that it says it has."""
+class MergeBranchMissing(DefiniteError):
+    """A distributed transaction has not the branches on its nodes that it says it has."""
 
-    code = "TG:ErrMergePartMissing"
+    code = "TG:ErrMergeBranchMissing"
 
 
 class MergeHeartbeatIncomplete(DefiniteError):
@@ -27,12 +27,6 @@ class MergeXaBroken(DefiniteError):
     """A node's log commits an XA transaction that it has not prepared, or prepares one twice."""
 
     code = "TG:ErrMergeXaBroken"
-
-
-class MergeCommitTsMissing(DefiniteError):
-    """A commit of a distributed transaction that says two different things, or half of one."""
-
-    code = "TG:ErrMergeCommitTsBad"
 
 
 class MergeGoesBack(InternalError):

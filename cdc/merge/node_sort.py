@@ -82,7 +82,8 @@ class NodeSort:
 
     def stand(self, ready: Table) -> NodeStand:
         """Where to read from again if ``ready``, returned before, is to come once more."""
-        first = (self.last + 1, *map(int, self.state[[K.MAX_TSO, K.MAX_TXN, K.MAX_SEQ]]))
+        tso, transaction, sequence = map(int, self.state[[K.MAX_TSO, K.MAX_TXN, K.MAX_SEQ]])
+        first = self.last + 1, tso, transaction, sequence
         if len(self.pending):
             first = min(first, _place(self.pending[0], K.P_NUMBER, K.P_MAX_TSO))
         for rows in (self.queue, ready):
@@ -90,7 +91,10 @@ class NodeSort:
                 oldest = rows[int(np.argmin(rows[:, K.Q_FROM]))]
                 first = min(first, _place(oldest, K.Q_FROM, K.Q_MAX_TSO))
         # One that was restored has not seen again yet what it knew before.
-        return NodeStand(*first, max(self.last, int(self.state[K.REPLAYED])))
+        number, tso, transaction, sequence = first
+        return NodeStand(
+            number, tso, transaction, sequence, seen=max(self.last, int(self.state[K.REPLAYED]))
+        )
 
     def step(self, items: Table, name: str) -> tuple[NodeSort, Table]:
         """With these items, in binlog order; and the transactions that are final now, sorted.

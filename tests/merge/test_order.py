@@ -11,9 +11,9 @@ from cdc.base.vtso import VTso, ts_of
 from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
 from cdc.merge.errors import (
+    MergeBranchMissing,
     MergeDisorder,
     MergeHeartbeatIncomplete,
-    MergePartMissing,
     MergeXaBroken,
 )
 from tests import seeds
@@ -123,7 +123,7 @@ def _without_a_part(bank: Bank, heartbeat: bool) -> tuple[list[np.ndarray], int]
 
 def test_a_missing_part_is_an_error_that_names_it() -> None:
     logs, txn = _without_a_part(Bank(3, SEEDS[0]).run(1200), heartbeat=False)
-    with pytest.raises(MergePartMissing, match=f"transaction {txn:x} has "):
+    with pytest.raises(MergeBranchMissing, match=f"transaction {txn:x} has "):
         _begin(3).step(logs)
 
 
@@ -233,7 +233,7 @@ def test_equal_timestamps_go_by_transaction() -> None:
                 _item(13, K.COMMITTED, 1, 20, 6, parts=2),
                 _item(14, K.COMMITTED, 2, 20, 6, parts=3),
             ],
-            MergePartMissing,
+            MergeBranchMissing,
         ),
     ],
 )
