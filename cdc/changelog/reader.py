@@ -28,6 +28,7 @@ from cdc.changelog.format_event import first_event
 from cdc.changelog.index import Runs
 from cdc.changelog.index_cache import IndexCache
 from cdc.changelog.manifest import last_state
+from cdc.changelog.node_logs import NodeLogs, place_of
 from cdc.changelog.planning import SegmentPlan, complete_to, cut_at
 from cdc.changelog.segment_file import MAGIC
 from cdc.changelog.segment_maps import SegmentMaps
@@ -35,6 +36,8 @@ from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
 
 _COLLECTED_ATTEMPTS = 3
+# Of a node's log nothing but its segments is asked for.
+_NODE_INDEX_BYTES = 1 << 20
 # A FORMAT_DESCRIPTION is much shorter.
 _HEAD_BYTES = 4096
 _POLL_FIRST_S = 0.002
@@ -42,7 +45,7 @@ _POLL_MAX_S = 0.05
 
 
 class ChangeLog:
-    """A log opened for reading; safe for use by several threads.
+    """A log opened for reading; safe for use by several threads. Its rows may lie in nodes' logs.
 
     ``index_bytes`` bounds the memory of indexes that are kept; those of segments that the log has
     collected, and of what its user has behind it (:meth:`forget_below`), are not.
@@ -58,6 +61,7 @@ class ChangeLog:
         self._tables_read = 0
         self._indexes = IndexCache(folder, index_bytes)
         self._maps = SegmentMaps(folder)
+        self._nodes = NodeLogs(folder, lambda f: ChangeLog.open(f, index_bytes=_NODE_INDEX_BYTES))
 
     @classmethod
     def open(cls, folder: Path, *, index_bytes: int = 64 << 20) -> ChangeLog:
@@ -69,9 +73,13 @@ class ChangeLog:
     def close(self) -> None:
         """Close the manifest; maps go with the last array that uses them."""
         with self._lock:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            self._close_manifest()
+        self._nodes.close()
+
+    def _close_manifest(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     @property
     def state(self) -> LogState:
@@ -96,7 +104,7 @@ class ChangeLog:
                 found = os.stat(path)
                 # While we hold the old file open, no new one can have its inode number.
                 if self._fd < 0 or os.fstat(self._fd).st_ino != found.st_ino:
-                    self.close()
+                    self._close_manifest()
                     self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                     self._read = 0
                     found = os.fstat(self._fd)
@@ -113,6 +121,7 @@ class ChangeLog:
                     # The dictionary first: a run must never name a table that is not there.
                     self._read_tables(last.state.tables_length)
                     self._read, self._state = last.end, last.state
+                    self._nodes.grown()
                     # A file that is still mapped keeps its place on the disk.
                     self._forget_before(self._state.first_segment)
             return self._state
@@ -126,6 +135,7 @@ class ChangeLog:
         behind = bisect_right(state.closed, ts, key=lambda s: s.last_ts)
         left = state.closed[behind:]
         self._forget_before(left[0].number if left else state.segment)
+        self._nodes.forget_below(ts)
 
     def _forget_before(self, number: int) -> None:
         with self._lock:
@@ -250,6 +260,9 @@ class ChangeLog:
 
         The array does not grow; ask again after a refresh. Raises LogCollected.
         """
+        place = place_of(number)
+        if place is not None:
+            return self._nodes.at(place).segment(place.segment)
         try:
             return self._maps.get(self._info(number))
         except FileNotFoundError:
@@ -262,6 +275,10 @@ class ChangeLog:
         """
         for number in np.unique(runs.segment).tolist():
             ours = runs.segment == number
+            place = place_of(number)
+            if place is not None:
+                self._nodes.verify(place, runs.take(ours))
+                continue
             try:
                 self._maps.verify(self._info(number), runs.offset[ours], runs.length[ours])
             except FileNotFoundError:

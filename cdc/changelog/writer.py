@@ -93,7 +93,7 @@ class LogWriter:
         self._tables_fd = os.open(
             folder / names.TABLES, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
-        self._broken = ""
+        self._broken, self._turns = "", False
         # Bytes appended since the last commit was planned, and those of them since the last mark.
         self._appended = self._open = 0
         self.mark()
@@ -147,6 +147,10 @@ class LogWriter:
         """
         check_format(fde)
         self._format = bytes(fde)
+
+    def turn(self) -> None:
+        """Have the next append begin a new segment, whatever there is in this one."""
+        self._turns = self._segment is not None
 
     def append(self, data: Data, runs: Runs, live_maps: Sequence[bytes] = ()) -> None:
         """Write whole events and note their runs; durable only after ``commit``.
@@ -413,7 +417,7 @@ class LogWriter:
 
     def _segment_for(self, size: int, live_maps: Sequence[bytes]) -> SegmentFile:
         segment = self._segment
-        if segment is not None:
+        if segment is not None and not self._turns:
             full = segment.info.data + size > self._settings.segment_bytes
             if size == 0 or (not full and same_format(self._format, self._written_format)):
                 return segment
@@ -429,7 +433,7 @@ class LogWriter:
             self._full.append(segment)
             self._closing.append(segment.info)
         number = segment.info.number + 1 if segment is not None else 1
-        self._segment = None
+        self._segment, self._turns = None, False
         head = self._format + b"".join(live_maps)
         self._segment = SegmentFile.create(self._folder, number, head)
         self._heads[number] = self._segment.info.data

@@ -1,0 +1,264 @@
+"""The order of a made-up cluster: whole transactions, the same however it is cut or restarted."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from cdc.base.vtso import VTso, ts_of
+from cdc.kernels import merge_sort as K  # noqa: N812
+from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
+from cdc.merge.errors import (
+    MergeBranchMissing,
+    MergeDisorder,
+    MergeHeartbeatIncomplete,
+    MergeXaBroken,
+)
+from tests import seeds
+from tests.merge import slow
+from tests.merge.bank import Bank, judge, parts_of
+
+SEEDS = [seeds.seed() + i for i in range(12)]
+
+
+def _names(nodes: int) -> list[str]:
+    return [f"n{i + 1}" for i in range(nodes)]
+
+
+def _begin(nodes: int) -> ClusterMerge:
+    return ClusterMerge.begin(_names(nodes), ClusterStand.first(nodes))
+
+
+def _whole(bank: Bank) -> list[Merged]:
+    merge, merged = _begin(bank.nodes).step(bank.all_items())
+    assert merge.aligned
+    return [merged]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_order_is_right_and_that_of_the_slow_twin(seed: int) -> None:
+    for nodes in (1, 2, 3, 7):
+        bank = Bank(nodes, seed).run(1200)
+        order = parts_of(_whole(bank))
+        verdict = judge(bank, order)
+        assert verdict.right, verdict
+        assert verdict.distributed > 50
+        assert order == slow.merge(bank.all_items())
+        assert len(order) == len({(p[0][0], p[0][1]) for p in order})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cuts_do_not_matter(seed: int) -> None:
+    chosen = random.Random(seed)
+    bank = Bank(3, seed).run(600)
+    expected = parts_of(_whole(bank))
+    merge, pieces, at = _begin(3), [], [0, 0, 0]
+    logs = bank.all_items()
+    while any(a < len(log) for a, log in zip(at, logs, strict=True)):
+        ends = [a + chosen.choice((0, 0, 1, 2, 40)) for a in at]
+        items = [log[a:b] for log, a, b in zip(logs, at, ends, strict=True)]
+        merge, merged = merge.step(items)
+        pieces.append(merged)
+        at = [min(b, len(log)) for b, log in zip(ends, logs, strict=True)]
+        for node in merge.nodes:
+            assert node.waiting <= len(node.queue)
+    assert parts_of(pieces) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS[:6])
+def test_a_restart_at_any_item_gives_the_same(seed: int) -> None:
+    """Only the stand is kept: nodes are read again from there (Th4)."""
+    chosen = random.Random(seed)
+    bank = Bank(3, seed).run(250)
+    logs = bank.all_items()
+    expected = parts_of(_whole(bank))
+    for count in range(1, max(map(len, logs))):
+        ends = [min(len(log), max(0, count + chosen.randrange(-9, 9))) for log in logs]
+        merge, before = _begin(3).step([log[:b] for log, b in zip(logs, ends, strict=True)])
+        stand = ClusterStand.of(merge.stand().to_dict())
+        numbers = [node.number for node in stand.nodes]
+        again = [log[log[:, K.NUMBER] >= n] for log, n in zip(logs, numbers, strict=True)]
+        merge = ClusterMerge.begin(_names(3), stand)
+        # And once more while it reads again, before it has seen anything new.
+        middle = [len(log) // 3 for log in again]
+        merge, between = merge.step([log[:m] for log, m in zip(again, middle, strict=True)])
+        stand = merge.stand()
+        numbers = [node.number for node in stand.nodes]
+        last = [log[log[:, K.NUMBER] >= n] for log, n in zip(logs, numbers, strict=True)]
+        _, after = ClusterMerge.begin(_names(3), stand).step(last)
+        assert parts_of([before, between, after]) == expected, (count, ends)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:4])
+@pytest.mark.parametrize(
+    "off",
+    [slow.Switches(sort=False), slow.Switches(holes=False), slow.Switches(wait=False)],
+    ids=["sort off", "holes ignored", "heartbeats ignored"],
+)
+def test_the_judge_sees_what_is_left_out(seed: int, off: slow.Switches) -> None:
+    bank = Bank(3, seed).run(1200)
+    assert judge(bank, slow.merge(bank.all_items())).right
+    assert not judge(bank, slow.merge(bank.all_items(), off)).right
+
+
+def _without_a_part(bank: Bank, heartbeat: bool) -> tuple[list[np.ndarray], int]:
+    """The logs without one branch of a transaction in the middle: its prepare and its commit."""
+    logs = bank.all_items()
+    log = logs[1]
+    distributed = (log[:, K.KIND] == K.COMMITTED) & (log[:, K.TSO] > 0)
+    flagged = (log[:, K.FLAGS] & K.HEARTBEAT) != 0
+    shared = np.array([bank.parts.get((t, x), 0) > 1 for t, x in log[:, [K.TSO, K.TXN]].tolist()])
+    which = np.flatnonzero(distributed & (flagged == heartbeat) & shared)
+    commit = int(which[len(which) // 2])
+    prepare = max(
+        i
+        for i in range(commit)
+        if log[i, K.KIND] == K.PREPARED and log[i, K.KEY] == log[commit, K.KEY]
+    )
+    logs[1] = np.delete(log, [prepare, commit], axis=0)
+    return logs, int(log[commit, K.TXN])
+
+
+def test_a_missing_part_is_an_error_that_names_it() -> None:
+    logs, txn = _without_a_part(Bank(3, SEEDS[0]).run(1200), heartbeat=False)
+    with pytest.raises(MergeBranchMissing, match=f"transaction {txn:x} has "):
+        _begin(3).step(logs)
+
+
+def test_a_missing_part_of_which_nobody_said_the_number_is_seen_by_the_judge_only() -> None:
+    bank = Bank(3, SEEDS[0], say_parts=False).run(1200)
+    logs, _ = _without_a_part(bank, heartbeat=False)
+    _, merged = _begin(3).step(logs)
+    verdict = judge(bank, parts_of([merged]))
+    assert verdict.torn == 1
+    assert not verdict.right
+
+
+def test_a_heartbeat_that_a_node_lacks_is_an_error_that_names_the_node() -> None:
+    bank = Bank(3, SEEDS[0], say_parts=False).run(1200)
+    logs, txn = _without_a_part(bank, heartbeat=True)
+    with pytest.raises(MergeHeartbeatIncomplete, match=f"{txn:x} is not once .*not on n2"):
+        _begin(3).step(logs)
+
+
+def _item(number: int, kind: int, key: int = -1, tso: int = 0, txn: int = 0, **more: int):
+    return [number, kind, key, tso, txn, more.get("flags", 0), more.get("parts", 0)]
+
+
+def _log(*items: list[int]) -> np.ndarray:
+    return np.array(items, np.int64)
+
+
+BEAT = {"flags": K.HEARTBEAT}
+
+
+def _one(*items: list[int]) -> list[tuple[int, ...]]:
+    """Places of the transactions of a cluster of one node, behind its first heartbeat."""
+    log = _log(
+        _item(1, K.PREPARED, 0),
+        _item(2, K.COMMITTED, 0, 1, 1, **BEAT),
+        *items,
+        _item(1001, K.PREPARED, 99),
+        _item(1002, K.COMMITTED, 99, 999, 999, **BEAT),
+    )
+    _, merged = _begin(1).step([log])
+    return [tuple(merged.vtso(i)) for i in range(len(merged))]
+
+
+def test_an_open_hole_holds_back_and_a_closed_one_sorts() -> None:
+    assert _one(
+        _item(11, K.PREPARED, 1),
+        _item(12, K.PREPARED, 2),
+        _item(13, K.COMMITTED, 2, 30, 7),
+        _item(14, K.LOCAL),
+        _item(15, K.COMMITTED, 1, 20, 6),
+        _item(16, K.LOCAL),
+    ) == [(20, 6, 0, 0), (30, 7, 0, 0), (30, 7, 1, 1), (30, 7, 2, 1)]
+
+
+def test_rolled_back_and_reused_xids() -> None:
+    assert _one(
+        _item(11, K.PREPARED, 1),
+        _item(12, K.ROLLED_BACK, 1),
+        _item(13, K.PREPARED, 1),
+        _item(14, K.COMMITTED, 1, 20, 6),
+        _item(15, K.PREPARED, 1),
+        _item(16, K.COMMITTED, 1, 0, 8),
+        _item(17, K.ROLLED_BACK, 5),
+    ) == [(20, 6, 0, 0), (20, 6, 1, 1)]
+
+
+def test_equal_timestamps_go_by_transaction() -> None:
+    assert _one(
+        _item(11, K.PREPARED, 1),
+        _item(12, K.PREPARED, 2),
+        _item(13, K.COMMITTED, 1, 20, 9),
+        _item(14, K.COMMITTED, 2, 20, 5),
+    ) == [(20, 5, 0, 0), (20, 9, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("items", "error"),
+    [
+        ([_item(11, K.COMMITTED, 7, 20, 6)], MergeXaBroken),
+        ([_item(11, K.PREPARED, 1), _item(12, K.PREPARED, 1)], MergeXaBroken),
+        ([_item(11, K.LOCAL), _item(11, K.LOCAL)], MergeXaBroken),
+        # The timestamp service went back.
+        (
+            [
+                _item(11, K.PREPARED, 1),
+                _item(12, K.COMMITTED, 1, 20, 6),
+                _item(13, K.PREPARED, 2),
+                _item(14, K.COMMITTED, 2, 19, 7),
+            ],
+            MergeDisorder,
+        ),
+        # Equal, and a local transaction between them may have touched the same rows.
+        (
+            [
+                _item(11, K.PREPARED, 1),
+                _item(12, K.COMMITTED, 1, 20, 6),
+                _item(13, K.LOCAL),
+                _item(14, K.PREPARED, 2),
+                _item(15, K.COMMITTED, 2, 20, 5),
+            ],
+            MergeDisorder,
+        ),
+        (
+            [
+                _item(11, K.PREPARED, 1),
+                _item(12, K.PREPARED, 2),
+                _item(13, K.COMMITTED, 1, 20, 6, parts=2),
+                _item(14, K.COMMITTED, 2, 20, 6, parts=3),
+            ],
+            MergeBranchMissing,
+        ),
+    ],
+)
+def test_what_stops(items: list[list[int]], error: type[Exception]) -> None:
+    with pytest.raises(error) as raised:
+        _one(*items)
+    assert "n1" in str(raised.value)
+
+
+def test_a_silent_node_holds_back_all_and_is_named() -> None:
+    bank = Bank(3, SEEDS[1]).run(600)
+    logs = bank.all_items()
+    half = logs[2][: len(logs[2]) // 2]
+    merge, merged = _begin(3).step([logs[0], logs[1], half])
+    assert merge.holding() == 2
+    assert merged.horizon == merge.nodes[2].floor < merge.nodes[0].floor
+    merge, rest = merge.step([logs[0][:0], logs[1][:0], logs[2][len(half) :]])
+    assert parts_of([merged, rest]) == parts_of(_whole(bank))
+    assert merge.horizon > merged.horizon
+
+
+def test_text_of_a_virtual_tso() -> None:
+    one = VTso(7234839881111830594, 0x1881C1536F401000, 12, 3)
+    assert str(one) == "7234839881111830594" + "1765905092998860800" + "0000000012" + "000003"
+    assert VTso.parse(str(one)) == one
+    with pytest.raises(ValueError, match="not a virtual TSO"):
+        VTso.parse("1")
+    assert ts_of(5 << 22 | 1 << 21) == 5 << 18 | 1 << 17
