@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import cdc
 from cdc.api import (
+    audit,
     changefeeds,
     ddl,
     errors,
@@ -20,6 +22,7 @@ from cdc.api import (
     upstreams,
     verify,
 )
+from cdc.api.audited import Audited
 from cdc.api.failures import Failures
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
@@ -60,11 +63,15 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     # FastAPI's own pages would run scripts of a foreign host where everything may be done.
     app = FastAPI(openapi_url=openapi.PATH, docs_url=None, redoc_url=None)
     app.add_middleware(
+        audit.AuditMiddleware, log=capture.audit, audited=Audited(capture), refuse=errors.answer
+    )
+    app.add_middleware(
         GuardMiddleware,
         guard=guard,
         known=capture.tokens.caller,
         failures=Failures(capture.clock),
         refuse=errors.answer,
+        forbidden=partial(audit.forbidden, capture.audit),
     )
     # Behind the guard's, so around it: what is refused has an id too.
     app.add_middleware(RequestIdMiddleware)
@@ -80,6 +87,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
     for of in (changefeeds, upstreams, verify, explain, ddl):
         routes.include_router(of.router(capture), dependencies=changes)
     routes.include_router(tokens.router(capture))
+    routes.include_router(audit.router(capture))
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])

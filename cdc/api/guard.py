@@ -61,6 +61,7 @@ class RoleTooLow(InvalidError):
     """The token is right, but its role may not do this."""
 
     code = "TG:ErrAPIForbidden"
+    caller: Caller
 
 
 class BodyTypeRefused(InvalidError):
@@ -85,6 +86,9 @@ STATUS: dict[type[TidegateError], int] = {
     BodyTooLarge: 413,
 }
 
+
+Forbidden = Callable[[Scope, Caller, str, int], None]
+"""Told of a request that its caller's role does not allow, with code and status of its answer."""
 
 Known = Callable[[str], Caller | None]
 """Whose a token is that was made for somebody, see :class:`cdc.server.api_tokens.ApiTokens`."""
@@ -164,11 +168,13 @@ class Guard:
 def _judge_role(caller: Caller, method: str, path: str) -> None:
     needed = roles.least(method, path)
     if caller.role < needed:
-        raise RoleTooLow(
+        error = RoleTooLow(
             f"this needs the role {needed}, the token has {caller.role}",
             object=f"token {caller.name}",
             hint=f"use a token with --role {needed}: cdc cli token create makes one",
         )
+        error.caller = caller
+        raise error
 
 
 def _judge_body(method: str, headers: Mapping[str, str]) -> None:
@@ -216,12 +222,14 @@ class GuardMiddleware:
         known: Known,
         failures: Failures,
         refuse: Callable[[TidegateError], ASGIApp],
+        forbidden: Forbidden,
     ) -> None:
         self._app = app
         self._guard = guard
         self._known = known
         self._failures = failures
         self._refuse = refuse
+        self._forbidden = forbidden
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; of a body without a length only ``MAX_BODY`` bytes are taken in."""
@@ -251,6 +259,9 @@ class GuardMiddleware:
     def _judge(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         try:
             return self._guard.judge(scope["method"], scope["path"], headers, self._known)
+        except RoleTooLow as error:
+            self._forbidden(scope, error.caller, error.code, STATUS[RoleTooLow])
+            raise
         except TokenMissing:
             # Whoever has sent none has not tried one.
             if "authorization" not in headers:
@@ -258,9 +269,9 @@ class GuardMiddleware:
             left_s = self._failures.failed((scope.get("client") or ("",))[0])
             if left_s <= 0:
                 raise
-        error = TooManyFailures(
+        many = TooManyFailures(
             f"more than {FAILURES} wrong tokens in {WINDOW_S:.0f} s have come from this address",
             hint="a right token is let in all the same; cdc cli token create makes one",
         )
-        error.retry_s = math.ceil(left_s)
-        raise error
+        many.retry_s = math.ceil(left_s)
+        raise many

@@ -28,7 +28,6 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("POST", f"{_V2}/owner/resign"): ApiRole.ADMIN,
     ("GET", f"{_V2}/processors"): ApiRole.VIEWER,
     ("GET", f"{_V2}/processors/{{feed}}/{{capture_id}}"): ApiRole.VIEWER,
-    # These three ask with a body, and change nothing.
     ("POST", f"{_V2}/tso"): ApiRole.VIEWER,
     ("POST", f"{_V2}/filter/explain"): ApiRole.VIEWER,
     ("POST", f"{_V2}/verify_table"): ApiRole.VIEWER,
@@ -54,20 +53,36 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("POST", f"{_FEED}/verifications"): ApiRole.OPERATOR,
     ("GET", f"{_FEED}/verifications/{{id}}"): ApiRole.OPERATOR,
     ("DELETE", f"{_FEED}/verifications/{{id}}"): ApiRole.OPERATOR,
+    ("GET", f"{_V2}/audit"): ApiRole.ADMIN,
     ("GET", f"{_V2}/tokens"): ApiRole.ADMIN,
     ("POST", f"{_V2}/tokens"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/tokens/{{name}}"): ApiRole.ADMIN,
 }
+ASKS = frozenset({f"{_V2}/tso", f"{_V2}/filter/explain", f"{_V2}/verify_table"})
+"""These ask with a body, and change nothing."""
 # As the framework itself finds a route.
-_PATTERNS = [(method, compile_path(path)[0], role) for (method, path), role in ROUTES.items()]
+_PATTERNS = [(method, path, compile_path(path)[0], role) for (method, path), role in ROUTES.items()]
 
 
 def least(method: str, path: str) -> ApiRole:
     """The role that a request needs; what leads to no route needs only a token."""
     method = "GET" if method == "HEAD" else method
-    found = (role for m, pattern, role in _PATTERNS if m == method and pattern.match(path))
+    found = (role for m, _, pattern, role in _PATTERNS if m == method and pattern.match(path))
     # Where two routes have a path, the framework's order decides; so the stricter one is asked for.
     return max(found, default=ApiRole.VIEWER)
+
+
+def is_change(method: str, path: str) -> bool:
+    """Whether a route of the table changes something; ``path`` as it is there."""
+    return method != "GET" and path not in ASKS
+
+
+def change(method: str, path: str) -> tuple[str, dict[str, str]] | None:
+    """The route of a request that changes something, with its parameters; None for any other."""
+    for known, template, pattern, _ in _PATTERNS:
+        if known == method and is_change(known, template) and (found := pattern.match(path)):
+            return template, found.groupdict()
+    return None
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json as json_
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cdc.base.errors import InvalidError
 from cdc.base.secrets import mask_uri
 from cdc.base.ts import physical_ms
 from cdc.cli import output
-from cdc.cli.client import ServerRefused
+from cdc.cli.client import Client, ServerRefused
 from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import (
     SERVER,
@@ -27,17 +27,13 @@ from cdc.cli.options import (
     without_none,
 )
 from cdc.cli.passwords import PasswordFile, complete
+from cdc.cli.times import TsInvalid, moment
 from cdc.coord.snapshot_config import SnapshotMode
 
 app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
 
 
-class TsInvalid(InvalidError):
-    """A ts that is no number."""
-
-    code = "TG:ErrTsInvalid"
-
-
+MOMENT = "A ts, 2026-11-20T12:34:56Z, or '10m ago'."
 SinkUri = Annotated[
     str, typer.Option("--sink-uri", help="Where to deliver, e.g. kafka://…; - reads it.")
 ]
@@ -53,8 +49,8 @@ def create(
     changefeed_id: FeedId = "",
     password_file: PasswordFile = None,
     config: Config = None,
-    start_ts: Annotated[int, typer.Option(help="Begin after this ts; 0: now.")] = 0,
-    target_ts: Annotated[int, typer.Option(help="Finish at this ts; 0: never.")] = 0,
+    start_ts: Annotated[str, typer.Option(help=f"Begin after this; 0: now. {MOMENT}")] = "0",
+    target_ts: Annotated[str, typer.Option(help=f"Finish at this; 0: never. {MOMENT}")] = "0",
     snapshot: Annotated[
         SnapshotMode | None,
         typer.Option(help="Rows that are there already: first, none of them, or only they."),
@@ -72,20 +68,21 @@ def create(
     """Create a changefeed; everything is checked before it starts."""
     api = client(server)
     file = read_config(config)
+    start = moment(start_ts, partial(_now, api))
     body: dict[str, Any] = {
         "changefeed_id": changefeed_id,
         "upstream": upstream,
         "sink_uri": complete(sink_uri, password_file),
-        "start_ts": start_ts,
-        "target_ts": target_ts,
+        "start_ts": start,
+        "target_ts": moment(target_ts, partial(_now, api)),
         "replica_config": _with_snapshot(file.values, snapshot),
         "replace_installation": replace_installation,
     }
     if dry_run:
         _show_tables(_placed(api.post, file, "/verify_table", body), json)
         return
-    if start_ts and not no_confirm:
-        age_s = (api.post("/tso")["tso"] - start_ts) / (1 << 18) / 1000
+    if start and not no_confirm:
+        age_s = (_now(api) - start) / (1 << 18) / 1000
         if age_s > 86400:
             typer.confirm(f"start-ts is {age_s / 3600:.0f} hours ago. Go on?", abort=True)
     try:
@@ -102,6 +99,10 @@ def create(
         typer.echo(f"[WARN] {warning}", err=True)
     typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
     output.fields(info)
+
+
+def _now(api: Client) -> int:
+    return int(api.post("/tso")["tso"])
 
 
 def _with_snapshot(values: dict[str, Any], mode: SnapshotMode | None) -> dict[str, Any]:
@@ -235,7 +236,8 @@ def pause(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) ->
 def resume(
     changefeed_id: FeedId,
     overwrite: Annotated[
-        str, typer.Option("--overwrite-checkpoint-ts", help="Go on from this ts instead, or now.")
+        str,
+        typer.Option("--overwrite-checkpoint-ts", help=f"Go on from there instead. now, {MOMENT}"),
     ] = "",
     rewind: Annotated[
         bool, typer.Option("--rewind", help="Go on where the sink is, which has gone back.")
@@ -251,14 +253,15 @@ def resume(
         body = {"rewind": True} if rewind else None
         _act(server, changefeed_id, "resume", "resumed", json, body)
         return
-    if overwrite != "now" and not overwrite.isdecimal():
-        raise TsInvalid(f"{overwrite!r} is neither a ts nor now", hint="cdc cli tso query")
+    api = client(server)
+    # What is now, the server says when it does it.
+    to = overwrite if overwrite == "now" else moment(overwrite, partial(_now, api))
     if not no_confirm:
-        was = client(server).get(f"/changefeeds/{changefeed_id}/status")["checkpoint_ts"]
-        typer.echo(f"The checkpoint {was} becomes {overwrite}: rows in between are delivered")
+        was = api.get(f"/changefeeds/{changefeed_id}/status")["checkpoint_ts"]
+        typer.echo(f"The checkpoint {was} becomes {to}: rows in between are delivered")
         typer.echo("once more if it goes back, and left out if it goes forward.")
         typer.confirm("Go on?", abort=True)
-    chosen = {"overwrite_checkpoint_ts": overwrite if overwrite == "now" else int(overwrite)}
+    chosen = {"overwrite_checkpoint_ts": to}
     _act(server, changefeed_id, "resume", "resumed", json, chosen)
 
 
@@ -281,7 +284,9 @@ def update(
     ] = None,
     password_file: PasswordFile = None,
     config: Config = None,
-    target_ts: Annotated[int | None, typer.Option(help="New target ts; 0: none.")] = None,
+    target_ts: Annotated[
+        str | None, typer.Option(help=f"Finish at this; 0: never. {MOMENT}")
+    ] = None,
     no_confirm: NoConfirm = False,
     server: Server = SERVER,
     json: Json = False,
@@ -292,7 +297,8 @@ def update(
     api = client(server)
     file = read_config(config)
     replica_config = None if config is None else file.values
-    changes = without_none(sink_uri=sink_uri, target_ts=target_ts, replica_config=replica_config)
+    target = None if target_ts is None else moment(target_ts, partial(_now, api))
+    changes = without_none(sink_uri=sink_uri, target_ts=target, replica_config=replica_config)
     if not changes:
         typer.echo("nothing to change: give --sink-uri, --target-ts or --config")
         return

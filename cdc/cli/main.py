@@ -10,6 +10,7 @@ import typer
 import cdc
 from cdc.base.errors import TidegateError
 from cdc.cli import changefeed, ddl, output, processor, token, upstream
+from cdc.cli.audit import audit
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, access, client
 from cdc.cli.server import server
@@ -38,6 +39,7 @@ cli.add_typer(processor.app, name="processor")
 cli.add_typer(owner, name="owner")
 cli.add_typer(token.app, name="token")
 cli.add_typer(tso, name="tso")
+cli.command("audit")(audit)
 
 
 @app.command()

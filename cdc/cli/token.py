@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 import typer
 
-from cdc.base.errors import InvalidError
 from cdc.cli import output
 from cdc.cli.options import SERVER, Json, Server, client, without_none
+from cdc.cli.times import seconds
 
 app = typer.Typer(no_args_is_help=True, help="Tokens of the API, each with a role.")
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"([1-9]\d{0,8})([smhd])\Z")
-
-
-class DurationInvalid(InvalidError):
-    """A length of time on the command line cannot be read."""
-
-    code = "TG:ErrDurationInvalid"
-
-
-def seconds(text: str) -> int:
-    """``90s``, ``15m``, ``12h``, ``30d``. Raises :class:`DurationInvalid`."""
-    found = _SPAN.match(text.strip())
-    if found is None:
-        raise DurationInvalid(
-            "is no length of time", object=text, hint="write 90s, 15m, 12h or 30d"
-        )
-    return int(found[1]) * _SECONDS[found[2]]
-
 
 Name = Annotated[str, typer.Option("--name", "-n", help="Who will have it.")]
 

@@ -46,6 +46,17 @@ class Keys:
         """``ApiToken``: who may ask what of the API of any capture."""
         return self.token_prefix + name
 
+    def audit_prefix(self, ring: str) -> str:
+        return self.meta_prefix + f"audit/{ring}/"
+
+    def audit(self, ring: str, place: int) -> str:
+        """``AuditEntry``: the newest of those that have had this place."""
+        return f"{self.audit_prefix(ring)}{place:06d}"
+
+    def audit_next(self, ring: str) -> str:
+        """The number of the next entry, as text."""
+        return self.meta_prefix + f"audit-next/{ring}"
+
     def current_log(self, name: str) -> str:
         """``CurrentLog``: which log an upstream has."""
         return self.meta_prefix + f"log/current/{name}"

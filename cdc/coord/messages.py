@@ -389,3 +389,25 @@ class ApiToken(StoredMessage):
     created_ms: int
     created_by: str = ""
     expires_ms: int = 0
+
+
+class AuditEntry(StoredMessage):
+    """A change that somebody asked the API for, see ``cdc.server.audit``.
+
+    ``outcome``: ``ok`` or the code of an error; empty: the server ended, or lost its store, before
+    it was known. ``before`` and ``after`` have what differs, by path, without secrets.
+    """
+
+    number: int
+    time_ms: int
+    caller: str
+    role: str
+    peer: str = ""
+    capture: str = ""
+    action: str
+    object: str = ""
+    outcome: str = ""
+    status: int = 0
+    request: Any = Field(default=None, repr=False)
+    before: dict[str, Any] | None = Field(default=None, repr=False)
+    after: dict[str, Any] | None = Field(default=None, repr=False)

@@ -23,6 +23,7 @@ from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
 from cdc.server.api_tokens import ApiTokens
+from cdc.server.audit import AuditLog
 from cdc.server.data_dir import DataDir
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
@@ -96,6 +97,7 @@ class Capture:
         self._dir = data_dir
         self.store = MeasuredStore(open_store(settings.store, self._dir.store, clock), clock)
         self.tokens = ApiTokens(self.store, self.keys, clock)
+        self.audit = AuditLog(self.store, self.keys, clock, self.id)
         end_earlier(self.store, settings.store, self._dir.session)
         info = CaptureInfo(
             id=self.id,

@@ -122,6 +122,21 @@ def test_the_life_of_a_changefeed(operated: tuple[CdcServer, str], tmp_path: Pat
     assert server.cli("changefeed", "remove", "-c", "life").returncode == 0
     assert server.cli("changefeed", "query", "-c", "life").returncode == 1
 
+    told = {
+        (e["action"].rpartition("{feed}")[2] or e["action"][:6], e["outcome"]): e
+        for e in server.cli_json("audit", "--object", "changefeed life")
+    }
+    assert told["POST /api/v2/changefeeds", "ok"]["after"]["config.filter.rules"] == [
+        "op.a",
+        "op.b",
+    ]
+    assert ("POST /api/v2/changefeeds", "TG:ErrChangeFeedAlreadyExists") in told
+    assert told["/pause", "ok"]["after"] == {"state": "stopped"}
+    assert ("/pause", "TG:ErrChangefeedUpdateRefused") in told
+    assert told["/resume", "ok"]["after"]["state"] == "normal"
+    assert told["DELETE", "ok"]["after"] is None
+    assert SECRET not in server.cli("audit", "--json", "--limit", "2000").stdout
+
 
 def test_a_table_whose_schema_is_lost_stops_and_shows_it(
     operated: tuple[CdcServer, str], mariadb: servers.Database, tmp_path: Path

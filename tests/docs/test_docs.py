@@ -73,6 +73,9 @@ def test_every_command_is_described() -> None:
     text = (ROOT / "docs/operate.md").read_text()
     cli = typer.main.get_command(app).commands["cli"]  # type: ignore[attr-defined]
     for group, found in cli.commands.items():
+        if not hasattr(found, "commands"):
+            assert f"cdc cli {group}" in text, group
+            continue
         for verb in found.commands:
             assert re.search(rf"cdc cli {group}[^\n]*\b{verb}\b", text), f"{group} {verb}"
 
