@@ -33,6 +33,12 @@ class UnloggedRows(DefiniteError):
     code = "TG:ErrUnloggedRows"
 
 
+class ShardChangeRefused(DefiniteError):
+    """A schema change of one of several tables that are one at the target."""
+
+    code = "TG:ErrShardChangeRefused"
+
+
 class Outcome(StrEnum):
     """What the filter says of a DDL, or of one of its tables."""
 
@@ -84,13 +90,20 @@ class DdlFilter:
     def __init__(self, config: FeedConfig) -> None:
         sensitive = config.case_sensitive
         dispatchers = read_dispatchers(config.sink.get("dispatchers", ()))
-        self._targets = TargetRouter.of(dispatchers, case_sensitive=sensitive)
+        self._targets = TargetRouter.of(
+            dispatchers, case_sensitive=sensitive, merging=config.merging
+        )
         self.rules = TableRules(config.filter.rules, case_sensitive=sensitive)
         self.events = EventFilter(config.filter.event_filters, case_sensitive=sensitive)
         self.online = OnlineDdl(config)
         self._transactions = Transactions.of(config.filter)
         self._by_value = any(has_expressions(rule) for rule in config.filter.event_filters)
         self._config = config
+
+    @property
+    def targets(self) -> TargetRouter:
+        """Which names tables have at the target."""
+        return self._targets
 
     def decide(
         self,
@@ -149,6 +162,32 @@ class DdlFilter:
             before.add(*(name for name in present if self.rules.matches(*name)))
         except DefiniteError as e:
             return e
+        return None
+
+    def shared(self, names: Iterable[Name], about: Iterable[Name]) -> DefiniteError | None:
+        """What is wrong with a change of one of several tables that are one at the target, or None.
+
+        ``names`` are all tables of the upstream, before the change and behind it, ``about`` those
+        that it would change at the target.
+        """
+        changed = {_folded(name): name for name in about}
+        if not self._targets.merging or not changed:
+            return None
+        listed = list(dict.fromkeys(names))
+        matching = self.rules.matches_all(listed)
+        try:
+            groups = self._targets.groups(n for n, yes in zip(listed, matching, strict=True) if yes)
+        except DefiniteError as e:
+            return e
+        for target, members in groups.items():
+            ours = next((n for n in members if _folded(n) in changed), None)
+            if ours is not None and len(members) > 1:
+                other = next(n for n in members if n != ours)
+                return ShardChangeRefused(
+                    f"it would change {'.'.join(target)}, which has rows of {'.'.join(other)} too",
+                    object=".".join(ours),
+                    hint="carry it out for all of them, and at the target, then skip it here",
+                )
         return None
 
     def unfit(self, tables: Iterable[Table], session: Session) -> DefiniteError | None:

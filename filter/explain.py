@@ -60,8 +60,15 @@ class Explainer:
         selectors = read_column_selectors(config.sink.get("column_selectors", ()))
         sensitive = config.case_sensitive
         self._topic = default_topic
-        self._router = Router(self._dispatchers, default_topic or "topic", case_sensitive=sensitive)
-        self._targets = TargetRouter.of(self._dispatchers, case_sensitive=sensitive)
+        self._router = Router(
+            self._dispatchers,
+            default_topic or "topic",
+            case_sensitive=sensitive,
+            merging=config.merging,
+        )
+        self._targets = TargetRouter.of(
+            self._dispatchers, case_sensitive=sensitive, merging=config.merging
+        )
         self._columns = ColumnSelectors(selectors, case_sensitive=sensitive)
         self._matchers = [
             parse_matcher(d.matcher, case_sensitive=sensitive) for d in self._dispatchers
@@ -162,7 +169,7 @@ class Explainer:
                 partitions = {topic: 1}
                 router = Router(
                     self._dispatchers, self._topic or "topic", partitions,
-                    case_sensitive=self._config.case_sensitive,
+                    case_sensitive=self._config.case_sensitive, merging=self._config.merging,
                 )  # fmt: skip
                 route = router.route(known)
                 return f"{route.mode} ({', '.join(route.columns)})" if route.columns else route.mode

@@ -91,7 +91,8 @@ def configured_sink(sink_uri: str, config: Mapping[str, Any]) -> Sink:
     if not isinstance(section, Mapping):
         raise ConfigInvalid("sink is not a table", object="sink", hint="write [sink]")
     case_sensitive = config.get("case_sensitive", config.get("case-sensitive")) is True
-    return open_sink(sink_uri, section, case_sensitive=case_sensitive)
+    merging = config.get("shard_mode", config.get("shard-mode")) is not None
+    return open_sink(sink_uri, section, case_sensitive=case_sensitive, merging=merging)
 
 
 def newest_incarnation(driver: SinkDriver, feed: FeedId, replaced: str = "") -> int:

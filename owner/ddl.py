@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
@@ -180,8 +181,11 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     if statement.kind == "create table":
         made += delivered
     after = (ddl.change.after.table(*name) for name in delivered)
-    wrong = scope.filter.conflict(ddl.change.after, made) or scope.filter.unfit(
-        (table for table in after if table is not None), ddl.change.session
+    both = chain(ddl.change.before, ddl.change.after)
+    wrong = (
+        scope.filter.conflict(ddl.change.after, made)
+        or scope.filter.shared(both, delivered)
+        or scope.filter.unfit((table for table in after if table is not None), ddl.change.session)
     )
     if wrong is not None:
         error = _said(wrong, ddl, now_ms)

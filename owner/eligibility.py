@@ -12,6 +12,9 @@ from cdc.schema.table import Table
 from filter.online import OnlineDdl
 from filter.passing import Passing
 from filter.rules import TableRules
+from sink.dispatch.read import read_dispatchers
+from sink.dispatch.shards import check_groups
+from sink.dispatch.target import TargetRouter
 
 _SHOWN_TABLES = 20
 
@@ -60,10 +63,15 @@ def tables_to_deliver(schema: Schema, config: FeedConfig) -> list[Table]:
 def checked_tables(schema: Schema, config: FeedConfig) -> list[Table]:
     """The tables to deliver, with value expressions that fit all of them.
 
-    Raises TableIneligible, or the invalid error of an expression.
+    Raises TableIneligible, the invalid error of an expression, or ShardTablesDiffer.
     """
     tables = tables_to_deliver(schema, config)
     Passing(config, schema.session).check(tables)
+    if config.merging:
+        dispatchers = read_dispatchers(config.sink.get("dispatchers", ()))
+        sensitive = config.case_sensitive
+        names = TargetRouter.of(dispatchers, case_sensitive=sensitive, merging=True)
+        check_groups(names, tables)
     return tables
 
 

@@ -51,6 +51,7 @@ from owner.ports import FeedObserver
 from owner.retry import RetryPolicy
 from owner.scope import scope_of
 from owner.state import ACTIVE, FeedEvent, allowed, transition
+from owner.target_ties import TargetTies
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from owner.waking import Waking
 
@@ -82,6 +83,7 @@ class _Feed:
     ddl_policy: DdlPolicy = DdlPolicy.AUTO
     scope: FeedScope | None = None
     scope_revision: int = 0
+    ties: TargetTies = field(default_factory=TargetTies)
     invalid: ErrorInfo | None = None
     forgotten_ts: Ts = 0
     shown: DdlEntries | None = None
@@ -392,6 +394,7 @@ class OwnerRunner:
             feed.ddl_policy = config.ddl_policy
             feed.scope, feed.invalid = scope_of(info, config, self._clock)
             feed.scope_revision = entry.mod_revision
+            feed.ties = TargetTies(feed.scope.filter.targets)
         if feed.shown is None:
             feed.shown = self._shown(info.id, found)
         scope = feed.scope
@@ -431,6 +434,7 @@ class OwnerRunner:
             resolved = log.resolved_ts()
             ddls = log.ddls(above, resolved) if resolved > above else ()
             schemas = log.schemas()
+            seen = replace(seen, scope=feed.ties.in_scope(seen.scope, schemas, ddls))
         except TidegateError as e:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen

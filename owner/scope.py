@@ -16,7 +16,9 @@ def scope_of(
 ) -> tuple[FeedScope, ErrorInfo | None]:
     """What the changefeed delivers; the error of a configuration that no sink can take."""
     try:
-        sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+        sink = open_sink(
+            info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+        )
         return FeedScope(DdlFilter(config), whole=sink.single_stream), None
     except TidegateError as e:
         error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())

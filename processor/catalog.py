@@ -423,5 +423,10 @@ class Numbering:
             return CodecRoute(RouteMode.TS, route.partitions, base=base)
         columns = tuple(positions[c.lower()] for c in route.columns)
         return CodecRoute(
-            RouteMode.COLUMNS, route.partitions, base=base, columns=columns, block=route.block
+            RouteMode.COLUMNS,
+            route.partitions,
+            base=base,
+            columns=columns,
+            block=route.block,
+            hashed=route.hashed,
         )

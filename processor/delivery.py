@@ -88,7 +88,9 @@ class FeedDelivery:
 
     def _opened(self, plan: FeedPlan) -> Sink:
         config = self._config
-        return open_sink(plan.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+        return open_sink(
+            plan.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+        )
 
     def _planned(self, catalog: DeliveredTables) -> Plans:
         return Plans(Numbering.of(self.plan.layout), mariadb=catalog.mariadb)

@@ -323,7 +323,10 @@ class Feed:
         newest = self._log.refresh().resolved_ts
         catalog.refresh(newest)
         sink = open_sink(
-            self._info.sink_uri, self._config.sink, case_sensitive=self._config.case_sensitive
+            self._info.sink_uri,
+            self._config.sink,
+            case_sensitive=self._config.case_sensitive,
+            merging=self._config.merging,
         )
         driver = sink.driver()
         known: dict[str, Table] = {}

@@ -30,10 +30,15 @@ _KINDS: Mapping[str, Callable[..., Sink]] = {
 
 
 def open_sink(
-    sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+    sink_uri: str,
+    sink_config: Mapping[str, Any],
+    *,
+    case_sensitive: bool = False,
+    merging: bool = False,
 ) -> Sink:
     """The sink of a URI and a ``sink`` section; ``case_sensitive`` is about table patterns.
 
+    ``merging``: several tables may become one there (``shard-mode``).
     Raises an ``InvalidError`` with one hint for what cannot be used. Connects to nothing.
     """
     found = _SCHEME.match(sink_uri)
@@ -45,4 +50,4 @@ def open_sink(
             object="sink URI",
             hint=f"use one of {', '.join(_KINDS)}",
         )
-    return kind(sink_uri, sink_config, case_sensitive=case_sensitive)
+    return kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)

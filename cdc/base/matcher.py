@@ -5,6 +5,9 @@ Syntax (TiDB documentation, "Table Filter"): a rule is ``[!]schema.table``; each
 a wildcard pattern with ``*``, ``?``, ``[a-z]`` and ``[!a-z]``, where a backslash takes the next
 punctuation character literally. ``!`` negates the rule. Of several rules the last match wins.
 
+Ours: ``[!]node:schema.table`` is about databases of such nodes alone, in an upstream of several.
+Without it a rule is about the databases of that name of all nodes.
+
 No name takes long to match: regular expressions are RE2's, and of a wildcard every ``*`` but the
 last takes as little as it can and is never tried again.
 """
@@ -22,10 +25,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cdc.base.errors import InvalidError
+from cdc.base.nodes import is_qualified, node_of, plain
 from cdc.base.regex import Regex
 
 _PLAIN = re.compile(r"[0-9A-Za-z_$\-]|[^\x00-\x7f]")
-_HINT = "write schema.table, such as 'shop.*' or '!shop.tmp_*'"
+_HINT = "write schema.table, such as 'shop.*', '!shop.tmp_*' or 'node1:shop.*'"
 
 
 class FilterRuleInvalid(InvalidError):
@@ -67,7 +71,7 @@ class Pattern:
 class TableRule:
     """One compiled rule. ``positive`` is false for a rule that began with ``!``.
 
-    ``index`` is its place in the list that it came from.
+    ``index`` is its place in the list that it came from; without ``node`` it is about all nodes.
     """
 
     text: str
@@ -75,14 +79,19 @@ class TableRule:
     schema: Pattern
     table: Pattern
     index: int = -1
+    node: Pattern | None = None
 
     def applies(self, schema: str, table: str) -> bool:
         """Whether the patterns match, whatever the rule then says about the table."""
-        return self.schema.matches(schema) and self.table.matches(table)
+        return self.applies_to_schema(schema) and self.table.matches(table)
 
     def applies_to_schema(self, schema: str) -> bool:
-        """Whether the schema part matches."""
-        return self.schema.matches(schema)
+        """Whether the parts before the table match."""
+        if self.node is not None and not (
+            is_qualified(schema) and self.node.matches(node_of(schema))
+        ):
+            return False
+        return self.schema.matches(plain(schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +119,9 @@ class TableMatcher:
         codes = schemas.indices.to_numpy()
         tables = pa.array([table for _, table in names], pa.string())
         open_ = np.arange(len(names))
+        distinct = _Schemas.of(schemas.dictionary.to_pylist())
         for rule in reversed(self.rules):
-            hit = _all(rule.schema, schemas.dictionary)[codes[open_]]
+            hit = distinct.hit(rule)[codes[open_]]
             at = np.flatnonzero(hit)
             if len(at) and not rule.table.everything:
                 at = at[_all(rule.table, pc.take(tables, pa.array(open_[at])))]
@@ -171,13 +181,42 @@ def parse_rule(text: str, *, case_sensitive: bool = False) -> TableRule:
     rest = text.strip()
     positive = not rest.startswith("!")
     body = rest if positive else rest[1:].lstrip()
+    node = None
     schema, at = _part(text, body, 0, case_sensitive)
+    if body[at : at + 1] == ":":
+        node = schema
+        schema, at = _part(text, body, at + 1, case_sensitive)
     if body[at : at + 1] != ".":
         raise _bad(text, "no '.' between schema and table", at)
     table, end = _part(text, body, at + 1, case_sensitive)
     if end != len(body):
         raise _bad(text, f"unexpected {body[end]!r} after the table", end)
-    return TableRule(text, positive, schema, table)
+    return TableRule(text, positive, schema, table, node=node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """Names of databases, each once; ``nodes`` is None where none is of a node."""
+
+    plain: pa.Array
+    nodes: pa.Array | None
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> _Schemas:
+        if not any(map(is_qualified, names)):
+            return cls(pa.array(names, pa.string()), None)
+        nodes = [node_of(name) if is_qualified(name) else None for name in names]
+        return cls(pa.array(map(plain, names), pa.string()), pa.array(nodes, pa.string()))
+
+    def hit(self, rule: TableRule) -> NDArray[np.bool_]:
+        """Which of them a rule is about."""
+        if rule.node is None:
+            return _all(rule.schema, self.plain)
+        if self.nodes is None:
+            return np.zeros(len(self.plain), np.bool_)
+        there: NDArray[np.bool_] = self.nodes.is_valid().to_numpy(zero_copy_only=False)
+        named = _all(rule.node, self.nodes.fill_null(""))
+        return there & named & _all(rule.schema, self.plain)
 
 
 def _all(pattern: Pattern, names: pa.Array) -> NDArray[np.bool_]:
@@ -235,7 +274,7 @@ def _wildcard(text: str, body: str, at: int) -> tuple[list[str], int]:
     out: list[str] = []
     pieces: list[str] = []
     i = at
-    while i < len(body) and body[i] != ".":
+    while i < len(body) and body[i] not in ".:":
         c = body[i]
         if c in '`"':
             literal, i = _quoted(text, body, i)

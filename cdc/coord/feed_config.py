@@ -26,6 +26,13 @@ class DdlPolicy(StrEnum):
         return self is DdlPolicy.HOLD_ALL or (self is DdlPolicy.HOLD_DESTRUCTIVE and destructive)
 
 
+class ShardMode(StrEnum):
+    """How the schema changes of tables that become one at the target go together; DM's words."""
+
+    PESSIMISTIC = "pessimistic"
+    OPTIMISTIC = "optimistic"
+
+
 class EventFilterConfig(BaseModel):
     """One of ``filter.event-filters``: which events of the tables that ``matcher`` matches go.
 
@@ -70,7 +77,8 @@ class SyncedStatus(BaseModel):
 class FeedConfig(BaseModel):
     """TiCDC's replica config, as far as it is supported; keys in snake_case, durations in s.
 
-    ``online_ddl`` and the two lists of rules are DM's.
+    ``online_ddl``, the two lists of rules and ``shard_mode`` are DM's; without a shard mode two
+    tables never become one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -83,7 +91,13 @@ class FeedConfig(BaseModel):
     online_ddl: bool = True
     shadow_table_rules: list[str] | None = None
     trash_table_rules: list[str] | None = None
+    shard_mode: ShardMode | None = Field(default=None, strict=False)
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     sink: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def merging(self) -> bool:
+        """Whether several tables may become one at the target."""
+        return self.shard_mode is not None

@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from cdc.base.nodes import plain
 from cdc.binlog.table_map import TableMap
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.charsets import tables as charset_tables
@@ -131,7 +132,8 @@ class PlanBuilder:
         if route.mode is RouteMode.COLUMNS:
             # Old and new key may lie in different partitions: each must see its own change.
             row[L.T_OPTIONS] |= L.OPTION_SPLIT
-        row[L.T_HASH] = crc32(entry.table.name.encode(), crc32(entry.table.schema.encode()))
+        schema, name = route.hashed or (plain(entry.table.schema), entry.table.name)
+        row[L.T_HASH] = crc32(name.encode(), crc32(schema.encode()))
         rows = []
         for i, stored in enumerate(entry.storages):
             column = [0] * L.C_SIZE

@@ -25,6 +25,7 @@ class Route:
     ``columns`` (ordinals in the table) for COLUMNS: the hash is the XOR of the CRC32 of schema and
     table and of each (name, value), modulo ``partitions``, as TiCDC's. With ``block`` the one
     column is an integer, and so many low bits of it do not count: neighbours go together.
+    ``hashed`` are the schema and table that count, None for the table's own.
     """
 
     mode: RouteMode = RouteMode.CONSTANT
@@ -33,3 +34,4 @@ class Route:
     base: int = 0
     columns: tuple[int, ...] = ()
     block: int = 0
+    hashed: tuple[str, str] | None = None

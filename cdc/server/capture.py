@@ -331,5 +331,7 @@ class Capture:
 
 def _open_changer(info: FeedInfo) -> SchemaChanger:
     config = FeedConfig.model_validate(info.config)
-    sink = open_sink(info.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+    sink = open_sink(
+        info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+    )
     return sink.changer(info.ledger_id, info.epoch << RECOVERY_BITS)

@@ -165,7 +165,12 @@ class LogReplacement:
             yield from named(read(shown, DdlEntries).transactions).items()
         config = FeedConfig.model_validate(feed.config)
         try:
-            sink = open_sink(feed.sink_uri, config.sink, case_sensitive=config.case_sensitive)
+            sink = open_sink(
+                feed.sink_uri,
+                config.sink,
+                case_sensitive=config.case_sensitive,
+                merging=config.merging,
+            )
             # Who still commits was an owner before us. What it adds is found by the next recovery.
             ledger = sink.driver().delivered(feed.ledger_id, wait=False)
         except TidegateError as e:

@@ -91,6 +91,8 @@ def _tools_tables(folder: Path, config: FeedConfig) -> Callable[[str, str], bool
 
 def _work(sink_uri: str, config: FeedConfig) -> Callable[[Run], None]:
     scheme = urlsplit(sink_uri).scheme
+    if config.merging:
+        raise _not_supported(sink_uri, "with shard-mode several tables are one there")
     if scheme in KAFKA:
         topics = KafkaSettings.parse(sink_uri, config.sink)
         if not FORMATS[topics.protocol].readable:

@@ -47,6 +47,7 @@ class BinlogSettings(BaseModel):
         sink_config: Mapping[str, Any] | None = None,
         *,
         case_sensitive: bool = False,
+        merging: bool = False,
     ) -> Self:
         """Settings of a sink URI and a ``sink`` section; the URI wins over the section.
 
@@ -66,7 +67,9 @@ class BinlogSettings(BaseModel):
                 fields[name] = seconds(name, fields[name], uri.shown)
         fields = known(fields, cls, uri.shown, later=_LATER, without_effect=())
         settings = validated(cls, fields | {"folder": folder}, uri.shown)
-        settings._names = TargetRouter.of(settings.dispatchers, case_sensitive=case_sensitive)
+        settings._names = TargetRouter.of(
+            settings.dispatchers, case_sensitive=case_sensitive, merging=merging
+        )
         return settings
 
     @property

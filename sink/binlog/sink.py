@@ -24,9 +24,16 @@ class BinlogSink:
     snapshot_obstacle = "each transaction of a binlog has the upstream's name, and they have none"
 
     def __init__(
-        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+        self,
+        sink_uri: str,
+        sink_config: Mapping[str, Any],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
-        self._settings = BinlogSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
+        self._settings = BinlogSettings.parse(
+            sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging
+        )
 
     @property
     def interval_s(self) -> float:

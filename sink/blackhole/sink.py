@@ -53,10 +53,16 @@ class BlackholeSink:
     routing: tuple[object, ...] = (_NAME,)
 
     def __init__(
-        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+        self,
+        sink_uri: str,
+        sink_config: Mapping[str, Any],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
         self._settings = BlackholeSettings.parse(sink_uri, sink_config)
         self._case_sensitive = case_sensitive
+        self._merging = merging
 
     def driver(self) -> SinkDriver:
         """The capture's side."""
@@ -65,7 +71,9 @@ class BlackholeSink:
     def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side."""
         settings = self._settings
-        return BlackholeWorker(FORMATS[settings.protocol].codec(settings, self._case_sensitive))
+        return BlackholeWorker(
+            FORMATS[settings.protocol].codec(settings, self._case_sensitive, self._merging)
+        )
 
     def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """The owner's side."""

@@ -41,14 +41,15 @@ KNOWN_PROTOCOLS: Final = frozenset(
 class Format:
     """What is known of a protocol before its codec is made.
 
-    ``codec`` makes it of a sink's options and of whether table names are case-sensitive.
+    ``codec`` makes it of a sink's options and of whether table names are case-sensitive, and
+    whether several tables may become one.
     ``options`` are the names of those that the protocol reads, of the ones that not all do.
     ``watermarks`` says whether it has watermarks under these options, ``keys`` whether records have
     keys, ``readable`` whether ``changefeed verify`` can fold its messages. With ``changes_apart``
     schema changes go to the sink's own topic only, not among the rows.
     """
 
-    codec: Callable[[FormatOptions, bool], MessageCodec[Any]]
+    codec: Callable[[FormatOptions, bool, bool], MessageCodec[Any]]
     options: frozenset[str]
     watermarks: Callable[[FormatOptions], bool]
     keys: bool
@@ -56,7 +57,7 @@ class Format:
     changes_apart: bool
 
 
-def _canal(options: FormatOptions, case_sensitive: bool) -> MessageCodec[Any]:
+def _canal(options: FormatOptions, case_sensitive: bool, merging: bool) -> MessageCodec[Any]:
     settings = CanalSettings(
         enable_tidb_extension=options.enable_tidb_extension,
         only_output_updated_columns=options.only_output_updated_columns,
@@ -65,11 +66,12 @@ def _canal(options: FormatOptions, case_sensitive: bool) -> MessageCodec[Any]:
         dispatchers=options.dispatchers,
         column_selectors=options.column_selectors,
         case_sensitive=case_sensitive,
+        merging=merging,
     )
     return CanalCodec(settings)
 
 
-def _debezium(options: FormatOptions, case_sensitive: bool) -> MessageCodec[Any]:
+def _debezium(options: FormatOptions, case_sensitive: bool, merging: bool) -> MessageCodec[Any]:
     settings = DebeziumSettings(
         name=options.topic,
         debezium_disable_schema=options.debezium_disable_schema,
@@ -77,6 +79,7 @@ def _debezium(options: FormatOptions, case_sensitive: bool) -> MessageCodec[Any]
         dispatchers=options.dispatchers,
         column_selectors=options.column_selectors,
         case_sensitive=case_sensitive,
+        merging=merging,
     )
     return DebeziumCodec(settings)
 

@@ -4,7 +4,9 @@ The partition is ``hash % partitions`` with the hash of TiCDC (``PositionInertia
 CRC32-IEEE values. The first is of schema name followed by table name; ``index-value`` and
 ``columns`` XOR in, for each of their columns, the CRC32 of column name followed by the value's
 text. ``ts`` is ``commit_ts % partitions``. Values come from the new row of an INSERT or UPDATE and
-from the old row of a DELETE; the kernel that reads them is not here.
+from the old row of a DELETE; the kernel that reads them is not here. Schema and table are the
+upstream's, or where several tables may become one the target's, so that a key of theirs has one
+topic and one partition.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from dataclasses import dataclass
 
 from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.matcher import TableMatcher, parse_matcher
+from cdc.base.nodes import plain
 from cdc.schema.table import Table
 from sink.dispatch.settings import DispatcherSettings, PartitionMode
+from sink.dispatch.target import Name, TargetRouter
 from sink.dispatch.topic import check_expression, topic_name
 from sink.errors import LayoutOutgrown
 
@@ -46,6 +50,7 @@ class Route:
     ``mode`` TABLE: all to partition ``constant``. INDEX_VALUE and COLUMNS: by the values of
     ``columns`` (names as the table writes them, never empty). TS: by commit ts. ``block``, if it is
     not 0: ``columns`` is one integer, whose neighbours in blocks of ``2 ** block`` stay together.
+    ``hashed`` are the schema and table that INDEX_VALUE and COLUMNS hash, None the table's own.
     """
 
     topic: str
@@ -54,6 +59,7 @@ class Route:
     partitions: int
     constant: int
     block: int = 0
+    hashed: Name | None = None
 
     def destinations(self) -> tuple[tuple[str, int], ...]:
         """Every (topic, partition) that a row of the table can go to."""
@@ -74,7 +80,8 @@ class Router:
     """Compiled ``sink.dispatchers``: the first rule that matches a table wins.
 
     A table that no rule matches goes to ``default_topic``, partitioned by table; a rule without a
-    topic expression keeps ``default_topic``. ``partitions`` are the counts of the topics.
+    topic expression keeps ``default_topic``. ``partitions`` are the counts of the topics;
+    ``merging``: several tables may become one.
     """
 
     def __init__(
@@ -84,7 +91,14 @@ class Router:
         partitions: Mapping[str, int] | None = None,
         *,
         case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
+        dispatchers = tuple(dispatchers)
+        self._names = (
+            TargetRouter.of(dispatchers, case_sensitive=case_sensitive, merging=True)
+            if merging
+            else None
+        )
         self._default_topic = default_topic
         self._partitions = dict(partitions or {})
         self._rules = tuple(self._compile(d, case_sensitive) for d in dispatchers)
@@ -98,7 +112,7 @@ class Router:
         """The topic of a table."""
         rule = self._rule(schema, table)
         expression = rule.topic if rule is not None and rule.topic else self._default_topic
-        return topic_name(expression, schema, table)
+        return topic_name(expression, *self._known_by(schema, table))
 
     def topics(self, tables: Iterable[Table]) -> tuple[str, ...]:
         """The topics of these tables and the default topic, sorted."""
@@ -127,7 +141,13 @@ class Router:
             columns = _index(table, rule.settings.index)
             # Without a key TiCDC hashes schema and table only, which is the mode TABLE.
             mode = mode if columns else PartitionMode.TABLE
-        return Route(topic, mode, columns, count, table_hash(table.schema, table.name) % count)
+        known = self._known_by(table.schema, table.name)
+        hashed = known if self._names is not None else None
+        return Route(topic, mode, columns, count, table_hash(*known) % count, hashed=hashed)
+
+    def _known_by(self, schema: str, table: str) -> Name:
+        """The names that topics and partitions go by."""
+        return self._names.target(schema, table) if self._names else (plain(schema), table)
 
     def _rule(self, schema: str, table: str) -> _Rule | None:
         return next((r for r in self._rules if r.matcher.matches(schema, table)), None)

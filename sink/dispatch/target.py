@@ -1,7 +1,8 @@
 """Under which names the target knows a table: ``target-schema`` and ``target-table``.
 
-One table becomes one table: two that would become the same are refused. Rules look at the
-upstream's names only, and change neither topics nor partitions.
+One table becomes one table: two that would become the same are refused, unless the changefeed has
+a shard mode. Rules look at the upstream's names only. A table that no rule names keeps the name
+that it has on its own server.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import dataclass, field
 
 from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.matcher import FilterRuleInvalid, TableMatcher, parse_matcher
+from cdc.base.nodes import node_of, plain
 from sink.dispatch.settings import DispatcherSettings
 
 Name = tuple[str, str]
 
 MAX_NAME = 64
-_EXPRESSION = re.compile(r"(?:[^{}]|\{schema\}|\{table\})+\Z")
-_HOLE = re.compile(r"\{(schema|table)\}")
+_EXPRESSION = re.compile(r"(?:[^{}]|\{schema\}|\{table\}|\{node\})+\Z")
+_HOLE = re.compile(r"\{(schema|table|node)\}")
 
 
 class RoutingRuleInvalid(InvalidError):
@@ -49,13 +51,21 @@ class _Rule:
 
 @dataclass(frozen=True)
 class TargetRouter:
-    """Compiled routing rules: the first that matches a table wins, others keep their names."""
+    """Compiled routing rules: the first that matches a table wins, others keep their names.
+
+    ``merging``: several tables may become one, as a changefeed's shard mode says.
+    """
 
     rules: tuple[_Rule, ...] = ()
+    merging: bool = False
 
     @classmethod
     def of(
-        cls, dispatchers: Iterable[DispatcherSettings], *, case_sensitive: bool = False
+        cls,
+        dispatchers: Iterable[DispatcherSettings],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> TargetRouter:
         """Of ``sink.dispatchers``; rules without a target are passed over.
 
@@ -65,7 +75,7 @@ class TargetRouter:
         for i, settings in enumerate(dispatchers):
             if settings.routes:
                 rules.append(_compile(i, settings, case_sensitive))
-        return cls(tuple(rules))
+        return cls(tuple(rules), merging)
 
     def __bool__(self) -> bool:
         """Whether any table may get another name."""
@@ -80,9 +90,9 @@ class TargetRouter:
         """The table's name at the target. Raises :class:`RoutingFailed` if it is too long."""
         rule = self._rule(schema, table)
         if rule is None:
-            return schema, table
+            return plain(schema), table
         found = (
-            _filled(rule.schema, schema, table) if rule.schema else schema,
+            _filled(rule.schema, schema, table) if rule.schema else plain(schema),
             _filled(rule.table, schema, table) if rule.table else table,
         )
         for name in found:
@@ -104,53 +114,67 @@ class TargetRouter:
         for rule in self.rules:
             if rule.matcher.matches_schema(schema):
                 if "{table}" in rule.schema:
-                    found |= {rule.schema, schema}
+                    found |= {rule.schema, plain(schema)}
                 else:
-                    found.add(_filled(rule.schema, schema, "") if rule.schema else schema)
+                    found.add(_filled(rule.schema, schema, "") if rule.schema else plain(schema))
         if len(found) > 1:
             raise RoutingFailed(
                 f"its tables go to several databases: {', '.join(sorted(found))}",
                 object=schema,
                 hint="carry the change of the database out at the target, then skip it here",
             )
-        return found.pop() if found else schema
+        return found.pop() if found else plain(schema)
 
     def check(self, tables: Iterable[Name]) -> None:
-        """Raise :class:`RouteConflict` if two of these tables would become one."""
+        """Raise :class:`RouteConflict` if two of these tables would become one, and must not."""
         Targets(self).add(*tables)
+
+    def groups(self, tables: Iterable[Name]) -> dict[Name, list[Name]]:
+        """By name at the target the tables that become it, in their order."""
+        found: dict[Name, list[Name]] = {}
+        for table in tables:
+            found.setdefault(self.target(*table), []).append(table)
+        return found
 
     def _rule(self, schema: str, table: str) -> _Rule | None:
         return next((r for r in self.rules if r.matcher.matches(schema, table)), None)
 
 
+NO_RULES = TargetRouter()
+
+
 @dataclass(frozen=True)
 class Targets:
-    """Which table of the upstream holds each name at the target, from change to change.
+    """Which tables of the upstream hold each name at the target, from change to change.
 
-    Invariant: one table for each name. Every method returns the state behind the change.
+    Invariant: one table for each name, unless the router is ``merging``; never none. Every method
+    returns the state behind the change.
     """
 
     router: TargetRouter
-    holders: Mapping[Name, Name] = field(default_factory=dict)
+    holders: Mapping[Name, frozenset[Name]] = field(default_factory=dict)
 
     def add(self, *tables: Name) -> Targets:
         """Tables that are delivered from now on. Raises :class:`RouteConflict`."""
         holders = dict(self.holders)
         for table in tables:
             target = self.router.target(*table)
-            holder = holders.setdefault(target, table)
-            if holder != table:
+            others = holders.get(target, frozenset()) - {table}
+            if others and not self.router.merging:
                 raise RouteConflict(
-                    f"would become {_text(target)}, which {_text(holder)} is already",
+                    f"would become {_text(target)}, which {_text(min(others))} is already",
                     object=_text(table),
-                    hint="give them different names with {schema} and {table} in sink.dispatchers",
+                    hint="give them different names with {node}, {schema} and {table} in "
+                    "sink.dispatchers; or set shard-mode, if they are to be one table",
                 )
+            holders[target] = others | {table}
         return Targets(self.router, holders)
 
     def drop(self, *tables: Name) -> Targets:
         """Tables that are gone: their names are free."""
         gone = set(tables)
-        return Targets(self.router, {t: h for t, h in self.holders.items() if h not in gone})
+        left = {target: held - gone for target, held in self.holders.items()}
+        return Targets(self.router, {target: held for target, held in left.items() if held})
 
     def rename(self, steps: Iterable[tuple[Name, Name]]) -> Targets:
         """Steps of one statement, so that names may be swapped. Raises :class:`RouteConflict`."""
@@ -168,9 +192,9 @@ def _compile(index: int, settings: DispatcherSettings, case_sensitive: bool) -> 
     ):
         if text and not _EXPRESSION.match(text):
             raise RoutingRuleInvalid(
-                f"{text!r} holds something in braces that is neither {{schema}} nor {{table}}",
+                f"{text!r} holds something in braces that is not {{node}}, {{schema}} or {{table}}",
                 object=f"{place}.{key}",
-                hint="write literal text, {schema} and {table}",
+                hint="write literal text, {schema} and {table}; {node} where there are several",
             )
     try:
         matcher = parse_matcher(settings.matcher, case_sensitive=case_sensitive)
@@ -180,7 +204,8 @@ def _compile(index: int, settings: DispatcherSettings, case_sensitive: bool) -> 
 
 
 def _filled(expression: str, schema: str, table: str) -> str:
-    return _HOLE.sub(lambda m: schema if m[1] == "schema" else table, expression)
+    values = {"node": node_of(schema), "schema": plain(schema), "table": table}
+    return _HOLE.sub(lambda m: values[m[1]], expression)
 
 
 def _text(name: Name) -> str:

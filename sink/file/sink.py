@@ -26,10 +26,16 @@ class FileSink:
     snapshot_obstacle = ""
 
     def __init__(
-        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+        self,
+        sink_uri: str,
+        sink_config: Mapping[str, Any],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
         self._settings = FileSettings.parse(sink_uri, sink_config)
         self._case_sensitive = case_sensitive
+        self._merging = merging
 
     @property
     def interval_s(self) -> float:
@@ -62,4 +68,4 @@ class FileSink:
 
     def _codec(self) -> MessageCodec[Any]:
         settings = self._settings
-        return FORMATS[settings.protocol].codec(settings, self._case_sensitive)
+        return FORMATS[settings.protocol].codec(settings, self._case_sensitive, self._merging)

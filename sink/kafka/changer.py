@@ -15,10 +15,10 @@ from cdc.base.ts import Ts, physical_ms
 from sink.codec.contract import MessageCodec
 from sink.codec.protocols import FORMATS
 from sink.contract import RECOVERY_BITS
+from sink.dispatch.rules import Router
 from sink.kafka.change_ledger import change_partition, change_record, read_changes
 from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import DDL_SLOT, KafkaDeliverer, transactional_id
-from sink.kafka.driver import router_of
 from sink.kafka.ledger import Ledger, read
 from sink.kafka.ledger_topic import ensure_topic
 from sink.kafka.recovery import claim_epoch, fence, older_feeds
@@ -46,17 +46,16 @@ class KafkaChanger:
         self,
         settings: KafkaSettings,
         codec: MessageCodec[Any],
+        router: Router,
         feed: FeedId,
         epoch: int,
-        *,
-        case_sensitive: bool = False,
     ) -> None:
         self._settings = settings
         self._codec = codec
         self._feed = feed
         self._epoch = epoch
         self._apart = FORMATS[settings.protocol].changes_apart
-        self._router = router_of(settings, case_sensitive=case_sensitive)
+        self._router = router
         self._topics = Topics(settings)
         self._lock = threading.Lock()
         self._closed = False

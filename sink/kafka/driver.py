@@ -28,9 +28,12 @@ from sink.kafka.topics import Topics, verify
 class KafkaDriver:
     """Topics, recovery and routes of one changefeed's Kafka sink."""
 
-    def __init__(self, settings: KafkaSettings, *, case_sensitive: bool = False) -> None:
+    def __init__(
+        self, settings: KafkaSettings, *, case_sensitive: bool = False, merging: bool = False
+    ) -> None:
         self._settings = settings
         self._case_sensitive = case_sensitive
+        self._merging = merging
         self._topics = Topics(settings)
 
     @property
@@ -45,7 +48,9 @@ class KafkaDriver:
         router = self._router(dict.fromkeys(names, 1))
         settings = self._settings
         columns = ColumnSelectors(settings.column_selectors, case_sensitive=self._case_sensitive)
-        targets = TargetRouter.of(settings.dispatchers, case_sensitive=self._case_sensitive)
+        targets = TargetRouter.of(
+            settings.dispatchers, case_sensitive=self._case_sensitive, merging=self._merging
+        )
         targets.check((table.schema, table.name) for table in listed)
         for table in listed:
             route = router.route(table)
@@ -121,7 +126,12 @@ class KafkaDriver:
             forget(self._settings, feed, admin=admin)
 
     def _router(self, partitions: Mapping[str, int] | None = None) -> Router:
-        return router_of(self._settings, partitions, case_sensitive=self._case_sensitive)
+        return router_of(
+            self._settings,
+            partitions,
+            case_sensitive=self._case_sensitive,
+            merging=self._merging,
+        )
 
 
 def router_of(
@@ -129,6 +139,13 @@ def router_of(
     partitions: Mapping[str, int] | None = None,
     *,
     case_sensitive: bool = False,
+    merging: bool = False,
 ) -> Router:
     """The compiled dispatchers of a sink."""
-    return Router(settings.dispatchers, settings.topic, partitions, case_sensitive=case_sensitive)
+    return Router(
+        settings.dispatchers,
+        settings.topic,
+        partitions,
+        case_sensitive=case_sensitive,
+        merging=merging,
+    )

@@ -9,6 +9,7 @@ from cdc.base.ids import FeedId
 from sink.codec.contract import MessageCodec
 from sink.codec.protocols import FORMATS
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.dispatch.rules import Router
 from sink.kafka.changer import KafkaChanger
 from sink.kafka.deliverer import KafkaDeliverer
 from sink.kafka.driver import KafkaDriver, router_of
@@ -26,10 +27,16 @@ class KafkaSink:
     snapshot_obstacle = ""
 
     def __init__(
-        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+        self,
+        sink_uri: str,
+        sink_config: Mapping[str, Any],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
         self._settings = KafkaSettings.parse(sink_uri, sink_config)
         self._case_sensitive = case_sensitive
+        self._merging = merging
 
     @property
     def patience_s(self) -> float:
@@ -45,11 +52,19 @@ class KafkaSink:
     def routing(self) -> tuple[object, ...]:
         """What decides which partition a row goes to."""
         settings = self._settings
-        return (settings.topic, settings.partition_num, settings.dispatchers, self._case_sensitive)
+        return (
+            settings.topic,
+            settings.partition_num,
+            settings.dispatchers,
+            self._case_sensitive,
+            self._merging,
+        )
 
     def driver(self) -> SinkDriver:
         """The capture's side."""
-        return KafkaDriver(self._settings, case_sensitive=self._case_sensitive)
+        return KafkaDriver(
+            self._settings, case_sensitive=self._case_sensitive, merging=self._merging
+        )
 
     def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; claims the slot."""
@@ -57,14 +72,20 @@ class KafkaSink:
 
     def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """The owner's side: schema changes as messages."""
-        return KafkaChanger(
-            self._settings, self._codec(), feed, epoch, case_sensitive=self._case_sensitive
-        )
+        return KafkaChanger(self._settings, self._codec(), self._router(), feed, epoch)
 
     def routes(self, layout: Layout) -> Routes:
         """Topics and partition rules."""
-        return router_of(self._settings, layout.counts, case_sensitive=self._case_sensitive)
+        return self._router(layout.counts)
+
+    def _router(self, partitions: Mapping[str, int] | None = None) -> Router:
+        return router_of(
+            self._settings,
+            partitions,
+            case_sensitive=self._case_sensitive,
+            merging=self._merging,
+        )
 
     def _codec(self) -> MessageCodec[Any]:
         settings = self._settings
-        return FORMATS[settings.protocol].codec(settings, self._case_sensitive)
+        return FORMATS[settings.protocol].codec(settings, self._case_sensitive, self._merging)

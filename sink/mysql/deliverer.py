@@ -20,6 +20,7 @@ from cdc.rows.plan import Matrix
 from cdc.rows.route import Route
 from cdc.schema.table import Table
 from sink.contract import Destination
+from sink.dispatch.target import TargetRouter
 from sink.mysql import holders, ledger
 from sink.mysql.blame import explain
 from sink.mysql.connection import SinkSession, Target
@@ -312,7 +313,11 @@ class MysqlDeliverer:
             located, runs, order, limit=min(_STATEMENT_BYTES, most), max_message=most
         ):
             part = order[batch.first : batch.last]
-            refused = None if again else partial(_refused, send_again, located, part)
+            refused = (
+                None
+                if again
+                else partial(_refused, send_again, located, part, self._settings.names)
+            )
             if cutter.sql:
                 wanted = batch.matched if isinstance(batch, SqlBatch) else -1
                 answered = None if wanted < 0 else partial(_answered, wanted, located, part)
@@ -372,9 +377,13 @@ class MysqlDeliverer:
 
 
 def _refused(
-    send_again: Callable[[Order], None], located: RowBatch, order: Order, error: pymysql.err.Error
+    send_again: Callable[[Order], None],
+    located: RowBatch,
+    order: Order,
+    names: TargetRouter,
+    error: pymysql.err.Error,
 ) -> TidegateError:
-    return explain(error, send_again, located, order)
+    return explain(error, send_again, located, order, names)
 
 
 def _answered(wanted: int, located: RowBatch, order: Order, found: int) -> None:

@@ -26,7 +26,7 @@ from sink.mysql.errors import (
     map_error,
 )
 from sink.mysql.methods import chosen
-from sink.mysql.placement import TARGET, Placement, parted, place, spreads
+from sink.mysql.placement import NOT_SHARED, TARGET, Placement, Shared, parted, place, spreads
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.target import read_table, references
 
@@ -91,6 +91,7 @@ class MysqlDriver:
         session = SinkSession(self._settings)
         try:
             wanted, tied = self._wanted(session, tables)
+            shared = self._shared(tables)
             if not self._settings.exactly_once:
                 return Recovered(wanted.layout, {}, recorded=False)
             self._impatient(session, _PATIENCE_S)
@@ -109,9 +110,12 @@ class MysqlDriver:
                 if stored.buckets != wanted.buckets:
                     fresh, ties = self._wanted(session, tables, stored.buckets)
                 held = stored.joined(
-                    fresh, ties, lambda table: any(p.of(table) > here.of(table) for p in stands)
+                    fresh,
+                    ties,
+                    lambda table: any(p.of(table) > here.of(table) for p in stands),
+                    shared,
                 )
-                apart = parted(held.tables, fresh, ties)
+                apart = parted(held.tables, fresh, ties, shared)
                 return held
 
             placement, positions = self._take_over(session, feed, epoch, slots, choose)
@@ -135,7 +139,7 @@ class MysqlDriver:
             wanted, tied = self._wanted(session, known)
         finally:
             session.close()
-        return bool(parted(layout.placed, wanted, tied))
+        return bool(parted(layout.placed, wanted, tied, self._shared(known)))
 
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
@@ -233,9 +237,11 @@ class MysqlDriver:
             buckets = 1 if atomicity is Atomicity.GLOBAL else self._settings.worker_count
         if buckets == 1:
             return place(tables, {}, (), 1), []
+        shared = self._shared(tables)
         with mapped(f"target {self._settings.address}"):
-            tied = self._tied(session, tables)
-        targets = {}
+            tied = self._tied(session, tables, shared)
+        targets: dict[str, Table] = {}
+        read: dict[tuple[str, str], Table] = {}
         if atomicity is Atomicity.NONE:
             for table in tables:
                 if not spreads(table, table):
@@ -243,14 +249,31 @@ class MysqlDriver:
                 # What cannot be read is an error where its rows come by, not here.
                 with suppress(DefiniteError):
                     name = self._settings.names.target(table.schema, table.name)
-                    found = read_table(session, *name)
-                    targets[table.full_name] = found.table
-        return place(tables, targets, tied, buckets), tied
+                    if name not in read:
+                        read[name] = read_table(session, *name).table
+                    targets[table.full_name] = read[name]
+        return place(tables, targets, tied, buckets, shared), tied
 
-    def _tied(self, session: SinkSession, tables: Sequence[Table]) -> list[tuple[str, str]]:
-        """Foreign keys of the target, under the upstream's names of the tables that it has."""
+    def _shared(self, tables: Iterable[Table]) -> Shared:
+        """The target's table, in lower case, of each table that becomes one with others."""
+        names = self._settings.names
+        if not names.merging:
+            return NOT_SHARED
+        groups = names.groups((t.schema, t.name) for t in tables)
+        return {
+            ".".join(one).lower(): ".".join(target).lower()
+            for target, members in groups.items()
+            for one in members
+        }
+
+    def _tied(
+        self, session: SinkSession, tables: Sequence[Table], shared: Shared
+    ) -> list[tuple[str, str]]:
+        """Foreign keys of the target, by what its tables are placed by: upstream's names."""
         names = {t.full_name: self._settings.names.target(t.schema, t.name) for t in tables}
-        upstream = {".".join(name).lower(): ours for ours, name in names.items()}
+        upstream = {
+            ".".join(name).lower(): shared.get(ours.lower(), ours) for ours, name in names.items()
+        }
         pairs = references(session, {schema for schema, _ in names.values()})
         return [(upstream.get(a.lower(), a), upstream.get(b.lower(), b)) for a, b in pairs]
 

@@ -135,6 +135,12 @@ class TargetDuplicateKey(DefiniteError):
     code = "TG:ErrTargetDuplicateKey"
 
 
+class ShardKeyConflict(DefiniteError):
+    """Two tables that are one at the target have a row with the same key."""
+
+    code = "TG:ErrShardKeyConflict"
+
+
 class TargetRowMissing(DefiniteError):
     """The target lacks the row that is to be changed."""
 

@@ -73,8 +73,11 @@ def chosen(
     names = [settings.names.target(table.schema, table.name) for table, _ in listed]
     facts = read_facts(session, {schema for schema, _ in names})
     found = []
+    read: dict[tuple[str, str], TargetTable] = {}
     for (table, stored), name in zip(listed, names, strict=True):
-        target = read_table(session, *name)
+        if name not in read:
+            read[name] = read_table(session, *name)
+        target = read[name]
         if not target.transactional:
             raise TargetIncompatible(
                 f"the target's engine {target.engine or '?'} has no transactions",

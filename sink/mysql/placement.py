@@ -5,6 +5,9 @@ their primary key only where two rows can never conflict otherwise: no other uni
 side, no foreign key at the target, and a key whose values are equal only if their bytes are. A key
 of one integer is spread in blocks of neighbours, so that connections work on pages of their own.
 Every other table lives whole in one bucket; tables that foreign keys tie together share it.
+
+Tables that become one at the target (a shard group) are placed as one, by its name: wherever a key
+comes from, it goes to the same bucket.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from cdc.schema.table import Column, Index, Table
 from sink.contract import Layout
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
+from sink.dispatch.target import NO_RULES, TargetRouter
 from sink.mysql.errors import TargetNotPlaced
 
 TARGET = "mysql"
@@ -29,6 +34,11 @@ SPREAD: Final = -1
 
 BLOCKS: Final = -2
 """In place of a bucket: rows go by the block that their integer key lies in."""
+
+Shared = Mapping[str, str]
+"""By lower-case ``schema.table`` of each table that becomes one with others: the one's name."""
+
+NOT_SHARED: Final[Shared] = MappingProxyType({})
 
 BLOCK_BITS: Final = 10
 """A block is ``2 ** BLOCK_BITS`` neighbours: several pages, and many blocks in a bulk window."""
@@ -66,22 +76,28 @@ class Placement:
         wanted: Placement,
         tied: Iterable[tuple[str, str]] = (),
         ahead: Callable[[str], bool] = lambda table: True,
+        shared: Shared = NOT_SHARED,
     ) -> Placement:
         """This one where a bucket is ``ahead`` with a table (lower case) or one tied to it.
 
         There, a table that it does not know is placed whole: beside those that it is ``tied`` to,
-        as (child, parent) pairs say, if they lie whole in a bucket; else where its name falls. All
-        other tables are where they are ``wanted``, over as many buckets.
+        as (child, parent) pairs say, if they lie whole in a bucket; else where its name falls. One
+        that is ``shared`` goes as the others of its group do. All other tables are where they are
+        ``wanted``, over as many buckets.
         """
         groups = _components(tied)
-        known = {groups[t.lower()]: b for t, b in self.tables.items() if t.lower() in groups}
-        names = self.tables.keys() | wanted.tables.keys()
-        busy = {groups.get(t.lower(), t.lower()) for t in names if ahead(t.lower())}
+        units = {t: _unit(t, shared) for t in (*self.tables, *wanted.tables)}
+        known = {groups[units[t]]: b for t, b in self.tables.items() if units[t] in groups}
+        siblings = {units[t]: b for t, b in self.tables.items() if t.lower() in shared}
+        busy = {groups.get(unit, unit) for t, unit in units.items() if ahead(t.lower())}
         joined = dict(self.tables)
         for name, bucket in wanted.tables.items():
-            group = groups.get(name.lower(), name.lower())
+            unit = units[name]
+            group = groups.get(unit, unit)
             if group not in busy:
                 joined[name] = bucket
+            elif name not in self.tables and unit in siblings:
+                joined[name] = siblings[unit]
             elif name not in self.tables:
                 beside = known.get(group, SPREAD)
                 joined[name] = _bucket(group, self.buckets) if beside < 0 else beside
@@ -96,9 +112,10 @@ class Placement:
 class BucketRoutes:
     """Routes of tables (``sink.contract.Routes``) under a layout that a placement made."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, names: TargetRouter = NO_RULES) -> None:
         self._buckets = layout.counts[TARGET]
         self._placed = layout.placed
+        self._names = names
 
     def route(self, table: Table) -> Route:
         """Raises :class:`TargetNotPlaced` for a table that came after the last recovery."""
@@ -113,7 +130,8 @@ class BucketRoutes:
             return Route(TARGET, PartitionMode.TABLE, (), self._buckets, bucket)
         columns = tuple(table.columns[i].name for i in table.handle_key)
         block = BLOCK_BITS if bucket == BLOCKS and _counts(table) else 0
-        return Route(TARGET, PartitionMode.INDEX_VALUE, columns, self._buckets, 0, block)
+        hashed = self._names.target(table.schema, table.name) if self._names.merging else None
+        return Route(TARGET, PartitionMode.INDEX_VALUE, columns, self._buckets, 0, block, hashed)
 
 
 def place(
@@ -121,40 +139,57 @@ def place(
     targets: Mapping[str, Table],
     references: Iterable[tuple[str, str]],
     buckets: int,
+    shared: Shared = NOT_SHARED,
 ) -> Placement:
     """A placement over ``buckets``.
 
     ``targets`` are the target's tables by ``schema.table`` (one that is not there is placed
-    whole), ``references`` the (child, parent) pairs of foreign keys at the target.
+    whole), ``references`` the (child, parent) pairs of foreign keys at the target, between tables
+    or the groups that they are ``shared`` in.
     """
     groups = _components(references)
-    placed = {}
+    placed, apart, whole = {}, {}, set()
     for table in tables:
         name = table.full_name
+        unit = _unit(name, shared)
         target = targets.get(name)
-        free = name.lower() not in groups and target is not None and spreads(table, target)
+        free = unit not in groups and target is not None and spreads(table, target)
         if free and buckets > 1:
-            placed[name] = BLOCKS if _counts(table) else SPREAD
+            apart[name] = BLOCKS if _counts(table) else SPREAD
         else:
-            placed[name] = _bucket(groups.get(name.lower(), name.lower()), buckets)
-    return Placement(buckets, placed)
+            whole.add(unit)
+        placed[name] = _bucket(groups.get(unit, unit), buckets)
+    return Placement(
+        buckets, placed | {n: how for n, how in apart.items() if _unit(n, shared) not in whole}
+    )
 
 
 def parted(
-    placed: Mapping[str, int], wanted: Placement, tied: Iterable[tuple[str, str]]
+    placed: Mapping[str, int],
+    wanted: Placement,
+    tied: Iterable[tuple[str, str]],
+    shared: Shared = NOT_SHARED,
 ) -> frozenset[str]:
     """Tables, in lower case, whose rows ``placed`` sets apart and that must lie together now.
 
     ``wanted`` says what a table's own keys allow, ``tied`` which foreign keys (child, parent) the
     target has: what a cascade changes must not be in another bucket than the row that begins it.
+    Tables of a ``shared`` group must go the same way.
     """
     groups = _components(tied)
     buckets: dict[str, set[int]] = {}
+    ways: dict[str, set[int]] = {}
     for name, bucket in placed.items():
-        if name.lower() in groups:
-            buckets.setdefault(groups[name.lower()], set()).add(bucket)
+        unit = _unit(name, shared)
+        ways.setdefault(unit, set()).add(bucket)
+        if unit in groups:
+            buckets.setdefault(groups[unit], set()).add(bucket)
     apart = {group for group, found in buckets.items() if len(found) > 1 or min(found) < 0}
-    found = {name.lower() for name in placed if groups.get(name.lower()) in apart}
+    found = {
+        name.lower()
+        for name in placed
+        if groups.get(unit := _unit(name, shared)) in apart or len(ways[unit]) > 1
+    }
     whole = {name for name, bucket in wanted.tables.items() if bucket >= 0}
     return frozenset(found | {name.lower() for name in whole if placed.get(name, 0) < 0})
 
@@ -195,6 +230,11 @@ def _counts(table: Table) -> bool:
     """Whether the key is one integer."""
     key = table.handle_key
     return len(key) == 1 and table.columns[key[0]].data_type in _INTEGERS
+
+
+def _unit(name: str, shared: Shared) -> str:
+    """What a table is placed by: its name in lower case, or that of its group."""
+    return shared.get(name.lower(), name.lower())
 
 
 def _bucket(name: str, buckets: int) -> int:

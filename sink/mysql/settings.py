@@ -125,13 +125,14 @@ class MysqlSettings(BaseModel):
         sink_config: Mapping[str, Any] | None = None,
         *,
         case_sensitive: bool = False,
+        merging: bool = False,
     ) -> MysqlSettings:
         """Settings of a sink URI and a ``sink`` section (kebab- or snake-case keys).
 
         The URI wins over the section. ``case_sensitive`` is about the patterns of dispatchers, of
-        which a database needs the target's names only. Raises an :class:`InvalidError` with one
-        hint for a bad URI, an unknown key or a value of the wrong type. No message carries a
-        password.
+        which a database needs the target's names only; ``merging``: tables may share one. Raises an
+        :class:`InvalidError` with one hint for a bad URI, an unknown key or a value of the wrong
+        type. No message carries a password.
         """
         uri = SinkUri.parse(
             sink_uri, ALL_SCHEMES, _EXAMPLE, (*option_names(cls), *_LATER, *_WITHOUT_EFFECT)
@@ -147,7 +148,9 @@ class MysqlSettings(BaseModel):
         if "dispatchers" in fields:
             fields["dispatchers"] = read_dispatchers(fields["dispatchers"])
         settings = validated(cls, fields, shown)
-        settings._names = TargetRouter.of(settings.dispatchers, case_sensitive=case_sensitive)
+        settings._names = TargetRouter.of(
+            settings.dispatchers, case_sensitive=case_sensitive, merging=merging
+        )
         return settings
 
     @property

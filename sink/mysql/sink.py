@@ -23,9 +23,16 @@ class MysqlSink:
     snapshot_obstacle = ""
 
     def __init__(
-        self, sink_uri: str, sink_config: Mapping[str, Any], *, case_sensitive: bool = False
+        self,
+        sink_uri: str,
+        sink_config: Mapping[str, Any],
+        *,
+        case_sensitive: bool = False,
+        merging: bool = False,
     ) -> None:
-        self._settings = MysqlSettings.parse(sink_uri, sink_config, case_sensitive=case_sensitive)
+        self._settings = MysqlSettings.parse(
+            sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging
+        )
 
     @property
     def patience_s(self) -> float:
@@ -34,17 +41,14 @@ class MysqlSink:
 
     @property
     def single_stream(self) -> bool:
-        """With ``transaction-atomicity=global`` each upstream transaction is one at the target.
-
-        Where tables have other names there, its foreign keys do not say which of ours they tie.
-        """
-        settings = self._settings
-        return settings.transaction_atomicity is Atomicity.GLOBAL or bool(settings.names)
+        """With ``transaction-atomicity=global`` each upstream transaction is one at the target."""
+        return self._settings.transaction_atomicity is Atomicity.GLOBAL
 
     @property
     def routing(self) -> tuple[object, ...]:
         """The ledger keeps the placement that its positions belong to; the names are ours."""
-        return ("mysql", *(rule for rule in self._settings.dispatchers if rule.routes))
+        names = self._settings.names
+        return ("mysql", names.merging, *(r for r in self._settings.dispatchers if r.routes))
 
     @property
     def whole_transactions(self) -> bool:
@@ -72,4 +76,4 @@ class MysqlSink:
 
     def routes(self, layout: Layout) -> Routes:
         """The buckets of tables."""
-        return BucketRoutes(layout)
+        return BucketRoutes(layout, self._settings.names)

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import InvalidError
+from cdc.base.nodes import qualified
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import RouteConflict, RoutingFailed, TargetRouter, Targets
 
 
-def router(*rules: dict[str, Any], case_sensitive: bool = False) -> TargetRouter:
+def router(
+    *rules: dict[str, Any], case_sensitive: bool = False, merging: bool = False
+) -> TargetRouter:
     settings = [DispatcherSettings.model_validate(rule) for rule in rules]
-    return TargetRouter.of(settings, case_sensitive=case_sensitive)
+    return TargetRouter.of(settings, case_sensitive=case_sensitive, merging=merging)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +114,46 @@ def test_conflicts_come_and_go_with_changes() -> None:
         state.rename([(("crm", "b"), ("crm", "a"))])
     state = state.drop(("sales", "a")).add(("crm", "a"))
     state = state.rename([(("crm", "a"), ("x", "a")), (("crm", "b"), ("crm", "a"))])
-    assert state.holders == {("x", "a"): ("x", "a"), ("archive", "a"): ("crm", "a")}
+    assert state.holders == {
+        ("x", "a"): frozenset({("x", "a")}),
+        ("archive", "a"): frozenset({("crm", "a")}),
+    }
 
 
 def test_names_may_be_swapped() -> None:
     state = Targets(router(*MERGED)).add(("sales", "a"), ("sales", "b"))
     steps = [(("sales", "a"), ("sales", "c")), (("sales", "b"), ("sales", "a"))]
     swapped = state.rename([*steps, (("sales", "c"), ("sales", "b"))])
-    assert set(swapped.holders.values()) == {("sales", "a"), ("sales", "b")}
+    assert set().union(*swapped.holders.values()) == {("sales", "a"), ("sales", "b")}
+
+
+def test_with_a_shard_mode_several_become_one() -> None:
+    found = router(*MERGED, merging=True)
+    tables = [("sales", "a"), ("crm", "a"), ("crm", "b")]
+    found.check(tables)
+    assert found.groups(tables) == {("archive", "a"): tables[:2], ("archive", "b"): tables[2:]}
+    state = Targets(found).add(*tables)
+    assert state.holders["archive", "a"] == {("sales", "a"), ("crm", "a")}
+    state = state.rename([(("crm", "a"), ("crm", "b2"))])
+    assert state.holders["archive", "a"] == {("sales", "a")}
+    assert ("archive", "a") not in state.drop(("sales", "a")).holders
+
+
+def test_tables_of_nodes_have_their_plain_names_at_the_target() -> None:
+    first, second = qualified("n1", "shop"), qualified("n2", "shop")
+    assert TargetRouter().target(first, "t") == ("shop", "t")
+    assert TargetRouter().target_schema(first) == "shop"
+    with pytest.raises(RouteConflict) as e:
+        TargetRouter().check([(first, "t"), (second, "t")])
+    assert e.value.object == f"{second}.t"
+    apart = router({"matcher": ["shop.*"], "target-table": "{table}_{node}"})
+    assert apart.target(second, "t") == ("shop", "t_n2")
+    apart.check([(first, "t"), (second, "t")])
+    one = router({"matcher": ["n1:shop.*"], "target-schema": "{node}_{schema}"})
+    assert one.target(first, "t") == ("n1_shop", "t")
+    assert one.target(second, "t") == ("shop", "t")
+    assert one.target_schema(first) == "n1_shop"
+    assert one.target_schema(second) == "shop"
 
 
 def test_a_database_needs_one_target() -> None:

@@ -14,6 +14,7 @@ from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
 from owner.ddl import Ddl, DDLAction, FeedScope, Judged, destructive, judge
+from owner.target_ties import TargetTies
 from sink.schema_change import SchemaChange
 
 SESSION = Session(default_schema="shop")
@@ -170,3 +171,44 @@ def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
     by_hash = "PARTITION BY HASH (id) PARTITIONS 3"
     catalog = apply(catalog, read_ddl(f"CREATE TABLE h (id INT PRIMARY KEY) {by_hash}", SESSION))
     assert destructive(_ddl(sql, before=catalog)) is lost
+
+
+SHARDED = {
+    "shard_mode": "pessimistic",
+    "filter": {"rules": ["shop.*"]},
+    "sink": {"dispatchers": [{"matcher": ["shop.a", "shop.b"], "target_table": "one"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("ALTER TABLE a ADD c INT", "TG:ErrShardChangeRefused"),
+        ("DROP TABLE b", "TG:ErrShardChangeRefused"),
+        ("TRUNCATE TABLE b", "TG:ErrShardChangeRefused"),
+        ("RENAME TABLE b TO d", "TG:ErrShardChangeRefused"),
+        ("DROP TABLE a, b", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE tmp_1 ADD c INT", None),
+        ("ALTER TABLE a ENGINE = InnoDB", None),
+    ],
+)
+def test_a_change_of_one_table_of_a_shard_group_stops_it(sql: str, code: str | None) -> None:
+    scope = FeedScope(DdlFilter(FeedConfig.model_validate(SHARDED)))
+    found = judge(_ddl(sql), scope, 0)
+    assert found is not None
+    assert (found.error.code if found.error else None) == code
+
+
+def test_ties_of_the_target_are_of_the_tables_that_have_these_names_there() -> None:
+    names = DdlFilter(FeedConfig.model_validate(SHARDED)).targets
+    ties, found = (("shop.one", "shop.tmp_1"), ("shop.gone", "shop.one")), TargetTies(names)
+    wanted = (("shop.a", "shop.tmp_1"), ("shop.b", "shop.tmp_1"))
+    assert found.upstream(ties, BEFORE, ()) == wanted
+    # A change that waits is about a table that is gone at the end of the log.
+    assert found.upstream(ties, BEFORE, [("shop", "gone")]) == (
+        *wanted,
+        ("shop.gone", "shop.a"),
+        ("shop.gone", "shop.b"),
+    )
+    plain = TargetTies()
+    assert plain.upstream(ties, BEFORE, ()) is ties

@@ -8,6 +8,8 @@ from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.schema.table import Table
 from sink.contract import Layout
+from sink.dispatch.settings import DispatcherSettings
+from sink.dispatch.target import TargetRouter
 from sink.mysql.errors import TargetNotPlaced
 from sink.mysql.placement import (
     BLOCK_BITS,
@@ -146,3 +148,33 @@ def test_tables_are_parted_by_their_own_keys_and_by_foreign_keys_that_a_cascade_
 def test_a_table_without_a_bucket_waits_for_a_recovery() -> None:
     with pytest.raises(TargetNotPlaced):
         BucketRoutes(Layout({TARGET: 2}, {})).route(_table("`a` int"))
+
+
+def test_tables_that_become_one_are_placed_as_one() -> None:
+    key = "`a` date NOT NULL, PRIMARY KEY (`a`)"
+    shards = [_table(key, f"t{i}") for i in range(3)]
+    target, shared = _table(key, "one"), {t.full_name: "s.one" for t in shards}
+    targets = {t.full_name: target for t in shards}
+    spread = place(shards, targets, (), 4, shared)
+    assert set(spread.tables.values()) == {SPREAD}
+    # A foreign key of the target is the group's; one that cannot be spread keeps all of them whole.
+    tied = place(shards, targets, [("s.child", "s.one")], 4, shared)
+    assert len(set(tied.tables.values())) == 1
+    assert min(tied.tables.values()) >= 0
+    odd = [*shards[:2], _table(f"{key}, UNIQUE KEY `b` (`a`)", "t2")]
+    whole = place(odd, targets, (), 4, shared)
+    assert len(set(whole.tables.values())) == 1
+    assert min(whole.tables.values()) >= 0
+    assert parted(spread.tables | whole.tables, whole, (), shared) == frozenset()
+    assert parted({**spread.tables, "s.t2": 3}, whole, (), shared) == set(shared)
+
+    # One that joins while a bucket is ahead goes where the others of its group are.
+    before = Placement(4, dict.fromkeys(("s.t0", "s.t1"), SPREAD))
+    assert before.joined(whole, shared=shared).tables == dict.fromkeys(shared, SPREAD)
+    assert before.joined(whole, ahead=lambda t: t == "s.t1", shared=shared).tables["s.t2"] == SPREAD
+    assert before.joined(whole, ahead=lambda t: False, shared=shared).tables == whole.tables
+
+    rule = {"matcher": ["s.t*"], "target-table": "one"}
+    names = TargetRouter.of([DispatcherSettings.model_validate(rule)], merging=True)
+    routes = BucketRoutes(spread.layout, names)
+    assert {routes.route(t).hashed for t in shards} == {("s", "one")}

@@ -29,7 +29,9 @@ class CanalCodec:
     def __init__(self, settings: CanalSettings) -> None:
         self.settings = settings
         sensitive = settings.case_sensitive
-        self._names = TargetRouter.of(settings.dispatchers, case_sensitive=sensitive)
+        self._names = TargetRouter.of(
+            settings.dispatchers, case_sensitive=sensitive, merging=settings.merging
+        )
         self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
 
     @property

@@ -29,6 +29,7 @@ class CanalSettings(BaseModel):
     dispatchers: tuple[DispatcherSettings, ...] = ()
     column_selectors: tuple[ColumnSelectorSettings, ...] = ()
     case_sensitive: bool = False
+    merging: bool = False
     time_zone: str = Field(default="UTC", description="IANA name; TIMESTAMP values are shown in it")
 
     @property

@@ -28,7 +28,9 @@ class DebeziumCodec:
     def __init__(self, settings: DebeziumSettings) -> None:
         self.settings = settings
         sensitive = settings.case_sensitive
-        self._names = TargetRouter.of(settings.dispatchers, case_sensitive=sensitive)
+        self._names = TargetRouter.of(
+            settings.dispatchers, case_sensitive=sensitive, merging=settings.merging
+        )
         self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
 
     @property

@@ -22,3 +22,4 @@ class DebeziumSettings(BaseModel):
     dispatchers: tuple[DispatcherSettings, ...] = ()
     column_selectors: tuple[ColumnSelectorSettings, ...] = ()
     case_sensitive: bool = False
+    merging: bool = False
