@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdc.base.errors import DefiniteError
+from cdc.base.nodes import is_qualified
 from cdc.base.ts import Ts
 from cdc.coord.feed_config import FeedConfig
 from cdc.schema.ddl import read_ddl
@@ -149,7 +150,7 @@ class DdlFilter:
         ``names`` are all tables of the upstream behind it.
         """
         new = {_folded(name): name for name in made}
-        if not self._targets or not new:
+        if not new or not (self._targets or any(is_qualified(schema) for schema, _ in new)):
             return None
         listed = list(names)
         others = [n for n in listed if _folded(n) not in new]

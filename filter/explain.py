@@ -16,7 +16,7 @@ from cdc.schema.session import Session
 from cdc.schema.table import Table
 from filter.decision import DdlFilter, Decision, Outcome
 from filter.event_types import DELETE, INSERT, UPDATE
-from filter.rules import SYSTEM_SCHEMAS
+from filter.rules import is_system
 from filter.settings import EXPRESSIONS
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.read import read_column_selectors, read_dispatchers
@@ -105,7 +105,7 @@ class Explainer:
         return Explanation(" ".join(sql.split()), _verdict(decision), tuple(steps))
 
     def _rules(self, schema: str, name: str) -> Step:
-        if schema.lower() in SYSTEM_SCHEMAS:
+        if is_system(schema):
             return Step("filter.rules", LEFT_OUT, f"{schema} is a system schema: never replicated")
         index, text = self._ddl.rules.decides(schema, name)
         if index < 0:

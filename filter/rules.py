@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdc.base.matcher import FilterRuleInvalid, TableMatcher, TableRule, parse_rule
+from cdc.base.nodes import plain
 
 # Never replicated, whatever the rules say: the servers' own schemas and the ledger's.
 SYSTEM_SCHEMAS = frozenset(
@@ -49,6 +50,11 @@ def matcher_at(rules: Sequence[str], place: str, *, case_sensitive: bool) -> Tab
     return TableMatcher(tuple(compiled))
 
 
+def is_system(schema: str) -> bool:
+    """Whether nothing of it is ever replicated."""
+    return plain(schema).lower() in SYSTEM_SCHEMAS
+
+
 class TableRules:
     """Compiled rules; the last match wins, system schemas never match.
 
@@ -64,13 +70,13 @@ class TableRules:
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether the table is replicated."""
-        if schema.lower() in SYSTEM_SCHEMAS:
+        if is_system(schema):
             return False
         return self._matcher.matches(schema, table)
 
     def matches_all(self, names: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
         """The same for many tables at once: 100,000 under 100 rules take well below a second."""
-        system = np.fromiter((s.lower() in SYSTEM_SCHEMAS for s, _ in names), np.bool_, len(names))
+        system = np.fromiter((is_system(s) for s, _ in names), np.bool_, len(names))
         return self._matcher.matches_all(names) & ~system
 
     def decides(self, schema: str, table: str) -> tuple[int, str]:
@@ -80,4 +86,4 @@ class TableRules:
 
     def matches_schema(self, schema: str) -> bool:
         """Whether any table of the schema could be replicated."""
-        return schema.lower() not in SYSTEM_SCHEMAS and self._matcher.matches_schema(schema)
+        return not is_system(schema) and self._matcher.matches_schema(schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from cdc.base.nodes import plain
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
@@ -71,7 +72,8 @@ def _reading(session: Session) -> Session:
 
 
 def _statement(cut: CutOver, actions: str, session: Session) -> DdlStatement:
-    return read_ddl(f"ALTER TABLE {quoted(*cut.name)} {actions}", session)
+    schema, name = cut.name
+    return read_ddl(f"ALTER TABLE {quoted(plain(schema), name)} {actions}", session)
 
 
 def _leads(statement: DdlStatement, catalog: Catalog, cut: CutOver) -> bool:

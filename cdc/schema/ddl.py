@@ -224,7 +224,7 @@ def _database(c: Cursor, head: _Head) -> DdlStatement:
     condition = _condition(c)
     schema, place = head.session.default_schema, None
     if c.is_database(head.verb.upper()):
-        schema = c.name()
+        schema = head.session.database(c.name())
         place = c.items[c.at - 1].start, c.items[c.at - 1].end
     kind = f"{head.verb} database"
     return head.statement(kind, c.at, schema=schema, schema_at=place, condition=condition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from cdc.base.nodes import node_of, plain
 from cdc.schema.charsets import charset_of_collation, codec_of, collation_of_id, decode
 from cdc.schema.session import Session
 from cdc.schema.sql_mode import SqlMode
@@ -38,7 +39,8 @@ def session_of_event(base: Session, schema: str, status: Status, error_code: int
     """``base`` (server kind, version, lower_case_table_names) with what the event carries.
 
     ``base`` is what ``cdc.schema.snapshot.session_of`` makes of a snapshot; ``schema`` and
-    ``error_code`` are the event's own.
+    ``error_code`` are the event's own. In a log of several nodes ``schema`` says the node, also
+    where there is no default database.
     """
     mode = status.sql_mode or 0
     flags = status.flags2 or 0
@@ -62,7 +64,8 @@ def session_of_event(base: Session, schema: str, status: Status, error_code: int
         oracle=base.mariadb and bool(mode & SqlMode.ORACLE),
         mssql=base.mariadb and bool(mode & SqlMode.MSSQL),
         maxdb=bool(mode & SqlMode.MAXDB) and (base.mariadb or base.version < (8, 0)),
-        default_schema=schema,
+        default_schema=schema if plain(schema) else "",
+        node=node_of(schema),
         collation_client=_name(client, base),
         collation_server=_name(server, base),
         collation_database=_name(status.charset_database, base),

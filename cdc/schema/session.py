@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cdc.base.nodes import qualified
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -15,7 +17,8 @@ class Session:
     Collations are names. ``collation_database`` is that of the default database, where the event
     says so; ``charset_collations`` are MariaDB's ``character_set_collations`` as (charset,
     collation) pairs. ``failed`` says that the statement ended with an error, and is in the binlog
-    because it had done something before.
+    because it had done something before. ``node`` is that of an upstream of several: databases that
+    the text names are this node's. ``default_schema`` has the node in it already.
     """
 
     mariadb: bool = False
@@ -38,6 +41,11 @@ class Session:
     lower_case_table_names: int = 0
     innodb_prefix: int = 3072
     failed: bool = False
+    node: str = ""
+
+    def database(self, name: str) -> str:
+        """The name inside of a database that a text calls ``name`` (``cdc.base.nodes``)."""
+        return qualified(self.node, name) if self.node else name
 
     @property
     def comment_version(self) -> int:

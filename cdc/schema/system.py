@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdc.base.nodes import plain
 from cdc.schema.draft import Body, Options
 
 SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
@@ -16,7 +17,7 @@ _PROCESSLIST = ["ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "INFO"]
 
 def is_system(schema: str) -> bool:
     """Whether it is one of the server's own; on some servers their names are in capitals."""
-    return schema.lower() in SYSTEM_SCHEMAS
+    return plain(schema).lower() in SYSTEM_SCHEMAS
 
 
 def is_information(text: str, body: Body, options: Options, *, mariadb: bool) -> bool:

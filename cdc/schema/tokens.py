@@ -301,7 +301,9 @@ class Cursor:
     def table(self, session: Session) -> tuple[str, str]:
         """Schema and name of a table; the schema is the session's where none is said."""
         name = self.name()
-        return (name, self.name()) if self.punct(".") else (session.default_schema, name)
+        if not self.punct("."):
+            return session.default_schema, name
+        return session.database(name), self.name()
 
     def is_database(self, verb: str) -> bool:
         """Whether the name of a database comes next; ALTER may leave it out before its options.

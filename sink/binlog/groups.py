@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc.base.nodes import plain
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
 from cdc.binlog.query import Query, StatusCode, status_parts
 from sink.codec.statement import statement_text
@@ -31,8 +32,8 @@ def statement(change: SchemaChange, logged: Logged, names: TargetRouter) -> byte
     same = text == logged.sql
     status = b"".join(_status(query.raw_status, same=same))
     if same:
-        return replace(query, raw_status=status).encode()
-    schema = change.session.default_schema or query.schema
+        return replace(query, schema=plain(query.schema), raw_status=status).encode()
+    schema = plain(change.session.default_schema or query.schema)
     return replace(query, schema=schema, raw_sql=text.encode(), raw_status=status).encode()
 
 

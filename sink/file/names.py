@@ -14,14 +14,14 @@ PATTERN = "CDC*.json"
 """Files that are complete and never change again."""
 
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
-_UNFIT = re.compile(r"[/%\x00-\x1f\x7f]|^\.")
+_UNFIT = re.compile(r"[/%\x00-\x1f\x7f]|^\.| \Z")
 
 
 def part(name: str) -> str:
     """A name of a database as one of a folder: what cannot be in one is ``%2F``.
 
-    >>> part("shop"), part("a/b"), part(".."), part("50%")
-    ('shop', 'a%2Fb', '%2E.', '50%25')
+    >>> part("shop"), part("a/b"), part(".."), part("50%"), part("n1:shop ")
+    ('shop', 'a%2Fb', '%2E.', '50%25', 'n1:shop%20')
     """
     return _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", name)
 

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from cdc.base.matcher import FilterRuleInvalid, parse_matcher, parse_rule
+from cdc.base.nodes import node_of, plain, qualified
 
 
 @pytest.mark.parametrize(
@@ -127,3 +128,46 @@ def test_bad_rule_is_named(rule: str) -> None:
         parse_rule(rule)
     assert caught.value.hint
     assert repr(rule) in caught.value.message
+
+
+ALL = ("n1", "n2", "other", "")
+NODES = [
+    (qualified(node, schema), table)
+    for node in ("n1", "n2", "other")
+    for schema in ("shop", "crm", "n1")
+    for table in ("t", "u")
+] + [("shop", "t"), ("n1", "t"), ("n1:shop", "t")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "wanted"),
+    [
+        (["shop.t"], ["n1:shop.t", "n2:shop.t", "other:shop.t", ":shop.t"]),
+        (["n1:shop.*"], ["n1:shop.t", "n1:shop.u"]),
+        (["n*:shop.t"], ["n1:shop.t", "n2:shop.t"]),
+        (["/^(n2|other)$/:crm.t"], ["n2:crm.t", "other:crm.t"]),
+        (["shop.*", "!n?:shop.u"], [*(f"{n}:shop.t" for n in ALL), "other:shop.u"]),
+        (["n1.t"], ["n1:n1.t", "n2:n1.t", "other:n1.t", ":n1.t"]),
+        (["*:*.u", "!N1:*.*"], [f"{n}:{s}.u" for n in ALL[1:3] for s in ("shop", "crm", "n1")]),
+        (["`n1:shop`.t"], [":n1:shop.t"]),
+    ],
+)
+def test_a_rule_is_about_plain_names_and_perhaps_about_nodes(
+    rules: list[str], wanted: list[str]
+) -> None:
+    matcher = parse_matcher(rules)
+    names = {n: f"{node_of(n[0])}:{plain(n[0])}.{n[1]}" for n in NODES}
+    assert sorted(text for n, text in names.items() if matcher.matches(*n)) == sorted(wanted)
+    many = matcher.matches_all(NODES)
+    assert [bool(yes) for yes in many] == [matcher.matches(*n) for n in NODES]
+    for schema in {n[0] for n in NODES}:
+        assert matcher.matches_schema(schema) or not any(
+            matcher.matches(*n) for n in NODES if n[0] == schema
+        )
+
+
+@pytest.mark.parametrize("rule", ["n1:shop", "n1:shop:x.t", ":shop.t", "n1:.t", "shop.n1:t"])
+def test_a_node_in_the_wrong_place_is_refused(rule: str) -> None:
+    with pytest.raises(FilterRuleInvalid) as e:
+        parse_matcher([rule])
+    assert e.value.position

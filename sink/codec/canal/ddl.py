@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cdc.base.nodes import plain
 from cdc.binlog.query import StatusVariables
 from cdc.schema.alter import Plan
 from cdc.schema.ddl import read_ddl
@@ -86,7 +87,7 @@ def _of_action(change: SchemaChange) -> str:
 def _context(change: SchemaChange) -> dict[str, object]:
     """What the statement's text does not say of itself."""
     return {
-        "defaultDatabase": change.session.default_schema,
+        "defaultDatabase": plain(change.session.default_schema),
         "session": _variables(change.session, change.status)
         | ({"system_versioning_alter_history": "KEEP"} if _versioned(change) else {})
         | {"timestamp": change.time_s},

@@ -117,10 +117,11 @@ class MysqlChanger:
         return rows.delivered(session, self._feed).values()
 
     def _forget_ties(self, change: SchemaChange) -> None:
-        schemas = {name[0] for name in change.tables} | set(change.schemas)
+        schemas = {self._route(*name)[0] for name in change.tables}
+        schemas |= {self._route(schema, "")[0] for schema in change.schemas}
         with self._guard:
             for schema in schemas:
-                self._ties.pop(self._route(schema, "")[0], None)
+                self._ties.pop(schema, None)
 
     def skip(self, change: SchemaChange) -> None:
         """Record that it is left out."""
