@@ -122,8 +122,8 @@ def imported(
 
 def _whole(task: Mapping[str, Any], found: _Findings) -> None:
     """What concerns all sources."""
-    if task.get("shard-mode") or task.get("is-sharding"):
-        found.refuse("shard-mode", "tables of several sources cannot become one yet")
+    if _shard_mode(task) and len(_list(task.get("mysql-instances"))) > 1:
+        found.refuse("shard-mode", "tables of several sources do not become one by an import yet")
     mode = task.get("task-mode", "incremental")
     if mode in _SNAPSHOTS:
         found.left["task-mode"] = "rows are copied, into tables that are at the target: make these"
@@ -155,6 +155,8 @@ def _source(
     if task.get("case-sensitive"):
         config["case-sensitive"] = True
     config |= _online(task)
+    if mode := _shard_mode(task):
+        config["shard-mode"] = mode
     snapshot = _SNAPSHOTS.get(task.get("task-mode", ""))
     if snapshot:
         config["snapshot"] = {"mode": snapshot.value}
@@ -177,6 +179,11 @@ def _source(
         # DM, too, takes no position where it copies rows.
         start="" if snapshot else _start(instance),
     )
+
+
+def _shard_mode(task: Mapping[str, Any]) -> str:
+    """How shards are merged, with the word of DM's that came before; "" if they are not."""
+    return str(task.get("shard-mode") or ("pessimistic" if task.get("is-sharding") else ""))
 
 
 def _online(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -179,6 +179,23 @@ def test_all_that_is_in_the_way_is_said_at_once() -> None:
     assert refused.value.object == "orders_task"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "mode"),
+    [
+        ("shard-mode", "pessimistic", "pessimistic"),
+        ("shard-mode", "optimistic", "optimistic"),
+        ("is-sharding", True, "pessimistic"),
+        ("shard-mode", "", None),
+    ],
+)
+def test_shards_of_one_source_become_one(key: str, value: Any, mode: str | None) -> None:
+    task = _task()
+    del task["mysql-instances"][1:]
+    task[key] = value
+    (one,) = imported(task).sources
+    assert check(one.config).shard_mode == mode
+
+
 @pytest.mark.parametrize(("mode", "ours"), [("all", "initial"), ("full", "only")])
 def test_rows_that_are_there_are_copied(mode: str, ours: str) -> None:
     task = _task()

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Nodes:
                 pulled.caught_up()
             end = max(pulled.writer.state.resolved_ts for pulled in (a, b))
             for pulled in (a, b):
-                pulled.until(lambda p=pulled: p.writer.state.resolved_ts >= end)
+                pulled.until(partial(_resolved, pulled, end))
         self.merged = folder / "merged"
         self.start_ts = self._merge()
 
@@ -129,9 +130,14 @@ class Nodes:
             running.stop()
 
 
+def _resolved(pulled: Pulled, ts: int) -> bool:
+    return pulled.writer.state.resolved_ts >= ts
+
+
 def _united(ts: int, logs: dict[str, ChangeLog]) -> dict[str, Any]:
     """The schemas of nodes as one."""
-    databases, texts = {}, []
+    databases: dict[str, Any] = {}
+    texts: list[list[Any]] = []
     for node, log in logs.items():
         snapshot = log.snapshot_at(log.state.first_ts)
         server = snapshot["server"]
