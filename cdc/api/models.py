@@ -22,6 +22,7 @@ from cdc.coord.messages import (
     UpstreamStatus,
 )
 from cdc.coord.stored import StoredValueUnreadable
+from cdc.server.logging_setup import LOGGERS
 from cdc.server.settings import LogLevel
 from cdc.server.upstreams import NAME
 from owner.requests import ChangefeedUpdate, NewChangefeed
@@ -100,7 +101,7 @@ class LogLevelChange(_Request):
     """``POST /log``; ``logger``: the part of the server whose level it is, else that of all."""
 
     log_level: LogLevel
-    logger: str = Field(default="", max_length=100)
+    logger: str = Field(default="", json_schema_extra={"enum": ["", *LOGGERS]})
 
 
 class ApiError(BaseModel):

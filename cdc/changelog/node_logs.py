@@ -32,7 +32,7 @@ SEGMENTS_END = 1 << _BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeFolder:
     """A node, and where its log lies: a path below or beside the merged log's folder."""
 
     name: str
@@ -57,14 +57,14 @@ def placed(node: int, segments: NDArray[np.int32]) -> NDArray[np.int32]:
     return segments + np.int32((node + 1) << _BITS)
 
 
-def save(folder: Path, nodes: Sequence[Node]) -> None:
+def save(folder: Path, nodes: Sequence[NodeFolder]) -> None:
     """Say durably that a log is over the logs of these nodes. Places of nodes never change."""
     files.replace(
         folder / names.NODES, lines.encode({"nodes": [[n.name, n.folder] for n in nodes]})
     )
 
 
-def load(folder: Path) -> tuple[Node, ...]:
+def load(folder: Path) -> tuple[NodeFolder, ...]:
     """The nodes of a log; none if all its rows are its own. Raises LogCorrupt."""
     try:
         found = list(lines.scan((folder / names.NODES).read_bytes()))
@@ -77,7 +77,7 @@ def load(folder: Path) -> tuple[Node, ...]:
             position=f"{names.NODES}:0",
             hint="restore the file from a copy, or create the upstream anew",
         )
-    return tuple(Node(str(name), str(where)) for name, where in found[0].parse()["nodes"])
+    return tuple(NodeFolder(str(name), str(where)) for name, where in found[0].parse()["nodes"])
 
 
 def first_segments(folder: Path, info: SegmentInfo) -> dict[int, int]:
@@ -108,7 +108,7 @@ class NodeLogs:
         self._folder = folder
         self._opened = opened
         self._lock = threading.Lock()
-        self._nodes: tuple[Node, ...] = ()
+        self._nodes: tuple[NodeFolder, ...] = ()
         self._logs: dict[int, ChangeLog] = {}
         self._behind: set[int] = set()
 

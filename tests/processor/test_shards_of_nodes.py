@@ -15,7 +15,7 @@ import pytest
 from cdc.base.clock import SystemClock
 from cdc.base.nodes import qualified
 from cdc.changelog import node_logs
-from cdc.changelog.node_logs import Node
+from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
@@ -101,7 +101,7 @@ class Nodes:
             logs = dict(zip(self.servers, map(stack.enter_context, opened), strict=True))
             begin = max(log.state.first_ts for log in logs.values())
             self.merged.mkdir()
-            node_logs.save(self.merged, [Node(n, f"../{n}") for n in logs])
+            node_logs.save(self.merged, [NodeFolder(n, f"../{n}") for n in logs])
             settings = ChangelogSettings(free_space_reserve_bytes=0, keep_s=0)
             with LogWriter.open(self.merged, settings, SystemClock()) as writer:
                 writer.save_snapshot(begin, _united(begin, logs))

@@ -16,7 +16,7 @@ from cdc.base.position import Position
 from cdc.binlog.query import Query
 from cdc.changelog import node_logs
 from cdc.changelog.errors import LogCollected, LogCorrupt
-from cdc.changelog.node_logs import Node, place_of
+from cdc.changelog.node_logs import NodeFolder, place_of
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
@@ -48,7 +48,7 @@ class Made:
                 writer.table_id("d", f"t{table}", name.encode() + b"%d" % table)
             writer.begin(BEGIN, {})
             self.writers[name], self.written[name] = writer, []
-        node_logs.save(self._made(), [Node(n, f"../{n}") for n in self.names])
+        node_logs.save(self._made(), [NodeFolder(n, f"../{n}") for n in self.names])
         with self.writer() as writer:
             writer.begin(BEGIN, position_of(dict.fromkeys(self.names, BEGIN)))
 
