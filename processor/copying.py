@@ -70,9 +70,8 @@ def remove_rows(log_folder: Path, exists: Callable[[str], bool]) -> None:
 
     ``exists`` is asked for each name that has something here.
     """
-    folder = log_folder / "snapshot"
-    if folder.is_dir():
-        for one in folder.iterdir():
+    for folder in (log_folder / "snapshot", log_folder / "copied"):
+        for one in folder.glob("*"):
             if not exists(one.name):
                 shutil.rmtree(one, ignore_errors=True)
 

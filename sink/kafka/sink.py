@@ -47,6 +47,10 @@ class KafkaSink:
         settings = self._settings
         return (settings.topic, settings.partition_num, settings.dispatchers, self._case_sensitive)
 
+    def repeatable(self) -> KafkaSink:
+        """Messages say what a row is; whether it was there before is the reader's."""
+        return self
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return KafkaDriver(self._settings, case_sensitive=self._case_sensitive)
