@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from cdc.base.errors import ErrorKind
 from cdc.coord.messages import (
-    Copied,
     CopyOrder,
+    CopyReport,
     CopyState,
     CopyStatus,
     FeedInfo,
@@ -108,7 +108,7 @@ def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Ord
 
 
 def _delivering(
-    piece: RowsPiece, status: FeedStatus, copied: Copied | None, orders: Orders
+    piece: RowsPiece, status: FeedStatus, copied: CopyReport | None, orders: Orders
 ) -> CopyTurn:
     known = orders.status(piece.id)
     if copied is not None and copied.id == piece.id and copied.lost:

@@ -28,7 +28,7 @@ from cdc.snapshot.reading import SourceServer
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
 from processor.jobs import JobRunner
 from processor.reporter import Reporter
-from processor.row_copy import RowCopy, Stopped, TablesKeepChanging, unchanged
+from processor.row_copy import CopyStopped, RowCopy, TablesKeepChanging, unchanged
 from processor.settings import ProcessorSettings
 from processor.standing import Standing
 from processor.transaction_names import TransactionNames
@@ -163,7 +163,7 @@ class Copying:
             copy.run()
             self._progress = copy.progress
             self._report()
-        except Stopped:
+        except CopyStopped:
             pass
         except TidegateError as e:
             if self._stopping.is_set():

@@ -26,7 +26,7 @@ from cdc.changelog.index import Runs
 from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import Assignment, Copied, ErrorInfo, FeedInfo, Report, TableStop
+from cdc.coord.messages import Assignment, CopyReport, ErrorInfo, FeedInfo, Report, TableStop
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.reading import SourceServer
@@ -145,7 +145,7 @@ class Feed:
         )
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
-        self._told_copied: Copied | None = None
+        self._told_copied: CopyReport | None = None
         # None: the sink must be taken over, for the first time or anew.
         self._taken: Takeover | None = None
         self._catalog: DeliveredTables | None = None

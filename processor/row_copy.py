@@ -53,7 +53,7 @@ class TablesKeepChanging(TransientError):
     code = "TG:ErrSnapshotTablesChange"
 
 
-class Stopped(Exception):
+class CopyStopped(Exception):
     """Whoever copies is stopped."""
 
 
@@ -108,7 +108,7 @@ class RowCopy(ABC):
     def run(self) -> SettledRows:
         """Copy all rows; they lie in ``folder``/rows then.
 
-        Raises what ends it, TablesKeepChanging, or Stopped.
+        Raises what ends it, TablesKeepChanging, or CopyStopped.
         """
         settled = self._copy()
         done = {"base_ts": settled.base_ts, "ts": settled.ts, "rows": settled.rows}
@@ -174,7 +174,7 @@ class RowCopy(ABC):
 
     def _pause(self) -> None:
         if self._stopping.wait(_POLL_S):
-            raise Stopped
+            raise CopyStopped
 
     def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:
         tables = delivered_tables(definitions.at(ts), self._config)
@@ -215,14 +215,14 @@ class RowCopy(ABC):
             if not wait_s:
                 return
             if self._stopping.wait(min(wait_s, _LOOK_S)):
-                raise Stopped
+                raise CopyStopped
 
     def _some(self, chunks: TableChunks) -> list[Chunk]:
         """As many chunks as are read at once, or those that are left."""
         some: list[Chunk] = []
         while len(some) < self._config.snapshot.max_connections:
             if self._stopping.is_set():
-                raise Stopped
+                raise CopyStopped
             chunk = chunks.next()
             if chunk is None:
                 break

@@ -19,7 +19,7 @@ from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
-    Copied,
+    CopyReport,
     ErrorInfo,
     FeedInfo,
     FeedStatus,
@@ -251,7 +251,7 @@ class ProcessorRunner:
             epoch=assignment.epoch,
             checkpoint_ts=assignment.checkpoint_ts,
             table_checkpoints=assignment.tables,
-            copied=Copied(id=piece.id, lost=True),
+            copied=CopyReport(id=piece.id, lost=True),
         )
 
     def _error_report(self, assignment: Assignment, error: TidegateError) -> Report:

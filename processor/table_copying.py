@@ -21,14 +21,21 @@ from cdc.base.position import Stand
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import Copied, CopyOrder, ErrorInfo, FeedInfo, RowsPiece, SnapshotProgress
+from cdc.coord.messages import (
+    CopyOrder,
+    CopyReport,
+    ErrorInfo,
+    FeedInfo,
+    RowsPiece,
+    SnapshotProgress,
+)
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.place import free_place
 from cdc.snapshot.reading import SourceServer
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
 from processor.jobs import JobRunner
-from processor.row_copy import RowCopy, Stopped, TablesKeepChanging, unchanged
+from processor.row_copy import CopyStopped, RowCopy, TablesKeepChanging, unchanged
 from processor.settings import ProcessorSettings
 from processor.standing import Standing
 
@@ -83,7 +90,7 @@ class TableCopying:
         self._server = server
         self._clock = clock
         self._poke = poke
-        self._copied = Copied(id=order.id)
+        self._copied = CopyReport(id=order.id)
         self._asked: frozenset[str] | None = None
         self._caps: Mapping[str, Ts] = {}
         self._held_ts: Ts = 0
@@ -95,7 +102,7 @@ class TableCopying:
         self._part = parts.make(name, self._go_on, self._stopping)
 
     @property
-    def copied(self) -> Copied:
+    def copied(self) -> CopyReport:
         """How far it is."""
         return self._copied
 
@@ -142,7 +149,7 @@ class TableCopying:
                 copy.run()
             finally:
                 log.close()
-        except Stopped:
+        except CopyStopped:
             return False
         except TidegateError as e:
             return self._failed(e)
@@ -190,7 +197,7 @@ class TableCopying:
         self._poke()
         self._held.wait()
         if self._stopping.is_set():
-            raise Stopped
+            raise CopyStopped
         return self._held_ts
 
     def _raise(self, ts: Ts) -> None:

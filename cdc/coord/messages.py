@@ -315,7 +315,7 @@ class DdlDecision(StoredMessage):
     time_ms: int = 0
 
 
-class Copied(Message):
+class CopyReport(Message):
     """Processor to owner: how far the copy of an order is.
 
     ``tables`` (lower-case) once all are copied. ``lost``: what was copied is not there any more.
@@ -425,7 +425,7 @@ class Report(StoredMessage):
     running: bool = False
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
-    copied: Copied | None = None
+    copied: CopyReport | None = None
 
 
 class Anchor(StoredMessage):

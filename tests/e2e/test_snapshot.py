@@ -149,8 +149,9 @@ def test_rows_of_single_tables_come_between_changes_though_all_dies(way: Way) ->
     with Changes(way.database, way.schema) as changes:
         number = _snapshot(way, "numbers", "names")
         until(lambda: _shown(way, number)["rows"], "rows are read")
-        way.capture.kill()
-        way.capture.start()
+    way.capture.kill()
+    way.capture.start()
+    with Changes(way.database, way.schema) as changes:
         until(lambda: _shown(way, number)["state"] == "delivering", "all is copied", 120)
         until(way.capture.workers, "there are workers")[0].kill()
         found = _over(way, number)

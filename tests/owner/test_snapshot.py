@@ -11,8 +11,8 @@ from cdc.base.errors import TidegateError
 from cdc.base.ts import MAX_TS
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import (
-    Copied,
     CopyOrder,
+    CopyReport,
     CopyState,
     FeedState,
     RowsPiece,
@@ -165,9 +165,9 @@ def _state(world: World, number: str) -> CopyState:
     return world.seen["orders"].status(number).state
 
 
-def _read(**more: Any) -> Copied:
+def _read(**more: Any) -> CopyReport:
     at = SnapshotProgress(low_ts=150, **more)
-    return Copied(id="1", progress=at, tables=["shop.a"] if at.ts else [])
+    return CopyReport(id="1", progress=at, tables=["shop.a"] if at.ts else [])
 
 
 FIRST, SECOND = CopyOrder(id="1", tables=["shop.a"]), CopyOrder(id="2", tables=["shop.b"])
@@ -210,7 +210,7 @@ def test_rows_that_are_lost_are_copied_again() -> None:
     _know(world)
     world.turn()
     epoch = world.info.epoch
-    lost = Copied(id="1", lost=True)
+    lost = CopyReport(id="1", lost=True)
     world.reported(450, running=False, copied=lost, table_checkpoints={"shop.a": 380})
     assert world.info.piece is None
     assert world.info.epoch > epoch
