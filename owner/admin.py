@@ -124,7 +124,12 @@ def resume(
         if checkpoint_ts is None:
             return {"error": None, "epoch": epoch}
         incarnation = next_epoch(max(info.incarnation, newest), now_ms)
-        moved = {"start_ts": checkpoint_ts, "incarnation": incarnation, "installation": place}
+        moved = {
+            "start_ts": checkpoint_ts,
+            "incarnation": incarnation,
+            "installation": place,
+            "piece": None,
+        }
         if info.copies or info.snapshot_ts:
             # Changes from there on, whatever rows were there before.
             moved["snapshot_ts"] = checkpoint_ts
@@ -174,7 +179,12 @@ def _remove(store: Store, keys: Keys, feed: str, entry: StoredKey) -> bool:
     with suppress(StoredValueUnreadable):
         transition(read(entry, FeedInfo).state, FeedEvent.REMOVE, feed)
     # A later changefeed of this id must not find what operators said of this one.
-    said = [Delete(e.key) for e in store.range(keys.ddl_decisions_prefix(feed))[1]]
+    prefixes = (
+        keys.ddl_decisions_prefix(feed),
+        keys.copy_orders_prefix(feed),
+        keys.copy_statuses_prefix(feed),
+    )
+    said = [Delete(e.key) for prefix in prefixes for e in store.range(prefix)[1]]
     unchanged = Unchanged(entry.key, entry.mod_revision)
     for first in range(0, len(said), MAX_OPS):
         if not store.txn([unchanged], said[first : first + MAX_OPS]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.base.ts import Ts
@@ -44,7 +44,40 @@ def check_copyable(
             hint="leave start-ts out, or the snapshot",
         )
     taken = CopiedTables(config)
+    _check_tables([t for t in tables if (t.schema, t.name) in taken], mariadb=mariadb)
+
+
+def check_copyable_beside(
+    tables: Iterable[Table], config: FeedConfig, sink: Sink, *, mariadb: bool
+) -> None:
+    """Raises SnapshotNotPossible, or what ``Sink.repeatable`` raises, if rows of some of ``tables``
+    cannot be copied for a changefeed that runs; ``config.snapshot`` says of which.
+    """
+    what = sink.snapshot_obstacle
+    if not what and sink.single_stream:
+        what = "all of its tables are one stream, so that none may be held by itself"
+    if not what and config.merging:
+        # They would be written as upserts, and hide that a key is in two shards.
+        what = "with shard-mode a key that is there already must stay an error"
+    if what:
+        raise SnapshotNotPossible(
+            f"this sink takes no rows that were there before: {what}",
+            object="tables",
+            hint="create another changefeed, with a snapshot",
+        )
+    sink.repeatable()
+    taken = CopiedTables(config)
     copied = [t for t in tables if (t.schema, t.name) in taken]
+    if not copied:
+        raise SnapshotNotPossible(
+            f"no table that is delivered matches {', '.join(config.snapshot.tables or ())}",
+            object="tables",
+            hint="see cdc cli changefeed query for filter.rules",
+        )
+    _check_tables(copied, mariadb=mariadb)
+
+
+def _check_tables(copied: Sequence[Table], *, mariadb: bool) -> None:
     keyless = [t.full_name for t in copied if not t.handle_key]
     if keyless:
         names = ", ".join(keyless[:_SHOWN]) + (" …" if len(keyless) > _SHOWN else "")

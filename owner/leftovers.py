@@ -20,6 +20,9 @@ def leftovers(
         elif key.startswith((keys.feed_status_prefix, keys.feed_ddls(""))):
             if keys.feed_info(last(key)) not in found:
                 yield key
+        elif "/changefeed/copy-order/" in key or "/changefeed/copy-status/" in key:
+            if keys.feed_info(key.split("/")[-2]) not in found:
+                yield key
         elif "/changefeed/ddl-decision/" in key:
             feed, ts = key.split("/")[-2:]
             if keys.feed_info(feed) not in found or int(ts) <= passed(feed):

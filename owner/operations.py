@@ -22,11 +22,11 @@ from cdc.coord.contract import Store
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import Acknowledgements, FeedInfo
+from cdc.coord.messages import Acknowledgements, CopyOrder, FeedInfo
 from cdc.coord.stored import read
 from cdc.schema.snapshot import Schema
 from filter.traps import traps
-from owner import admin
+from owner import admin, orders
 from owner.admission import (
     changefeed_id,
     check_target,
@@ -34,7 +34,7 @@ from owner.admission import (
     configured_sink,
     newest_incarnation,
 )
-from owner.copyable import check_copyable, check_mode_kept
+from owner.copyable import check_copyable, check_copyable_beside, check_mode_kept
 from owner.eligibility import (
     checked_tables,
     copies_warnings,
@@ -43,7 +43,7 @@ from owner.eligibility import (
 )
 from owner.ports import KeptLogs, KnownUpstreams
 from owner.replica_config import check
-from owner.requests import ChangefeedUpdate, NewChangefeed
+from owner.requests import ChangefeedUpdate, NewChangefeed, NewCopy
 from owner.rerouting import check_rerouting
 from owner.rewinding import lost_stands, rewound
 from owner.state import FeedEvent, transition
@@ -157,6 +157,21 @@ class Operations:
             check_target(self._checkpoint(info), asked.target_ts)
             changes["target_ts"] = asked.target_ts
         return admin.update(self.store, self.keys, feed, changes)
+
+    def copy_rows(self, feed: str, asked: NewCopy) -> CopyOrder:
+        """Order rows of tables to be copied, beside the delivery of a changefeed.
+
+        Raises SnapshotNotPossible, ``TG:ErrFilterRuleInvalid`` or what the sink says of it.
+        """
+        _, info = admin.get(self.store, self.keys, feed)
+        config = _config(info)
+        ours = {"tables": list(asked.tables), "where": asked.where}
+        config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
+        _, schema = self.upstreams.schema_at(info.upstream, 0)
+        tables, mariadb = checked_tables(schema, config), schema.session.mariadb
+        sink = configured_sink(info.sink_uri, info.config)
+        check_copyable_beside(tables, config, sink, mariadb=mariadb)
+        return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
     def remove(self, feed: str) -> None:
         """Remove a changefeed, then clear its ledger; nothing happens if there is none.

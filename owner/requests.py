@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,17 @@ class NewChangefeed:
     target_ts: Ts = 0
     replica_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     replaced_installation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewCopy:
+    """Rows that are to be copied for a changefeed that is there.
+
+    ``tables`` are patterns of table rules, ``where`` is SQL of the upstream.
+    """
+
+    tables: Sequence[str]
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

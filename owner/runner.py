@@ -31,6 +31,8 @@ from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
+    CopyOrder,
+    CopyStatus,
     DdlDecision,
     DdlEntries,
     ErrorInfo,
@@ -43,6 +45,7 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
+from owner.copies import Orders
 from owner.ddl import FeedScope
 from owner.executor import Executor, OpenChanger
 from owner.leftovers import leftovers
@@ -142,6 +145,7 @@ class OwnerRunner:
         self._broken: dict[str, Broken] = {}
         self._parsed: dict[str, tuple[int, BaseModel]] = {}
         self._decided: dict[str, list[StoredKey]] = {}
+        self._ordered: dict[str, list[StoredKey]] = {}
         self._progress: list[_Ticked] = []
         self._timeout_s = 0.0
         self._stop = threading.Event()
@@ -197,7 +201,8 @@ class OwnerRunner:
         alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
-        self._decided = _by_feed(found)
+        self._decided = _by_feed(found, "/changefeed/ddl-decision/")
+        self._ordered = _by_feed(found, "/changefeed/copy-order/")
         self._progress = []
         timeout_s = _IDLE_S
         infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
@@ -411,6 +416,7 @@ class OwnerRunner:
             policy=feed.policy,
             # A new owner's first look too: what had ended before it is still shown.
             shown=feed.shown,
+            orders=self._orders(info.id, found),
         )
         if feed.invalid is not None:
             return replace(seen, changer_error=feed.invalid)
@@ -451,6 +457,12 @@ class OwnerRunner:
         entry = found.get(self._keys.feed_ddls(feed))
         return self._message(entry, DdlEntries) if entry else DdlEntries()
 
+    def _orders(self, feed: str, found: dict[str, StoredKey]) -> Orders:
+        asked = [self._message(e, CopyOrder) for e in self._ordered.get(feed, ())]
+        keys = [self._keys.copy_status(feed, order.id) for order in asked]
+        known = (self._derived(found.get(key), CopyStatus) for key in keys)
+        return Orders(sorted(asked, key=lambda o: int(o.id)), {s.id: s for s in known if s})
+
     def _decisions(self, feed: str) -> dict[Ts, DdlDecision]:
         said = (self._message(e, DdlDecision) for e in self._decided.get(feed, ()))
         return {d.ts: d for d in said}
@@ -478,6 +490,10 @@ class OwnerRunner:
             ops.append(Put(keys.feed_ddls(info.id), effects.ddls.model_dump_json().encode()))
         if effects.info is not None:
             ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
+        for number, said in effects.copies.items():
+            key = keys.copy_status(info.id, number)
+            if self._derived(found.get(key), CopyStatus) != said:
+                ops.append(Put(key, said.model_dump_json().encode()))
         return tuple(ops)
 
     def _written(self, *ticks: _Ticked) -> bool:
@@ -529,10 +545,10 @@ class OwnerRunner:
             return None
 
 
-def _by_feed(found: dict[str, StoredKey]) -> dict[str, list[StoredKey]]:
-    """What operators have said of schema changes, by changefeed."""
+def _by_feed(found: dict[str, StoredKey], kind: str) -> dict[str, list[StoredKey]]:
+    """What operators have said of some kind, by changefeed."""
     decided: dict[str, list[StoredKey]] = {}
     for key, entry in found.items():
-        if "/changefeed/ddl-decision/" in key:
+        if kind in key:
             decided.setdefault(key.split("/")[-2], []).append(entry)
     return decided

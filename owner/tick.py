@@ -14,6 +14,7 @@ from cdc.base.ts import MAX_TS, Ts
 from cdc.coord.feed_config import DdlPolicy
 from cdc.coord.messages import (
     Assignment,
+    CopyStatus,
     DdlDecision,
     DdlEntries,
     ErrorInfo,
@@ -38,6 +39,7 @@ from owner.changes import (
     take_in,
     tie,
 )
+from owner.copies import CopyTurn, Orders, advance
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
@@ -105,6 +107,7 @@ class FeedInput:
     upstream_error: ErrorInfo | None = None
     log_error: ErrorInfo | None = None
     changer_error: ErrorInfo | None = None
+    orders: Orders = field(default_factory=Orders)
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
@@ -121,6 +124,7 @@ class Effects:
     status: FeedStatus | None = None
     ddls: DdlEntries | None = None
     orders: tuple[Order, ...] = ()
+    copies: Mapping[str, CopyStatus] = field(default_factory=dict)
 
 
 def next_epoch(epoch: int, now_ms: int) -> int:
@@ -159,11 +163,16 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         changes, orders = begin(changes, reached, now_ms)
     tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
     status = _progress(tick, seen, info, report)
+    copies = advance(info, status, report, seen.orders)
+    info = _with_rows(info, copies, now_ms)
+    status = status.model_copy(update={"copied_above_ts": copies.low_ts})
     tick, info = _react(tick, seen, info, report, status, now_ms)
     main, tables = _starts(status, changes)
     # A new epoch is judged anew, by the next tick, before anything of it runs.
     same = info.epoch == tick.epoch
     held = _held(tick)
+    # Which tables are held for rows is the processor's word.
+    busy = copies.order is not None or info.piece is not None
     assignment = Assignment(
         feed=info.id,
         epoch=info.epoch,
@@ -174,7 +183,9 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         judged_ts=tick.judged_ts,
         barrier_ts=_barrier(tick, info),
         table_barriers=held,
-        ties=_ties(seen.scope.ties, held.keys() | status.tables.keys()),
+        ties=_ties(seen.scope.ties, held.keys() | status.tables.keys(), every=busy),
+        copy_order=copies.order,
+        piece=info.piece,
     )
     return tick, Effects(
         assignment,
@@ -182,7 +193,16 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         status if status != seen.status else None,
         changes.entries(reached, tick.names) if tick.ready else None,
         orders,
+        copies.statuses,
     )
+
+
+def _with_rows(info: FeedInfo, copies: CopyTurn, now_ms: int) -> FeedInfo:
+    """With the rows that have a place in its log from now on; one that begins has a new epoch."""
+    if copies.begins:
+        epoch = next_epoch(info.epoch, now_ms)
+        return info.model_copy(update={"piece": copies.piece, "epoch": epoch})
+    return info.model_copy(update={"piece": None}) if copies.ends else info
 
 
 def _begun_with_rows(
@@ -286,10 +306,12 @@ def _held(tick: FeedTick) -> dict[str, Ts]:
     return found
 
 
-def _ties(ties: Iterable[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
-    """Those between tables that do not simply stand with the others."""
+def _ties(
+    ties: Iterable[tuple[str, str]], names: Collection[str], *, every: bool
+) -> list[tuple[str, str]]:
+    """Those between tables that do not simply stand with the others, or ``every`` one."""
     lowered = {(a.lower(), b.lower()) for a, b in ties}
-    return sorted((a, b) for a, b in lowered if a in names and b in names)
+    return sorted((a, b) for a, b in lowered if every or (a in names and b in names))
 
 
 def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:

@@ -88,9 +88,10 @@ class FeedDelivery:
 
     def _opened(self, plan: FeedPlan) -> Sink:
         config = self._config
-        return open_sink(
+        sink = open_sink(
             plan.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
         )
+        return sink.repeatable() if plan.rows is not None and plan.rows.between else sink
 
     def _planned(self, catalog: DeliveredTables) -> Plans:
         return Plans(Numbering.of(self.plan.layout), mariadb=catalog.mariadb)

@@ -26,9 +26,10 @@ from cdc.changelog.index import Runs
 from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, TableStop
+from cdc.coord.messages import Assignment, CopyReport, ErrorInfo, FeedInfo, Report, TableStop
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
+from cdc.snapshot.reading import SourceServer
 from processor.acknowledged import Acknowledged
 from processor.catalog import (
     DeliveredTables,
@@ -47,6 +48,7 @@ from processor.reporter import Reporter
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
 from processor.standing import Standing, passed, together
+from processor.table_copying import TableCopying
 from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.transaction_names import TransactionNames, strangers
@@ -116,6 +118,7 @@ class Feed:
         known: Mapping[Ts, TransactionName] | None = None,
         log_disagrees: Callable[[str], None] = lambda _: None,
         rows: SnapshotRows | None = None,
+        server: Callable[[threading.Event], SourceServer] | None = None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
@@ -128,6 +131,8 @@ class Feed:
         self._log_disagrees = log_disagrees
         self._log_folder = log_folder
         self._rows_before = rows
+        self._server = server
+        self._copying: TableCopying | None = None
         self._jobs = jobs
         self._settings = settings
         self._register_slots = register_slots
@@ -140,6 +145,7 @@ class Feed:
         )
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
+        self._told_copied: CopyReport | None = None
         # None: the sink must be taken over, for the first time or anew.
         self._taken: Takeover | None = None
         self._catalog: DeliveredTables | None = None
@@ -185,6 +191,8 @@ class Feed:
         """End after the window that is being delivered, or leave it to recovery after a while."""
         self._stopping.set()
         self._wake.set()
+        if self._copying is not None:
+            self._copying.stop(0)
         self._part.join(timeout_s)
         self._parts.forget(self._part)
         if not self._part.alive:
@@ -218,12 +226,15 @@ class Feed:
         self._wake.clear()
         self._assignment, self._tried = self._newest, None
         self._leave_rows()
+        self._follow_order()
         taken = self._taken
         # Where all stands at one position, a new layout can begin.
         if taken is None or (taken.kept and taken.at_one_position(self._standing)):
             taken = self._recover()
             # The owner may wait for it where nothing can be delivered: no change runs before.
             self._report()
+        if self._copying is not None:
+            self._copying.answer(self._standing, taken.starts.values(), self._assignment.ties)
         window = self._next_window(taken)
         if window is None:
             self._idle()
@@ -240,12 +251,37 @@ class Feed:
             self._stopping.wait(pause_s)
 
     def _leave_rows(self) -> None:
-        """Give back the room of rows that were there before, once all of them are delivered."""
+        """Give back the room of rows that were there before, once all of them are delivered.
+
+        Of those that lie between changes the owner says so: its store knows it then.
+        """
         rows = self._rows_before
-        if rows is not None and self._standing.lowest() >= Position(rows.ts):
+        if rows is None:
+            return
+        if rows.between:
+            over = self._assignment.piece is None
+        else:
+            over = self._standing.lowest() >= Position(rows.ts)
+        if over:
             # Workers have them open: the next recovery tells them of a log without.
             self._rows_before = self._taken = None
             rows.remove()
+
+    def _follow_order(self) -> None:
+        """Copy rows beside, if that is asked for; what was copied is then told."""
+        order, copying = self._assignment.copy_order, self._copying
+        if copying is not None and (order is None or order.id != copying.order.id):
+            copying.stop(0)
+            self._copying = copying = None
+        if order is not None and copying is None and self._server is not None:
+            self._copying = copying = TableCopying(
+                order, self._info, self._log_folder, self._jobs, self._settings, self._server,
+                self._clock, self._parts, self._wake.set,
+            )  # fmt: skip
+            copying.start()
+        if copying is not None and copying.copied is not self._told_copied:
+            self._told_copied = copying.copied
+            self._reporter.owed = True
 
     def _outgrown(self, taken: Takeover, window: Window) -> bool:
         """Whether tables that pass a schema change in the window belong elsewhere behind it.
@@ -328,6 +364,8 @@ class Feed:
             case_sensitive=self._config.case_sensitive,
             merging=self._config.merging,
         )
+        if self._rows_before is not None and self._rows_before.between:
+            sink = sink.repeatable()
         driver = sink.driver()
         known: dict[str, Table] = {}
         for ts in (newest, main.ts if at is None else at):
@@ -442,6 +480,8 @@ class Feed:
         caps = dict(self._assignment.table_barriers)
         for name, stop in self._stops.items():
             caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
+        for name, ts in (self._copying.caps if self._copying else {}).items():
+            caps[name] = min(ts, caps.get(name, ts))
         for name, ts in taken.caps(self._standing).items():
             caps[name] = min(ts, caps.get(name, ts))
         return caps
@@ -579,6 +619,7 @@ class Feed:
             bytes=self._measured.bytes,
             running=self._taken is not None and error is None,
             transactions={t: list(n) for t, n in self._transactions.names(self._standing).items()},
+            copied=self._copying.copied if self._copying else None,
         )
         self._reporter.tell(report)
 

@@ -19,10 +19,12 @@ from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
+    CopyReport,
     ErrorInfo,
     FeedInfo,
     FeedStatus,
     Report,
+    RowsPiece,
     UpstreamInfo,
     named,
 )
@@ -37,6 +39,7 @@ from processor.feed import Feed
 from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
 from processor.settings import ProcessorSettings
+from processor.table_copying import piece_rows, remove_pieces
 from processor.window_size import WindowSize
 
 _log = logging.getLogger("processor")
@@ -177,6 +180,11 @@ class ProcessorRunner:
             folder = self._log_folder(info.upstream)
             lowest = min([assignment.checkpoint_ts, *assignment.tables.values()])
             rows = copied_rows(folder, info, lowest) if info.snapshot_ts else None
+            if (piece := assignment.piece) is not None:
+                rows = piece_rows(folder, info, piece)
+                if rows is None:
+                    self._publish(self._lost_report(assignment, piece))
+                    return True
             log = open_log(folder, rows)
             self._logs[name] = folder
         except TidegateError as e:
@@ -191,11 +199,14 @@ class ProcessorRunner:
             self._feeds[name] = self._copying(info, assignment, log, folder)
             self._feeds[name].start()
             return True
+        if assignment.piece is None:
+            remove_pieces(folder, info)
         known = Acknowledged(self._store, self._keys, info.ledger_id, self._clock)
         feed = Feed(
             info, assignment, log, folder, self._jobs, self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
             self._parts, self._names(name), self._log_disagrees, rows,
+            self._server(info),
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
@@ -210,18 +221,23 @@ class ProcessorRunner:
     def _exists(self, feed: str) -> bool:
         return self._store.get(self._keys.feed_info(feed)) is not None
 
-    def _copying(
-        self, info: FeedInfo, assignment: Assignment, log: ChangeLog, folder: Path
-    ) -> Copying:
+    def _server(self, info: FeedInfo) -> Callable[[threading.Event], SourceServer]:
+        """Opens the server that rows are read from."""
+
         def server(stop: threading.Event) -> SourceServer:
             entry = self._store.get(self._keys.upstream_info(info.upstream))
             if entry is None:
                 raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
             return SourceServer(read(entry, UpstreamInfo), self._source, stop)
 
+        return server
+
+    def _copying(
+        self, info: FeedInfo, assignment: Assignment, log: ChangeLog, folder: Path
+    ) -> Copying:
         return Copying(
-            info, assignment, log, folder, self._jobs, self._settings, server, self._publish,
-            self._clock, self._parts,
+            info, assignment, log, folder, self._jobs, self._settings, self._server(info),
+            self._publish, self._clock, self._parts,
         )  # fmt: skip
 
     def _names(self, feed: str) -> dict[Ts, TransactionName]:
@@ -229,11 +245,22 @@ class ProcessorRunner:
         entry = self._store.get(self._keys.feed_status(feed))
         return named(read(entry, FeedStatus).transactions) if entry else {}
 
+    def _lost_report(self, assignment: Assignment, piece: RowsPiece) -> Report:
+        return Report(
+            feed=assignment.feed,
+            epoch=assignment.epoch,
+            checkpoint_ts=assignment.checkpoint_ts,
+            table_checkpoints=assignment.tables,
+            copied=CopyReport(id=piece.id, lost=True),
+        )
+
     def _error_report(self, assignment: Assignment, error: TidegateError) -> Report:
         return Report(
             feed=assignment.feed,
             epoch=assignment.epoch,
             checkpoint_ts=assignment.checkpoint_ts,
+            # The owner takes tables that are not named to stand where the others do.
+            table_checkpoints=assignment.tables,
             error=ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()),
         )
 

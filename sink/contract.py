@@ -234,6 +234,12 @@ class Sink(Protocol):
     def snapshot_obstacle(self) -> str:
         """Why it cannot take rows that were there before; "" if it can."""
 
+    def repeatable(self) -> Sink:
+        """The same, for windows with inserts of rows that may be there already.
+
+        Raises an ``InvalidError`` if it is configured so that it cannot be.
+        """
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
 

@@ -18,6 +18,7 @@ from cdc.api import (
     openapi,
     progress,
     roles,
+    snapshots,
     tokens,
     upstreams,
     verify,
@@ -84,7 +85,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
             capture.check_owner()
 
     changes = [Depends(by_owner)]
-    for of in (changefeeds, upstreams, verify, explain, ddl):
+    for of in (changefeeds, upstreams, verify, explain, ddl, snapshots):
         routes.include_router(of.router(capture), dependencies=changes)
     routes.include_router(tokens.router(capture))
     routes.include_router(audit.router(capture))

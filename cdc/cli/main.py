@@ -9,7 +9,7 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, ddl, output, processor, token, upstream
+from cdc.cli import changefeed, ddl, output, processor, snapshot, token, upstream
 from cdc.cli.audit import audit
 from cdc.cli.client import ServerRefused
 from cdc.cli.options import SERVER, Json, Server, access, client
@@ -33,6 +33,7 @@ app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)
 cli.add_typer(changefeed.app, name="changefeed")
 cli.add_typer(ddl.app, name="ddl")
+cli.add_typer(snapshot.app, name="snapshot")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")
 cli.add_typer(processor.app, name="processor")

@@ -110,6 +110,20 @@ class Keys:
         """``DdlDecision``: the operator's word on one of them."""
         return self.ddl_decisions_prefix(feed) + str(ts)
 
+    def copy_orders_prefix(self, feed: str) -> str:
+        return self.prefix + f"changefeed/copy-order/{feed}/"
+
+    def copy_order(self, feed: str, number: str) -> str:
+        """``CopyOrder``: the operator's word."""
+        return self.copy_orders_prefix(feed) + number
+
+    def copy_statuses_prefix(self, feed: str) -> str:
+        return self.prefix + f"changefeed/copy-status/{feed}/"
+
+    def copy_status(self, feed: str, number: str) -> str:
+        """``CopyStatus``: the owner's word on it."""
+        return self.copy_statuses_prefix(feed) + number
+
     @property
     def upstream_info_prefix(self) -> str:
         return self.prefix + "upstream/info/"

@@ -139,6 +139,70 @@ class UpstreamStatus(StoredMessage):
     first_ts: int = 0
 
 
+class SnapshotProgress(Message):
+    """How far the copy of rows that were there before is.
+
+    ``rows`` and ``bytes`` are those that were read. ``base_ts`` and ``ts``: between which the
+    rows lie in the order, once all are copied, else 0. ``low_ts``: the log is needed above it.
+    """
+
+    tables: int = 0
+    tables_done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    began_ms: int = 0
+    ended_ms: int = 0
+    base_ts: int = 0
+    ts: int = 0
+    low_ts: int = 0
+
+
+class RowsPiece(Message):
+    """Rows of tables (lower-case ``schema.table``) as they were at ``ts``, copied by an order.
+
+    In the order of delivery they lie in ``(base_ts, ts]``, where the log itself has nothing.
+    """
+
+    id: str
+    tables: list[str]
+    base_ts: int
+    ts: int
+
+
+class CopyOrder(StoredMessage):
+    """An operator's word: copy the rows of tables for a changefeed that runs.
+
+    ``id`` counts up. ``tables`` are patterns of table rules, ``where`` is SQL of the upstream.
+    """
+
+    id: str
+    tables: list[str]
+    where: str = ""
+    time_ms: int = 0
+    cancelled: bool = False
+
+
+class CopyState(StrEnum):
+    """Where an order to copy rows stands."""
+
+    WAITING = "waiting"
+    COPYING = "copying"
+    DELIVERING = "delivering"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class CopyStatus(StoredMessage):
+    """What the owner says of an order; ``tables`` are those that were copied."""
+
+    id: str
+    state: CopyState = CopyState.WAITING
+    tables: list[str] = Field(default_factory=list)
+    progress: SnapshotProgress | None = None
+    error: ErrorInfo | None = None
+
+
 class FeedInfo(StoredMessage):
     """A changefeed as its user configured it. ``sink_uri`` may hold a password.
 
@@ -146,7 +210,7 @@ class FeedInfo(StoredMessage):
     carries it, and a writer of an older epoch is fenced. ``installation`` and ``incarnation`` are
     in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
     were there before are delivered as they were at this ts, as transactions above ``start_ts``;
-    0 if there are none, or they have not been copied yet.
+    0 if there are none, or they have not been copied yet. ``piece``: rows that are delivered anew.
     """
 
     id: str
@@ -163,6 +227,7 @@ class FeedInfo(StoredMessage):
     error: ErrorInfo | None = None
     epoch: int = 1
     snapshot_ts: int = 0
+    piece: RowsPiece | None = None
 
     @property
     def copies(self) -> bool:
@@ -250,21 +315,17 @@ class DdlDecision(StoredMessage):
     time_ms: int = 0
 
 
-class SnapshotProgress(Message):
-    """How far the copy of rows that were there before is.
+class CopyReport(Message):
+    """Processor to owner: how far the copy of an order is.
 
-    ``rows`` and ``bytes`` are those that were read. ``base_ts`` and ``ts``: between which the
-    rows lie in the order, once all are copied, else 0.
+    ``tables`` (lower-case) once all are copied. ``lost``: what was copied is not there any more.
     """
 
-    tables: int = 0
-    tables_done: int = 0
-    rows: int = 0
-    bytes: int = 0
-    began_ms: int = 0
-    ended_ms: int = 0
-    base_ts: int = 0
-    ts: int = 0
+    id: str
+    progress: SnapshotProgress = Field(default_factory=SnapshotProgress)
+    tables: list[str] = Field(default_factory=list)
+    error: ErrorInfo | None = None
+    lost: bool = False
 
 
 class FeedStatus(StoredMessage):
@@ -273,7 +334,8 @@ class FeedStatus(StoredMessage):
     ``checkpoint_ts`` is the least of all tables. ``main_ts`` is where all tables stand but those of
     ``tables`` (lower-case ``schema.table``), which wait for a schema change or have stopped.
     ``transactions``: for each of these ts the last transaction at or below it (:func:`named`).
-    ``snapshot``: of a changefeed that began with a copy of rows.
+    ``snapshot``: of a changefeed that began with a copy of rows. ``copied_above_ts``: a copy that
+    is in work needs the log above it; 0 if there is none.
     """
 
     checkpoint_ts: int
@@ -284,6 +346,12 @@ class FeedStatus(StoredMessage):
     stopped_tables: list[TableStop] = Field(default_factory=list)
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
+    copied_above_ts: int = 0
+
+    @property
+    def needed_ts(self) -> int:
+        """The log is needed above it."""
+        return min(self.checkpoint_ts, self.copied_above_ts or self.checkpoint_ts)
 
 
 class Assignment(StoredMessage):
@@ -295,7 +363,8 @@ class Assignment(StoredMessage):
     back is said here; no row above a later DDL of the log may be delivered, nor above
     ``barrier_ts``. ``table_barriers``: the same for single tables, where lower. ``ties`` are pairs
     of tables that the target ties together, of those that are held or catch up: these do so
-    together.
+    together. ``copy_order``: rows that are to be copied beside it; ``piece``: those that are
+    delivered, and which of the log's place they have.
     """
 
     feed: str
@@ -307,6 +376,8 @@ class Assignment(StoredMessage):
     tables: dict[str, int] = Field(default_factory=dict)
     table_barriers: dict[str, int] = Field(default_factory=dict)
     ties: list[tuple[str, str]] = Field(default_factory=list)
+    copy_order: CopyOrder | None = None
+    piece: RowsPiece | None = None
 
 
 class Acknowledgements(StoredMessage):
@@ -339,7 +410,7 @@ class Report(StoredMessage):
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
     held back. ``table_checkpoints`` names only tables that stand lower than that.
     ``transactions``: the last one at or below each of these ts. ``snapshot``: how far the copy is
-    that comes before delivery.
+    that comes before delivery; ``copied``: one that goes on beside it.
     """
 
     feed: str
@@ -354,6 +425,7 @@ class Report(StoredMessage):
     running: bool = False
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
+    copied: CopyReport | None = None
 
 
 class Anchor(StoredMessage):

@@ -390,7 +390,7 @@ class Upstreams:
                 if status is not None:
                     # One that cannot be read leaves the start: less may go, nothing is lost.
                     with suppress(StoredValueUnreadable):
-                        checkpoint = read(status, FeedStatus).checkpoint_ts
+                        checkpoint = read(status, FeedStatus).needed_ts
                 lowest = min(lowest, checkpoint)
                 starts.append(feed.start_ts)
         return Needed(lowest, tuple(starts))

@@ -1,8 +1,9 @@
-"""The log of a changefeed that begins with rows that were there before: these, then the changes.
+"""The log of a changefeed with rows that were there before: these, then the changes.
 
 The rows lie in a small change log of their own, as transactions that all end at one ts, that of
 the snapshot. To whoever reads, both are one log: up to that ts it holds the snapshot's rows and
-nothing else, above it what the upstream's log holds.
+nothing else, above it what the upstream's log holds. Rows that are delivered to a changefeed that
+has begun before have a place that the upstream's log leaves free, and that log before them too.
 """
 
 from __future__ import annotations
@@ -25,10 +26,19 @@ from cdc.changelog.tables import TableEntry
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRows:
-    """A snapshot's rows: the folder of their log, and the ts at which they were so."""
+    """A snapshot's rows: the folder of their log, and the ts at which they were so.
+
+    ``base_ts``: up to there the upstream's log holds; 0 if nothing of it lies before the rows.
+    """
 
     folder: str
     ts: Ts
+    base_ts: Ts = 0
+
+    @property
+    def between(self) -> bool:
+        """Whether they lie between changes, and not before all of them."""
+        return self.base_ts > 0
 
     def remove(self) -> None:
         """Remove them; what is open of them can still be read."""
@@ -49,23 +59,24 @@ def is_snapshot(segment: int) -> bool:
 
 
 class SnapshotLog(ChangeLog):
-    """A snapshot's rows, and behind their ts the upstream's log.
+    """A snapshot's rows, and around them the upstream's log.
 
     Ids of the snapshot's tables come first, those of the upstream's log behind them; segments of
     the snapshot have negative numbers.
     """
 
-    def __init__(self, folder: Path, index_bytes: int, rows: ChangeLog, ts: Ts) -> None:
+    def __init__(self, folder: Path, index_bytes: int, rows: ChangeLog, at: SnapshotRows) -> None:
         super().__init__(folder, index_bytes)
         self._rows = rows
-        self._rows_ts = ts
+        self._rows_ts = at.ts
+        self._base_ts = at.base_ts
         self._first_id = len(rows.tables)
         self._joined: Mapping[int, TableEntry] = MappingProxyType({})
 
     @classmethod
     def over(cls, folder: Path, rows: SnapshotRows, *, index_bytes: int = 64 << 20) -> SnapshotLog:
         """Open and refresh both. Raises LogMissing, LogCorrupt."""
-        log = cls(folder, index_bytes, ChangeLog.open(Path(rows.folder)), rows.ts)
+        log = cls(folder, index_bytes, ChangeLog.open(Path(rows.folder)), rows)
         log.refresh()
         return log
 
@@ -92,20 +103,29 @@ class SnapshotLog(ChangeLog):
         tables: Collection[int] | None = None,
     ) -> Runs:
         """As of :class:`ChangeLog`; with ``max_bytes`` a result has rows of one of both only."""
-        end = Position(self._rows_ts)
-        first: list[Runs] = []
+        begin, end = Position(self._base_ts), Position(self._rows_ts)
+        parts: list[Runs] = []
+        if begin.ts and lo < begin:
+            below = self._upstream(lo, min(hi, begin), max_bytes, tables)
+            if hi <= begin or _is_cut(below, begin) or (len(below) and max_bytes is not None):
+                return below
+            parts, lo = [below], begin
         if lo < end:
             ours = None if tables is None else [i for i in tables if i < self._first_id]
             rows = self._rows.runs(lo, min(hi, end), max_bytes=max_bytes, tables=ours)
             rows = replace(rows, segment=-rows.segment)
-            to = rows.complete_to
-            if hi <= end or (to is not None and to < end) or (len(rows) and max_bytes is not None):
-                return rows
-            first, lo = [rows], end
+            if hi <= end or _is_cut(rows, end) or (len(rows) and max_bytes is not None):
+                return Runs.concat([*parts, rows]) if parts else rows
+            parts, lo = [*parts, rows], end
+        above = self._upstream(lo, hi, max_bytes, tables)
+        return Runs.concat([*parts, above]) if parts else above
+
+    def _upstream(
+        self, lo: Position, hi: Position, max_bytes: int | None, tables: Collection[int] | None
+    ) -> Runs:
         theirs = None if tables is None else [i - self._first_id for i in tables]
-        above = super().runs(lo, hi, max_bytes=max_bytes, tables=theirs)
-        above = replace(above, table=above.table + np.int32(self._first_id))
-        return Runs.concat([*first, above]) if first else above
+        found = super().runs(lo, hi, max_bytes=max_bytes, tables=theirs)
+        return replace(found, table=found.table + np.int32(self._first_id))
 
     def forget_below(self, ts: Ts) -> None:
         """As of :class:`ChangeLog`."""
@@ -124,3 +144,8 @@ class SnapshotLog(ChangeLog):
             self._rows.verify(replace(rows, segment=-rows.segment))
             runs = runs.take(~ours)
         super().verify(runs)
+
+
+def _is_cut(runs: Runs, end: Position) -> bool:
+    """Whether a result is complete only up to a place before ``end``."""
+    return runs.complete_to is not None and runs.complete_to < end

@@ -45,6 +45,10 @@ class BinlogSink:
         """There is one stream."""
         return (self._settings.folder, self._settings.name)
 
+    def repeatable(self) -> BinlogSink:
+        """Messages say what a row is; whether it was there before is the reader's."""
+        return self
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return BinlogDriver(self._settings)

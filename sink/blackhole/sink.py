@@ -64,6 +64,10 @@ class BlackholeSink:
         self._case_sensitive = case_sensitive
         self._merging = merging
 
+    def repeatable(self) -> BlackholeSink:
+        """Messages say what a row is; whether it was there before is the reader's."""
+        return self
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return BlackholeDriver(self._settings, case_sensitive=self._case_sensitive)

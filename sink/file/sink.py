@@ -47,6 +47,10 @@ class FileSink:
         """A table's folder goes by its name."""
         return (self._settings.folder,)
 
+    def repeatable(self) -> FileSink:
+        """Messages say what a row is; whether it was there before is the reader's."""
+        return self
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return FileDriver(self._settings, case_sensitive=self._case_sensitive)

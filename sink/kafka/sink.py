@@ -60,6 +60,10 @@ class KafkaSink:
             self._merging,
         )
 
+    def repeatable(self) -> KafkaSink:
+        """Messages say what a row is; whether it was there before is the reader's."""
+        return self
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return KafkaDriver(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from cdc.base.ids import FeedId
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.errors import SinkURIInvalid
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.placement import BucketRoutes
-from sink.mysql.settings import Atomicity, MysqlSettings
+from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.worker import MysqlWorker
 from sink.schema_change import SchemaChanger
 
@@ -54,6 +56,18 @@ class MysqlSink:
     def whole_transactions(self) -> bool:
         """All of an upstream transaction that a bucket gets is one transaction there."""
         return self._settings.transaction_atomicity is not Atomicity.NONE
+
+    def repeatable(self) -> MysqlSink:
+        """It writes SQL that replaces rows; row images could not, so they must not be asked for."""
+        if self._settings.apply is Apply.ROWS:
+            raise SinkURIInvalid(
+                "rows that are there already cannot be replaced by row images",
+                object="apply",
+                hint="set apply=auto",
+            )
+        found = copy(self)
+        found._settings = self._settings.model_copy(update={"safe_mode": True})
+        return found
 
     def driver(self) -> SinkDriver:
         """The capture's side."""

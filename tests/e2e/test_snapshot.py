@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,95 @@ def test_debezium_says_which_rows_were_read(way: Way) -> None:
     # Tables lie in partitions of their own.
     assert [said[:2] for said in found.pop("still")] == [("c", "false"), ("u", "false")]
     assert found == {t: [("r", "true", None)] * ROWS for t in ("numbers", "names", "pairs")}
+
+
+def _snapshot(way: Way, *tables: str, more: tuple[str, ...] = ()) -> str:
+    """Start one for tables of the schema; its number."""
+    patterns = [a for table in tables for a in ("--tables", f"{way.schema}.{table}")]
+    done = way.capture.cli("snapshot", "start", "-c", way.name, *patterns, *more, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(json.loads(done.stdout)["id"])
+
+
+def _shown(way: Way, number: str) -> dict[str, Any]:
+    return dict(way.capture.ask("GET", f"/changefeeds/{way.name}/snapshots/{number}"))
+
+
+def _over(way: Way, number: str) -> dict[str, Any]:
+    def ended() -> dict[str, Any] | None:
+        found = _shown(way, number)
+        assert found["state"] != "failed", found
+        return found if found["state"] == "delivered" else None
+
+    return dict(until(ended, "the rows are delivered", 120))
+
+
+def _name(body: dict[str, Any], row: dict[str, Any]) -> str:
+    return json.dumps([row[column] for column in body["pkNames"]])
+
+
+def test_rows_of_single_tables_come_between_changes_though_all_dies(way: Way) -> None:
+    _create(way, way.sink(partition_num=2, enable_tidb_extension=True), mode="none")
+    with Changes(way.database, way.schema) as changes:
+        number = _snapshot(way, "numbers", "names")
+        until(lambda: _shown(way, number)["rows"], "rows are read")
+    way.capture.kill()
+    way.capture.start()
+    with Changes(way.database, way.schema) as changes:
+        until(lambda: _shown(way, number)["state"] == "delivering", "all is copied", 120)
+        until(way.capture.workers, "there are workers")[0].kill()
+        found = _over(way, number)
+        more = changes.made + 50
+        until(lambda: changes.made > more, "changes follow")
+    way.delivered()
+    assert found["table_names"] == [f"{way.schema}.names", f"{way.schema}.numbers"]
+    base_ts, ts = found["base_ts"], found["ts"]
+    before: dict[str, dict[str, str]] = defaultdict(dict)
+    copied: dict[str, dict[str, str]] = defaultdict(dict)
+    rows: dict[str, dict[str, str]] = defaultdict(dict)
+    for message in way.messages():
+        body = message.body
+        if body["type"] not in ("INSERT", "UPDATE", "DELETE"):
+            continue
+        at, table = body["_tidb"]["commitTs"], body["table"]
+        for row in body["data"]:
+            name = _name(body, row)
+            if at <= base_ts:
+                assert not copied[table], "a change of before the rows comes behind them"
+                if body["type"] == "UPDATE":
+                    before[table].pop(_name(body, {**row, **body["old"][0]}), None)
+                if body["type"] == "DELETE":
+                    before[table].pop(name, None)
+                else:
+                    before[table][name] = json.dumps(row)
+            elif at <= ts:
+                # The others may have changes of these moments.
+                assert body["type"] == "INSERT"
+                assert not rows[table], "a row comes behind later changes"
+                assert name not in copied[table], f"{name} is copied twice"
+                copied[table][name] = json.dumps(row)
+            else:
+                kept = rows[table] or rows[table].update(copied[table]) or rows[table]
+                if table == "pairs":
+                    continue
+                if body["type"] == "DELETE":
+                    assert kept.pop(name, None) is not None, f"{name} was never there"
+                    continue
+                if body["type"] == "UPDATE":
+                    was = _name(body, {**row, **body["old"][0]})
+                    assert kept.pop(was, None) is not None, f"{was} was never there"
+                assert name not in kept, f"{name} is inserted twice"
+                kept[name] = json.dumps(row)
+    now = content(way.database, way.schema)
+    for table in ("numbers", "names"):
+        # What changed before is in the rows as it then was, and what was deleted is not.
+        assert before[table].items() <= copied[table].items()
+        assert len(rows[table]) == len(now[table])
+    assert len(copied["numbers"]) > 1000
+    assert not copied["pairs"]
+    assert not copied["still"]
+    folder = next(way.capture.data_dir.rglob(f"copied/{way.name}"))
+    until(lambda: not list(folder.rglob("rows")), "the room of the rows is given back")
 
 
 def test_only_the_rows_that_are_there(way: Way) -> None:

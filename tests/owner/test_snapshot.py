@@ -10,9 +10,17 @@ import pytest
 from cdc.base.errors import TidegateError
 from cdc.base.ts import MAX_TS
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import FeedState, SnapshotProgress
-from owner import admin
-from owner.requests import ChangefeedUpdate
+from cdc.coord.messages import (
+    CopyOrder,
+    CopyReport,
+    CopyState,
+    FeedState,
+    RowsPiece,
+    SnapshotProgress,
+)
+from owner import admin, orders
+from owner.copies import Orders
+from owner.requests import ChangefeedUpdate, NewCopy
 from tests.owner.operating import Installation, schema_of
 from tests.owner.test_operations import here, paused, sink, stored
 from tests.owner.test_tick import DEFINITE, TRANSIENT, World, ddl, feed
@@ -136,3 +144,122 @@ def test_from_another_ts_nothing_is_copied(here: Installation, sink: str) -> Non
     paused(here, sink, replica_config={"snapshot": {"mode": "initial"}})
     after = admin.resume(here.store, here.keys, "f", here.clock.now_ms(), 5000)
     assert (after.start_ts, after.copies, after.snapshot_ts) == (5000, False, 5000)
+
+
+def _ordered(*orders: CopyOrder) -> World:
+    world = World(resolved_ts=500)
+    world.seen["orders"] = Orders(orders)
+    world.turn()
+    return world
+
+
+def _know(world: World, *orders: CopyOrder) -> None:
+    """What the owner has written is what it sees next."""
+    assert world.effects is not None
+    before = world.seen["orders"]
+    world.seen["orders"] = Orders(orders or before.asked, {**before.known, **world.effects.copies})
+
+
+def _state(world: World, number: str) -> CopyState:
+    _know(world)
+    return world.seen["orders"].status(number).state
+
+
+def _read(**more: Any) -> CopyReport:
+    at = SnapshotProgress(low_ts=150, **more)
+    return CopyReport(id="1", progress=at, tables=["shop.a"] if at.ts else [])
+
+
+FIRST, SECOND = CopyOrder(id="1", tables=["shop.a"]), CopyOrder(id="2", tables=["shop.b"])
+
+
+def test_rows_of_a_table_are_copied_beside_and_then_have_a_place() -> None:
+    world = _ordered(FIRST, SECOND)
+    assert world.effects is not None
+    assert world.effects.assignment.copy_order == FIRST
+    assert _state(world, "2") is CopyState.WAITING
+    world.reported(300, copied=_read(rows=5))
+    # The copy needs the log from where it began, though the checkpoint is ahead.
+    assert (world.status.checkpoint_ts, world.status.needed_ts) == (300, 150)
+    assert _state(world, "1") is CopyState.COPYING
+    epoch = world.info.epoch
+    copied = _read(rows=5, base_ts=390, ts=400)
+    told = world.reported(450, copied=copied, table_checkpoints={"shop.a": 380}).assignment
+    assert not told.run
+    assert world.info.epoch > epoch
+    assert world.info.piece == RowsPiece(id="1", tables=["shop.a"], base_ts=390, ts=400)
+    assert world.status.tables == {"shop.a": 380}
+    assert _state(world, "1") is CopyState.DELIVERING
+    told = world.turn().assignment
+    assert (told.run, told.piece, told.copy_order) == (True, world.info.piece, None)
+    assert told.tables == {"shop.a": 380}
+    world.reported(460, table_checkpoints={"shop.a": 399})
+    assert world.info.piece is not None
+    told = world.reported(470, table_checkpoints={"shop.a": 400}).assignment
+    assert (world.info.piece, told.piece) == (None, None)
+    assert _state(world, "1") is CopyState.DELIVERED
+    # Its turn comes, in the same epoch.
+    assert world.reported(480).assignment.copy_order == SECOND
+    assert told.run
+
+
+def test_rows_that_are_lost_are_copied_again() -> None:
+    world = _ordered(FIRST)
+    copied = _read(base_ts=390, ts=400)
+    world.reported(450, copied=copied, table_checkpoints={"shop.a": 380})
+    _know(world)
+    world.turn()
+    epoch = world.info.epoch
+    lost = CopyReport(id="1", lost=True)
+    world.reported(450, running=False, copied=lost, table_checkpoints={"shop.a": 380})
+    assert world.info.piece is None
+    assert world.info.epoch > epoch
+    assert world.status.tables == {"shop.a": 380}
+    _know(world)
+    told = world.turn().assignment
+    assert (told.run, told.copy_order, told.tables) == (True, FIRST, {"shop.a": 380})
+
+
+def test_a_copy_that_fails_for_good_leaves_the_changefeed_alone() -> None:
+    world = _ordered(FIRST, SECOND)
+    world.reported(300, copied=_read().model_copy(update={"error": TRANSIENT}))
+    assert _state(world, "1") is CopyState.COPYING
+    world.reported(310, copied=_read().model_copy(update={"error": DEFINITE}))
+    assert _state(world, "1") is CopyState.FAILED
+    assert world.info.state is FeedState.NORMAL
+    assert world.reported(320).assignment.copy_order == SECOND
+
+
+def test_a_copy_that_is_cancelled_ends_unless_it_is_delivered() -> None:
+    world = _ordered(FIRST)
+    _know(world, FIRST.model_copy(update={"cancelled": True}))
+    assert world.reported(300, copied=_read(rows=5)).assignment.copy_order is None
+    assert _state(world, "1") is CopyState.CANCELLED
+    world = _ordered(FIRST)
+    world.reported(450, copied=_read(base_ts=390, ts=400), table_checkpoints={"shop.a": 380})
+    _know(world, FIRST.model_copy(update={"cancelled": True}))
+    world.reported(460, table_checkpoints={"shop.a": 380})
+    assert _state(world, "1") is CopyState.DELIVERING
+    world.reported(470)
+    assert _state(world, "1") is CopyState.DELIVERED
+
+
+def test_a_snapshot_that_cannot_be_is_refused(here: Installation, sink: str) -> None:
+    here.schema = schema_of({"keyed": "i INT NOT NULL, PRIMARY KEY (i)", "t": "i INT"})
+    here.create("f", sink, replica_config={"force-replicate": True})
+    for patterns, code in (
+        (["shop.none"], "TG:ErrSnapshotNotPossible"),
+        (["shop.t"], "TG:ErrSnapshotNotPossible"),
+        (["shop"], "TG:ErrFilterRuleInvalid"),
+    ):
+        with pytest.raises(TidegateError) as refused:
+            here.operations.copy_rows("f", NewCopy(patterns))
+        assert refused.value.code == code
+    order = here.operations.copy_rows("f", NewCopy(["shop.k*"]))
+    assert here.operations.copy_rows("f", NewCopy(["shop.k*"])).id == "2"
+    assert orders.cancel(here.store, here.keys, "f", order.id).cancelled
+    with pytest.raises(TidegateError) as refused:
+        orders.cancel(here.store, here.keys, "f", "3")
+    assert refused.value.code == "TG:ErrSnapshotNotExists"
+    here.operations.remove("f")
+    assert not here.store.range(here.keys.copy_orders_prefix("f"))[1]

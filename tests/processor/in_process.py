@@ -14,6 +14,7 @@ from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Assignment, FeedInfo, Report
 from cdc.snapshot.log import SnapshotRows, open_log
+from cdc.snapshot.reading import SourceServer
 from processor.acknowledged import Acknowledged
 from processor.chunk_reading import ChunkRead, ChunkTask, read_chunk
 from processor.delivery import FeedDelivery
@@ -98,6 +99,8 @@ class Running:
         window_size: WindowSize | None = None,
         incarnation: int = 0,
         rows: SnapshotRows | None = None,
+        server: Callable[[threading.Event], SourceServer] | None = None,
+        assigned: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.log = open_log(folder, rows)
@@ -120,6 +123,7 @@ class Running:
             barrier_ts=self.upto if barrier_ts is None else barrier_ts,
             tables=starts or {},
             table_barriers=barriers or {},
+            **assigned or {},
         )
         self._assignment = assignment
         settings = {
@@ -131,7 +135,7 @@ class Running:
         self.feed = Feed(
             info, assignment, self.log, folder, jobs, chosen, lambda feed, count: count,
             self.reports.append, clock or SystemClock(), self.acknowledged(info, folder),
-            window_size, rows=rows,
+            window_size, rows=rows, server=server,
         )  # fmt: skip
         self.feed.start()
 

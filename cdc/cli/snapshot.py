@@ -1,0 +1,81 @@
+"""``cdc cli snapshot …``: copy the rows of tables for a changefeed that runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.options import SERVER, FeedId, Json, Server, client
+
+app = typer.Typer(
+    no_args_is_help=True, help="Rows that were there before: copied for a changefeed that runs."
+)
+
+Number = Annotated[str, typer.Option("--id", help="The snapshot, by the number that list shows.")]
+
+
+@app.command()
+def start(
+    changefeed_id: FeedId,
+    tables: Annotated[
+        list[str], typer.Option(help="Pattern of tables, as in filter.rules; may be repeated.")
+    ],
+    where: Annotated[str, typer.Option(help="SQL of the upstream: only rows it is true for.")] = "",
+    server: Server = SERVER,
+    json: Json = False,
+) -> None:
+    """Deliver the rows of tables, as they are now, between their changes; others go on."""
+    asked = {"tables": tables, "where": where}
+    found = client(server).post(f"/changefeeds/{changefeed_id}/snapshots", asked)
+    if json:
+        output.as_json(found)
+    else:
+        typer.echo(f"changefeed {changefeed_id}: snapshot {found['id']} is {found['state']}")
+
+
+@app.command("list")
+def list_(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+    """List the snapshots of a changefeed that were started."""
+    items = client(server).get(f"/changefeeds/{changefeed_id}/snapshots")["items"]
+    if json:
+        output.as_json(items)
+        return
+    columns = ("ID", "STATE", "TABLES", "DONE", "ROWS", "ASKED", "ENDED")
+    output.table(
+        columns,
+        (
+            (
+                i["id"],
+                i["state"],
+                ", ".join(i["tables"]),
+                f"{i['tables_done']}/{i['table_count']}",
+                i["rows"],
+                i["asked"],
+                i["ended"],
+            )
+            for i in items
+        ),
+    )
+
+
+@app.command()
+def show(
+    changefeed_id: FeedId, number: Number, server: Server = SERVER, json: Json = False
+) -> None:
+    """Show one snapshot: tables, how far it is, its error."""
+    found = client(server).get(f"/changefeeds/{changefeed_id}/snapshots/{number}")
+    (output.as_json if json else output.fields)(found)
+
+
+@app.command()
+def cancel(
+    changefeed_id: FeedId, number: Number, server: Server = SERVER, json: Json = False
+) -> None:
+    """Cancel a snapshot whose rows are not delivered yet."""
+    found = client(server).post(f"/changefeeds/{changefeed_id}/snapshots/{number}/cancel", {})
+    if json:
+        output.as_json(found)
+    else:
+        typer.echo(f"changefeed {changefeed_id}: snapshot {number} does not go on")

@@ -1,0 +1,125 @@
+"""Orders to copy rows for a changefeed that runs, from tick to tick: waiting, copied, delivered.
+
+One after the other is carried out. The processor copies beside delivery; when all is read, the
+owner begins an epoch in whose log the rows have a place (``FeedInfo.piece``), and when all tables
+of it have come past that, the piece is over. All of it is values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc.base.errors import ErrorKind
+from cdc.coord.messages import (
+    CopyOrder,
+    CopyReport,
+    CopyState,
+    CopyStatus,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    Report,
+    RowsPiece,
+)
+
+ENDED = frozenset({CopyState.DELIVERED, CopyState.FAILED, CopyState.CANCELLED})
+"""States of an order from which it does not go on."""
+
+_RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What operators have ordered, oldest first, and what was last said of each, by id."""
+
+    asked: Sequence[CopyOrder] = ()
+    known: Mapping[str, CopyStatus] = field(default_factory=dict)
+
+    def status(self, order: str) -> CopyStatus:
+        """What was last said of one."""
+        return self.known.get(order) or CopyStatus(id=order)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTurn:
+    """What a tick makes of the orders.
+
+    ``order``: what the processor is to copy. ``piece``: what is delivered; it has changed if
+    ``begins``, which takes a new epoch, or ``ends``. ``statuses``: those that have changed.
+    """
+
+    order: CopyOrder | None = None
+    piece: RowsPiece | None = None
+    begins: bool = False
+    ends: bool = False
+    statuses: Mapping[str, CopyStatus] = field(default_factory=dict)
+
+    @property
+    def low_ts(self) -> int:
+        """The log is needed above it; 0 if no copy is in work."""
+        status = self.statuses.get(self.order.id) if self.order else None
+        return status.progress.low_ts if status and status.progress else 0
+
+
+def advance(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Orders) -> CopyTurn:
+    """The turn of a changefeed; ``status`` is what will be written, ``report`` of its epoch."""
+    statuses = {
+        o.id: orders.status(o.id).model_copy(update={"state": CopyState.CANCELLED})
+        for o in orders.asked
+        if o.cancelled
+        and orders.status(o.id).state in (CopyState.WAITING, CopyState.COPYING)
+        and (info.piece is None or info.piece.id != o.id)
+    }
+    turn = _turn(info, status, report, orders)
+    changed = {**statuses, **turn.statuses}
+    new = {i: s for i, s in changed.items() if s != orders.known.get(i)}
+    # The one in work is always among them: it says from where on the log is needed.
+    kept = {turn.order.id: turn.statuses[turn.order.id]} if turn.order else {}
+    return CopyTurn(turn.order, turn.piece, turn.begins, turn.ends, new | kept)
+
+
+def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Orders) -> CopyTurn:
+    copied = report.copied if report else None
+    if info.piece is not None:
+        return _delivering(info.piece, status, copied, orders)
+    open_ = (o for o in orders.asked if not o.cancelled and orders.status(o.id).state not in ENDED)
+    order = next(open_, None)
+    if order is None or info.state not in _RUNNING or info.copies:
+        return CopyTurn()
+    if status.checkpoint_ts < info.snapshot_ts:
+        # It still delivers the rows that it has begun with.
+        return CopyTurn()
+    known = orders.status(order.id)
+    if copied is None or copied.id != order.id:
+        return CopyTurn(order, statuses={order.id: _said(known, CopyState.COPYING)})
+    said = known.model_copy(
+        update={"state": CopyState.COPYING, "progress": copied.progress, "error": copied.error}
+    )
+    if copied.error is not None:
+        if copied.error.kind != ErrorKind.TRANSIENT:
+            return CopyTurn(statuses={order.id: _said(said, CopyState.FAILED)})
+    elif copied.progress.ts:
+        at = copied.progress
+        piece = RowsPiece(id=order.id, tables=copied.tables, base_ts=at.base_ts, ts=at.ts)
+        done = said.model_copy(update={"state": CopyState.DELIVERING, "tables": copied.tables})
+        return CopyTurn(piece=piece, begins=True, statuses={order.id: done})
+    return CopyTurn(order, statuses={order.id: said})
+
+
+def _delivering(
+    piece: RowsPiece, status: FeedStatus, copied: CopyReport | None, orders: Orders
+) -> CopyTurn:
+    known = orders.status(piece.id)
+    if copied is not None and copied.id == piece.id and copied.lost:
+        # Its files are with a capture that is gone: all is copied again, at a later place.
+        again = _said(known, CopyState.COPYING).model_copy(update={"progress": None})
+        return CopyTurn(begins=True, statuses={piece.id: again})
+    main = status.main_ts or status.checkpoint_ts
+    if all(status.tables.get(table, main) >= piece.ts for table in piece.tables):
+        return CopyTurn(ends=True, statuses={piece.id: _said(known, CopyState.DELIVERED)})
+    return CopyTurn(piece=piece)
+
+
+def _said(status: CopyStatus, state: CopyState) -> CopyStatus:
+    return status.model_copy(update={"state": state})

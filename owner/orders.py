@@ -1,0 +1,80 @@
+"""Operators' orders to copy rows, as transactions on the store."""
+
+from __future__ import annotations
+
+from cdc.base.errors import InvalidError
+from cdc.coord.contract import Put, Store, Unchanged
+from cdc.coord.keys import Keys
+from cdc.coord.messages import CopyOrder, CopyState, CopyStatus
+from cdc.coord.stored import read
+from owner.admin import StoreBusy, get
+from owner.copies import ENDED, Orders
+from owner.requests import NewCopy
+
+_ATTEMPTS = 50
+
+
+class CopyNotFound(InvalidError):
+    """There is no order to copy rows of this number."""
+
+    code = "TG:ErrSnapshotNotExists"
+
+
+class CopyNotCancelled(InvalidError):
+    """The order has ended, or its rows are already delivered."""
+
+    code = "TG:ErrSnapshotNotCancelled"
+
+
+def ordered(store: Store, keys: Keys, feed: str) -> Orders:
+    """All orders of a changefeed, and what its owner says of them. Raises ChangefeedNotFound."""
+    get(store, keys, feed)
+    asked = [read(e, CopyOrder) for e in store.range(keys.copy_orders_prefix(feed))[1]]
+    said = (read(e, CopyStatus) for e in store.range(keys.copy_statuses_prefix(feed))[1])
+    return Orders(sorted(asked, key=lambda order: int(order.id)), {s.id: s for s in said})
+
+
+def one(found: Orders, feed: str, number: str) -> CopyOrder:
+    """One of them. Raises CopyNotFound."""
+    for order in found.asked:
+        if order.id == number:
+            return order
+    raise CopyNotFound(
+        "there is no such snapshot",
+        object=f"changefeed {feed}, snapshot {number}",
+        hint="cdc cli snapshot list shows those that there are",
+    )
+
+
+def add(store: Store, keys: Keys, feed: str, asked: NewCopy, now_ms: int) -> CopyOrder:
+    """Write a new one; the owner begins it when those before it have ended."""
+    for _ in range(_ATTEMPTS):
+        entry, _ = get(store, keys, feed)
+        taken = [int(o.id) for o in ordered(store, keys, feed).asked]
+        order = CopyOrder(
+            id=str(max(taken, default=0) + 1),
+            tables=list(asked.tables),
+            where=asked.where,
+            time_ms=now_ms,
+        )
+        key = keys.copy_order(feed, order.id)
+        put = Put(key, order.model_dump_json().encode())
+        # The changefeed is compared too, so that it is not removed in the same moment.
+        if store.txn([Unchanged(key, 0), Unchanged(entry.key, entry.mod_revision)], [put]):
+            return order
+    raise StoreBusy("the changefeed kept changing", object=f"changefeed {feed}", hint="try again")
+
+
+def cancel(store: Store, keys: Keys, feed: str, number: str) -> CopyOrder:
+    """Cancel one that copies or waits. Raises CopyNotFound or CopyNotCancelled."""
+    found = ordered(store, keys, feed)
+    order, status = one(found, feed, number), found.status(number)
+    if status.state in ENDED or status.state is CopyState.DELIVERING:
+        raise CopyNotCancelled(
+            f"it is {status.state}; only what waits or copies can be cancelled",
+            object=f"changefeed {feed}, snapshot {number}",
+            hint="nothing is left to cancel",
+        )
+    cancelled = order.model_copy(update={"cancelled": True})
+    store.txn([], [Put(keys.copy_order(feed, number), cancelled.model_dump_json().encode())])
+    return cancelled

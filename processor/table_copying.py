@@ -1,0 +1,261 @@
+"""The copy of rows of some tables for a changefeed that runs.
+
+It goes on beside delivery, which it stops only at its end, and only of its tables: they are held
+where no destination has more of them, then all of the log up to the rows' place is delivered, and
+the owner begins an epoch whose log has the rows there (``cdc.snapshot.log``).
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cdc.base.backoff import Backoff
+from cdc.base.clock import Clock
+from cdc.base.errors import ErrorKind, InternalError, TidegateError
+from cdc.base.parts import Parts
+from cdc.base.position import Stand
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import (
+    CopyOrder,
+    CopyReport,
+    ErrorInfo,
+    FeedInfo,
+    RowsPiece,
+    SnapshotProgress,
+)
+from cdc.snapshot.definitions import Definitions
+from cdc.snapshot.log import SnapshotRows
+from cdc.snapshot.place import free_place
+from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.settle import StagedTable, TableToSettle, room
+from processor.jobs import JobRunner
+from processor.row_copy import CopyStopped, RowCopy, TablesKeepChanging, unchanged
+from processor.settings import ProcessorSettings
+from processor.standing import Standing
+
+_log = logging.getLogger("processor")
+
+# While a place is looked for, rows of the log may touch more keys; each may need a ts.
+_SPARE = 1000
+
+
+def piece_rows(log_folder: Path, info: FeedInfo, piece: RowsPiece) -> SnapshotRows | None:
+    """The rows of a piece; None if they are gone. What other orders have left is removed."""
+    folder = _folder(log_folder, info, piece.id)
+    for other in folder.parent.glob("*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    rows = folder / "rows"
+    return SnapshotRows(str(rows), piece.ts, piece.base_ts) if rows.is_dir() else None
+
+
+def remove_pieces(log_folder: Path, info: FeedInfo) -> None:
+    """Remove all that was copied by orders for a changefeed."""
+    shutil.rmtree(_folder(log_folder, info, "").parent, ignore_errors=True)
+
+
+def _folder(log_folder: Path, info: FeedInfo, order: str) -> Path:
+    return log_folder / "copied" / info.id / f"{info.incarnation}-{order}"
+
+
+class TableCopying:
+    """Carries out one order in one epoch of a changefeed.
+
+    ``caps``, ``copied`` and ``answer`` are for the changefeed's thread, which ``poke`` wakes.
+    """
+
+    def __init__(
+        self,
+        order: CopyOrder,
+        info: FeedInfo,
+        log_folder: Path,
+        jobs: JobRunner,
+        settings: ProcessorSettings,
+        server: Callable[[threading.Event], SourceServer],
+        clock: Clock,
+        parts: Parts,
+        poke: Callable[[], None],
+    ) -> None:
+        self.order = order
+        self._info = info
+        self._log_folder = log_folder
+        self._jobs = jobs
+        self._settings = settings
+        self._server = server
+        self._clock = clock
+        self._poke = poke
+        self._copied = CopyReport(id=order.id)
+        self._asked: frozenset[str] | None = None
+        self._caps: Mapping[str, Ts] = {}
+        self._held_ts: Ts = 0
+        self._held = threading.Event()
+        self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
+        self._stopping = threading.Event()
+        self._parts = parts
+        name = f"changefeed {info.id} copies {order.id}"
+        self._part = parts.make(name, self._go_on, self._stopping)
+
+    @property
+    def copied(self) -> CopyReport:
+        """How far it is."""
+        return self._copied
+
+    @property
+    def caps(self) -> Mapping[str, Ts]:
+        """Tables of which nothing above a ts may be delivered."""
+        return self._caps
+
+    def start(self) -> None:
+        """Begin to copy."""
+        self._part.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End after the chunks that are being read."""
+        self._stopping.set()
+        self._held.set()
+        self._part.join(timeout_s)
+        self._parts.forget(self._part)
+
+    def answer(
+        self, standing: Standing, ahead: Iterable[Stand], ties: Iterable[tuple[str, str]]
+    ) -> None:
+        """Hold the tables if that is asked for, and those that keys of the target tie to them.
+
+        ``ahead``: what destinations have that are ahead of where tables stand.
+        """
+        asked = self._asked
+        if asked is None or self._caps:
+            return
+        names = _closed(asked, ties)
+        here = [standing.of(name).ts for name in names]
+        self._held_ts = max([*here, *(at.of(name).ts for at in ahead for name in names)])
+        self._caps = dict.fromkeys(names, self._held_ts)
+        self._held.set()
+
+    def _go_on(self) -> bool:
+        folder = _folder(self._log_folder, self._info, self.order.id)
+        try:
+            # Of older orders, too: none of them is delivered any more.
+            remove_pieces(self._log_folder, self._info)
+            log = ChangeLog.open(self._log_folder)
+            try:
+                copy = self._copy(log, folder)
+                copy.run()
+            finally:
+                log.close()
+        except CopyStopped:
+            return False
+        except TidegateError as e:
+            return self._failed(e)
+        except Exception as e:
+            _log.exception("changefeed %s: a copy of rows has failed", self._info.id)
+            text = f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}"[:300]
+            return self._failed(InternalError(text, object=f"changefeed {self._info.id}"))
+        self._copied = self._copied.model_copy(
+            update={"progress": copy.progress, "tables": sorted(self._asked or ()), "error": None}
+        )
+        self._poke()
+        return False
+
+    def _copy(self, log: ChangeLog, folder: Path) -> RowCopy:
+        config = FeedConfig.model_validate(self._info.config)
+        ours = {"tables": self.order.tables, "where": self.order.where}
+        config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
+        return _Between(
+            self._info.id, config, log, folder, self._jobs, self._settings, self._server,
+            self._note, self._clock, self._stopping, self._hold, self._raise,
+        )  # fmt: skip
+
+    def _failed(self, error: TidegateError) -> bool:
+        """Show it; whether it is tried again."""
+        if self._stopping.is_set():
+            return False
+        _log.warning("changefeed %s: a copy of rows has failed: %s", self._info.id, error)
+        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
+        self._asked, self._caps = None, {}
+        self._held.clear()
+        self._copied = self._copied.model_copy(update={"error": said})
+        self._poke()
+        if error.kind is not ErrorKind.TRANSIENT:
+            return False
+        self._backoff = self._backoff.failed()
+        return not self._stopping.wait(self._backoff.delay_s())
+
+    def _note(self, progress: SnapshotProgress) -> None:
+        self._copied = self._copied.model_copy(update={"progress": progress})
+        self._poke()
+
+    def _hold(self, tables: frozenset[str]) -> Ts:
+        """A ts that no destination is above with one of the tables, nor will be."""
+        self._asked = tables
+        self._poke()
+        self._held.wait()
+        if self._stopping.is_set():
+            raise CopyStopped
+        return self._held_ts
+
+    def _raise(self, ts: Ts) -> None:
+        """Let the tables go on up to ``ts``."""
+        self._caps = dict.fromkeys(self._caps, ts)
+        self._poke()
+
+
+class _Between(RowCopy):
+    """A copy whose rows come between changes."""
+
+    def __init__(
+        self,
+        feed: str,
+        config: FeedConfig,
+        log: ChangeLog,
+        folder: Path,
+        jobs: JobRunner,
+        settings: ProcessorSettings,
+        open_server: Callable[[threading.Event], SourceServer],
+        note: Callable[[SnapshotProgress], None],
+        clock: Clock,
+        stopping: threading.Event,
+        hold: Callable[[frozenset[str]], Ts],
+        let: Callable[[Ts], None],
+    ) -> None:
+        super().__init__(
+            feed, config, log, folder, jobs, settings, open_server, note, clock, stopping
+        )
+        self._hold = hold
+        self._let = let
+
+    def _place(
+        self, definitions: Definitions, staged: Mapping[str, StagedTable], ts: Ts
+    ) -> tuple[Sequence[TableToSettle], Ts, Ts]:
+        tables = list(staged.values())
+        held_ts = self._hold(frozenset(name.lower() for name in staged))
+        _, base_ts = room(self._log, tables, ts)
+        length = ts - base_ts + _SPARE
+        while True:
+            self._log.refresh()
+            found_ts = free_place(self._log, held_ts, ts, length)
+            if found_ts is not None:
+                found, base_ts = room(self._log, tables, found_ts)
+                if len(unchanged(definitions, staged, found_ts)) < len(tables):
+                    raise TablesKeepChanging("a table changed at last", object=self._feed)
+                if base_ts >= found_ts - 1 - length:
+                    self._let(base_ts)
+                    return found, base_ts, found_ts
+                length = found_ts - base_ts + _SPARE
+            self._pause()
+
+
+def _closed(tables: Iterable[str], ties: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """With all that is tied to them."""
+    found, pairs = set(tables), list(ties)
+    while True:
+        more = {b for a, b in pairs if a in found} | {a for a, b in pairs if b in found}
+        if more <= found:
+            return frozenset(found)
+        found |= more

@@ -1,0 +1,182 @@
+"""Rows of single tables, copied while a changefeed runs, lie between its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc.base.ts import MAX_TS
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.messages import CopyOrder, Report, RowsPiece
+from cdc.snapshot.place import free_place
+from cdc.snapshot.reading import SourceServer
+from processor.table_copying import TableCopying, piece_rows
+from tests.e2e.capture_process import until
+from tests.processor.in_process import Running
+from tests.servers import Database
+from tests.sink_mysql.replay import content
+from tests.snapshot.test_copying import PAIRS, Reading, Way, fill
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def way(
+    request: pytest.FixtureRequest,
+    database: Callable[..., Database],
+    fresh_name: str,
+    tmp_path: Path,
+) -> Iterator[Way]:
+    """Return a way whose target has all rows, some of them wrong ones, and lacks some."""
+    one, other = getattr(request, "param", PAIRS[0])
+    made = Way(database(one), database(other), fresh_name, tmp_path / "log")
+    made.config = {"filter": {"rules": [f"{made.schema}.*"]}, "snapshot": {"chunk_rows": 500}}
+    made.info = made.info.model_copy(update={"config": made.config})
+    fill(made.target, made.schema)
+    made.target.execute(
+        "update numbers set v = 'wrong' where id % 3 = 0",
+        "delete from names where name like '%8'",
+        "update pairs set v = 'not copied' where a = 10",
+        database=made.schema,
+    )
+    yield made
+    made.jobs.close()
+
+
+def _copied(way: Way) -> Report:
+    """Deliver all of the log while numbers and names are copied; the last report."""
+    log = ChangeLog.open(way.folder)
+    order = CopyOrder(id="1", tables=[f"{way.schema}.n*"])
+    running = Running(
+        way.folder, way.info.sink_uri, way.config, way.jobs,
+        start_ts=log.state.first_ts, barrier_ts=MAX_TS, feed=way.info.id,
+        server=lambda stop: SourceServer(way.pulled.info, way.pulled.settings, stop),
+        assigned={"copy_order": order},
+    )  # fmt: skip
+    until(lambda: _is_copied(running), "all is copied", 60)
+    way.source.execute(
+        "update numbers set v = 'behind the rows' where id = 12",
+        "delete from numbers where id = 18",
+        "insert into pairs values (1, '2024-01-01', 'others go on')",
+        database=way.schema,
+    )
+    way.pulled.caught_up()
+    upto = log.refresh().resolved_ts
+    log.close()
+
+    def delivered() -> bool:
+        running.feed.wake()
+        return running.reports[-1].checkpoint_ts >= upto
+
+    until(delivered, "what is not held is delivered")
+    running.stop()
+    return running.reports[-1]
+
+
+def _is_copied(running: Running) -> bool:
+    copied = running.reports[-1].copied if running.reports else None
+    assert copied is None or copied.error is None, copied
+    return copied is not None and copied.progress.ts > 0
+
+
+def _deliver(way: Way, report: Report) -> None:
+    """The owner begins an epoch with the rows."""
+    copied = report.copied
+    assert copied is not None
+    at = copied.progress
+    piece = RowsPiece(id="1", tables=copied.tables, base_ts=at.base_ts, ts=at.ts)
+    rows = piece_rows(way.folder, way.info, piece)
+    assert rows is not None
+    running = Running(
+        way.folder, way.info.sink_uri, way.config, Reading(),
+        start_ts=1, checkpoint_ts=report.checkpoint_ts, starts=report.table_checkpoints, epoch=2,
+        feed=way.info.id, rows=rows, assigned={"piece": piece},
+    )  # fmt: skip
+    running.done()
+    running.through()
+    running.stop()
+
+
+def _change_between_chunks(way: Way) -> None:
+    way.source.execute(
+        "update numbers set v = 'of before' where id = 2",
+        "delete from numbers where id = 4",
+        database=way.schema,
+    )
+    for statement in (
+        "update numbers set v = 'read already', id = 5 where id = 6",
+        "delete from numbers where id in (8, 5990)",
+        "insert into numbers values (4, 'again', 1)",
+    ):
+        way.jobs.between.append(lambda s=statement: way.source.execute(s, database=way.schema))
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_rows_mend_their_tables_and_no_other(way: Way) -> None:
+    _change_between_chunks(way)
+    with way.pulled:
+        report = _copied(way)
+        assert not way.jobs.between
+        held = {f"{way.schema}.numbers", f"{way.schema}.names"}
+        assert report.table_checkpoints.keys() == held
+        before = content(way.target, way.schema)
+        assert before["numbers"] != content(way.source, way.schema)["numbers"]
+        _deliver(way, report)
+    found, wanted = content(way.target, way.schema), content(way.source, way.schema)
+    assert len(found["pairs"]) == len(wanted["pairs"])
+    assert found.pop("pairs") != wanted.pop("pairs")
+    assert found == wanted
+
+
+def test_control_tables_that_are_not_held_miss_their_rows(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(self: TableCopying, *_: object) -> None:
+        if self._asked is not None:
+            self._held.set()
+
+    monkeypatch.setattr(TableCopying, "answer", answer)
+    with way.pulled:
+        report = _copied(way)
+        assert not report.table_checkpoints
+        _deliver(way, report)
+    assert content(way.target, way.schema)["names"] != content(way.source, way.schema)["names"]
+
+
+class _Log:
+    """What is asked of a log."""
+
+    class state:  # noqa: N801
+        resolved_ts = 1000
+
+    def __init__(self, rows: list[int], statements: list[int]) -> None:
+        self._rows, self._statements = rows, statements
+
+    def runs(self, lo: object, hi: object) -> object:
+        return type("Runs", (), {"commit_ts": [t for t in self._rows if lo.ts < t <= hi.ts]})
+
+    def ddls(self, lo: int, hi: int) -> object:
+        return type("Runs", (), {"commit_ts": [t for t in self._statements if lo < t <= hi]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "statements", "above", "least", "length", "place"),
+    [
+        ([], [], 100, 500, 50, 500),
+        ([490], [], 100, 500, 50, 541),
+        ([490, 530], [], 100, 500, 50, 581),
+        ([490, 541], [], 100, 500, 50, 592),
+        ([490, 542], [], 100, 500, 50, 541),
+        ([], [480], 100, 500, 50, 531),
+        ([], [], 600, 500, 50, 651),
+        ([], [], 960, 500, 50, None),
+        ([*range(400, 1001, 50)], [], 100, 500, 50, None),
+    ],
+)
+def test_rows_lie_where_the_log_has_nothing(
+    rows: list[int], statements: list[int], above: int, least: int, length: int, place: int | None
+) -> None:
+    log = _Log(rows, statements)
+    assert free_place(log, above, least, length) == place  # type: ignore[arg-type]
