@@ -11,6 +11,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from cdc.api import guard
+from cdc.api.console.serving import NoSuchPage
 from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.secrets import mask_text
@@ -54,6 +55,7 @@ _STATUS: dict[type[TidegateError], int] = {
     NoOtherCapture: 409,
     TokenExists: 409,
     TokenNotFound: 404,
+    NoSuchPage: 404,
     **guard.STATUS,
 }
 

@@ -40,9 +40,7 @@ def unpack(name: str, source: DebianPackages, base: Path) -> dict[str, str]:
     work = base / ".work"
     unpacked, versions = debian.download(name, source, work)
     browser = base / "bin"
-    shutil.copytree(
-        unpacked / "usr/lib/chromium", browser, ignore=shutil.ignore_patterns(*_UNUSED)
-    )
+    shutil.copytree(unpacked / "usr/lib/chromium", browser, ignore=shutil.ignore_patterns(*_UNUSED))
     _take_libraries(unpacked, browser / _PROGRAM, base / "lib")
     shutil.copytree(unpacked / "usr/share/fonts/truetype/dejavu", base / "fonts")
     (base / "fonts.conf").write_text(_FONTS)
