@@ -11,7 +11,6 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from cdc.api import guard
-from cdc.api.console.serving import NoSuchPage
 from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.secrets import mask_text
@@ -55,7 +54,6 @@ _STATUS: dict[type[TidegateError], int] = {
     NoOtherCapture: 409,
     TokenExists: 409,
     TokenNotFound: 404,
-    NoSuchPage: 404,
     **guard.STATUS,
 }
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from fastapi import FastAPI, Response
-
-from cdc.base.errors import InvalidError
+from fastapi import FastAPI, HTTPException, Response
 
 _TYPES = {
     ".html": "text/html",
@@ -35,12 +33,6 @@ _HEADERS = {
     # Its files belong together, so none of them may be an older version's.
     "Cache-Control": "no-cache",
 }
-
-
-class NoSuchPage(InvalidError):
-    """The console has no file of this name."""
-
-    code = "TG:ErrConsoleNoSuchFile"
 
 
 def _files() -> dict[str, tuple[bytes, str]]:
@@ -72,6 +64,6 @@ def install(app: FastAPI) -> None:
 
 def _answer(name: str) -> Response:
     if name not in _FILES:
-        raise NoSuchPage("the console has no such file", object=name, hint="open / in a browser")
+        raise HTTPException(404)
     content, media_type = _FILES[name]
     return Response(content, media_type=media_type, headers=_HEADERS)

@@ -26,8 +26,9 @@ export function draw({ total, items }, { at }) {
       one.ddl_ts ? [", ", el("a", { href: location.hash, "data-do": "show", "data-ts": one.ddl_ts }, one.ddl_ts)] : ""],
   ]);
   return el("section", { "data-key": "tables" },
-    el("h3", {}, `Tables that wait (${count(total)})`),
+    el("h3", {}, "Tables"),
     el("div.filters", {}, choice("tables", "Show", STATES), search("table", "Name contains")),
-    table("Tables", ["Table", "State", "Stands at (UTC)", "Lag", "Why"], rows, "None."),
+    table("Tables of the changefeed", ["Table", "State", "Stands at (UTC)", "Lag", "Why"], rows, "None."),
+    el("p.quiet", { "data-key": "count" }, `${count(total)} in all`),
     pager("tables", total, at.tables ?? 0, LIMIT));
 }
