@@ -6,7 +6,9 @@ reads the dictionary of the change log.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -15,7 +17,7 @@ from cdc.api import progress
 from cdc.api.models import FeedError, Page
 from cdc.api.paging import AskedPart
 from cdc.base.ts import to_text
-from cdc.coord.messages import DdlEntries, DdlEntry, FeedInfo, FeedStatus, TableStop
+from cdc.coord.messages import DdlEntries, DdlEntry, FeedStatus, TableStop
 from cdc.coord.stored import read
 from cdc.server.capture import Capture
 from owner import admin
@@ -57,6 +59,20 @@ class TableOut(BaseModel):
     ddl_ts: int
     error: FeedError | None
 
+    @classmethod
+    def of(cls, place: _Place) -> TableOut:
+        """From where it stands."""
+        held, stop = place.held, place.stop
+        return cls(
+            table=place.table,
+            state=place.state,
+            checkpoint_ts=place.at,
+            checkpoint_time=to_text(place.at) if place.at else "",
+            why=place.why,
+            ddl_ts=held.ts if held is not None and stop is None else 0,
+            error=FeedError.of(stop.error) if stop is not None else None,
+        )
+
 
 def router(capture: Capture) -> APIRouter:
     """The routes over one capture."""
@@ -72,10 +88,10 @@ def router(capture: Capture) -> APIRouter:
         found = standing(
             admin.status(store, keys, info),
             read(entry, DdlEntries) if entry else DdlEntries(),
-            _names(capture, info) if state is TablesAsked.ALL else [],
+            progress.table_ids(capture, info).values() if state is TablesAsked.ALL else [],
         )
         asked = [t for t in found if _asked_for(t.state, state) and part.has(t.table)]
-        return Page(total=len(asked), items=list(part.of(asked)))
+        return Page(total=len(asked), items=[TableOut.of(t) for t in part.of(asked)])
 
     return routes
 
@@ -86,11 +102,35 @@ def _asked_for(found: TableState, asked: TablesAsked) -> bool:
     return asked is TablesAsked.ALL or found.value == asked.value
 
 
-def _names(capture: Capture, info: FeedInfo) -> list[str]:
-    return sorted(set(progress.table_ids(capture, info).values()))
+class _Place(NamedTuple):
+    """A table before it is asked for: of 100,000 only a page is laid out."""
+
+    table: str
+    at: int
+    others: int
+    held: DdlEntry | None
+    stop: TableStop | None
+
+    @property
+    def state(self) -> TableState:
+        if self.stop is not None:
+            return TableState.STOPPED
+        if self.held is not None:
+            return TableState.WAITING
+        return TableState.DELIVERING if self.at == self.others else TableState.APART
+
+    @property
+    def why(self) -> str:
+        if self.stop is not None:
+            return self.stop.error.message
+        if self.held is not None:
+            return f"for a schema change that is {self.held.state}"
+        if self.at == self.others:
+            return ""
+        return "catches up" if self.at < self.others else "waits for the others"
 
 
-def standing(status: FeedStatus, ddls: DdlEntries, names: list[str]) -> list[TableOut]:
+def standing(status: FeedStatus, ddls: DdlEntries, names: Iterable[str]) -> list[_Place]:
     """Where the tables stand that are not with the others, and those of ``names``."""
     stopped = {s.table.lower(): s for s in status.stopped_tables}
     held: dict[str, DdlEntry] = {}
@@ -99,33 +139,13 @@ def standing(status: FeedStatus, ddls: DdlEntries, names: list[str]) -> list[Tab
         for table in entry.tables:
             held.setdefault(table.lower(), entry)
             shown.setdefault(table.lower(), table)
-    for table in (*status.tables, *(s.table for s in status.stopped_tables)):
+    for table in (*(s.table for s in status.stopped_tables), *status.tables):
         shown.setdefault(table.lower(), table)
     others = status.main_ts or status.checkpoint_ts
-    found = []
-    for key, name in sorted(shown.items()):
-        at = status.tables.get(key, others)
-        found.append(_table(name, at, others, held.get(key, held.get(ALL)), stopped.get(key)))
-    return found
-
-
-def _table(
-    name: str, at: int, others: int, held: DdlEntry | None, stop: TableStop | None
-) -> TableOut:
-    state, why = TableState.DELIVERING, ""
-    if stop is not None:
-        state, why = TableState.STOPPED, stop.error.message
-    elif held is not None:
-        state, why = TableState.WAITING, f"for a schema change that is {held.state}"
-    elif at != others:
-        behind = at < others
-        state, why = TableState.APART, "catches up" if behind else "waits for the others"
-    return TableOut(
-        table=name,
-        state=state,
-        checkpoint_ts=at,
-        checkpoint_time=to_text(at) if at else "",
-        why=why,
-        ddl_ts=held.ts if held is not None and stop is None else 0,
-        error=FeedError.of(stop.error) if stop is not None else None,
-    )
+    of_all = held.get(ALL)
+    return [
+        _Place(
+            name, status.tables.get(key, others), others, held.get(key, of_all), stopped.get(key)
+        )
+        for key, name in sorted(shown.items())
+    ]

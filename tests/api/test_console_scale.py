@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import httpx
@@ -17,7 +16,7 @@ from playwright.sync_api import expect
 from pydantic import BaseModel
 
 from cdc.api.app import make
-from cdc.api.feed_tables import TableState, standing
+from cdc.api.feed_tables import TableOut, TableState, standing
 from cdc.api.guard import Guard
 from cdc.base.clock import SystemClock
 from cdc.base.ts import compose
@@ -190,7 +189,8 @@ def test_why_a_table_waits() -> None:
     )
     held = DdlEntry(ts=6, sql="", tables=["s.A", "s.c"], state=DdlState.HELD)
     later = DdlEntry(ts=9, sql="", tables=["S.a"])
-    found = {t.table: t for t in standing(status, DdlEntries(pending=[later, held]), ["S.d"])}
+    places = standing(status, DdlEntries(pending=[later, held]), ["S.d"])
+    found = {p.table: TableOut.of(p) for p in places}
     shown = {n: (str(t.state), t.checkpoint_ts, t.why, t.ddl_ts) for n, t in found.items()}
     assert shown == {
         "s.A": ("waiting", 5, "for a schema change that is held", 6),
