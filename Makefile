@@ -19,7 +19,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --
 
 STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: ddl-corpus help setup kernels servers demo cluster-demo test test-fast lint dashboards fmt bench soak lock clean
+.PHONY: ddl-corpus help setup kernels servers demo cluster-demo test test-fast lint dashboards pictures fmt bench soak lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ lint: setup ## ruff, mypy and the layers
 
 dashboards: setup ## write Grafana's dashboards anew from configs/grafana/make.py
 	@$(BIN)/python -m configs.grafana.make
+
+pictures: servers ## make the pictures of docs/console.md anew, from the tests of the console
+	@PICTURES=docs/pictures $(BIN)/python -m pytest -q -p no:xdist tests/api/test_console.py
 
 fmt: setup ## put the sources into shape
 	@$(BIN)/ruff format .

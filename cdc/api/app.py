@@ -11,10 +11,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 import cdc
 from cdc.api import (
     audit,
+    callers,
     changefeeds,
     ddl,
     errors,
     explain,
+    feed_tables,
     openapi,
     progress,
     roles,
@@ -24,6 +26,7 @@ from cdc.api import (
     verify,
 )
 from cdc.api.audited import Audited
+from cdc.api.console import serving
 from cdc.api.failures import Failures
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
@@ -85,10 +88,11 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
             capture.check_owner()
 
     changes = [Depends(by_owner)]
-    for of in (changefeeds, upstreams, verify, explain, ddl, snapshots):
+    for of in (changefeeds, upstreams, verify, explain, ddl, snapshots, feed_tables):
         routes.include_router(of.router(capture), dependencies=changes)
     routes.include_router(tokens.router(capture))
     routes.include_router(audit.router(capture))
+    routes.include_router(callers.router())
     store, keys = capture.store, capture.keys
 
     @routes.get("/status", tags=["common"])
@@ -166,5 +170,6 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         return Response(capture.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     app.include_router(routes)
+    serving.install(app)
     roles.check(roles.routes(app))
     return app

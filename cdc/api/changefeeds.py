@@ -22,6 +22,7 @@ from cdc.api.models import (
     UpdateChangefeed,
     shown_state,
 )
+from cdc.api.paging import AskedPart
 from cdc.coord.keys import last
 from cdc.coord.messages import FeedInfo, FeedState
 from cdc.coord.stored import StoredValueUnreadable, read
@@ -56,8 +57,11 @@ def router(capture: Capture) -> APIRouter:
                 yield info.state, ChangefeedSummary.of(info, status)
 
     @routes.get("")
-    def list_changefeeds(state: Literal["", "all"] | FeedState = "") -> Page[ChangefeedSummary]:
-        return Page.of([shown for found, shown in summaries() if _asked_for(found, state)])
+    def list_changefeeds(
+        part: AskedPart, state: Literal["", "all"] | FeedState = ""
+    ) -> Page[ChangefeedSummary]:
+        found = [s for was, s in summaries() if _asked_for(was, state) and part.has(s.id)]
+        return Page(total=len(found), items=list(part.of(found)))
 
     @routes.post("")
     def create(asked: CreateChangefeed) -> CreatedChangefeed:

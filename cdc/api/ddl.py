@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.api.errors import DdlNotFound, DdlNotPending
 from cdc.api.models import FeedError
+from cdc.api.paging import AskedPart, Part
 from cdc.base.secrets import mask_sql, mask_text
 from cdc.base.ts import compose, to_text
 from cdc.coord.contract import Put, Unchanged
@@ -86,7 +87,8 @@ class DdlOut(BaseModel):
 class DdlPage(BaseModel):
     """``GET /changefeeds/{id}/ddls``: those that wait come first, then the last that ended.
 
-    The counts are of all since the changefeed began or was resumed.
+    ``contains`` looks into the statement. The counts are of all since the changefeed began or was
+    resumed.
     """
 
     total: int
@@ -102,8 +104,10 @@ def router(capture: Capture) -> APIRouter:
     routes = APIRouter(prefix="/changefeeds/{feed}/ddls", tags=["changefeed"])
 
     @routes.get("")
-    def list_ddls(feed: str, state: Literal["pending", "all"] | DdlState = "pending") -> DdlPage:
-        return _page(capture, feed, state)
+    def list_ddls(
+        feed: str, part: AskedPart, state: Literal["pending", "all"] | DdlState = "pending"
+    ) -> DdlPage:
+        return _page(capture, feed, state, part)
 
     @routes.get("/{ts}")
     def query(feed: str, ts: int) -> DdlOut:
@@ -117,17 +121,18 @@ def router(capture: Capture) -> APIRouter:
     return routes
 
 
-def _page(capture: Capture, feed: str, state: str) -> DdlPage:
+def _page(capture: Capture, feed: str, state: str, part: Part) -> DdlPage:
     info = admin.get(capture.store, capture.keys, feed)[1]
     _, known = _entries(capture, feed)
     shown = known.pending if state == "pending" else [*known.pending, *known.ended]
     if state in tuple(DdlState):
         shown = [e for e in shown if e.state == state]
+    # As it is shown: what is masked cannot be guessed letter by letter.
+    shown = [e for e in shown if part.has(mask_sql(e.sql))]
     said = _decisions(capture, feed)
-    items = [DdlOut.of(e, said.get(e.ts)) for e in shown]
     return DdlPage(
-        total=len(items),
-        items=items,
+        total=len(shown),
+        items=[DdlOut.of(e, said.get(e.ts)) for e in part.of(shown)],
         policy=str(info.config.get("ddl_policy", "auto")),
         executed=known.executed,
         skipped=known.skipped,

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc.api import roles
+from cdc.api.console import serving
 from cdc.api.failures import FAILURES, WINDOW_S, Failures
 from cdc.base.errors import InvalidError, TidegateError, TransientError
 from cdc.server.api_tokens import OWN, Caller
@@ -27,8 +28,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 # A configuration with some ten thousand rules is about one MiB.
 MAX_BODY = 8 << 20
-# They tell names and numbers, no rows and no addresses; probes and scrapers ask for them.
-OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"})
+# They tell names and numbers, no rows and no addresses; probes and scrapers ask for them, and a
+# browser for the console's files before it has a token.
+OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"}) | serving.PATHS
 READS = frozenset({"GET", "HEAD"})
 
 

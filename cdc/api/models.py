@@ -466,7 +466,7 @@ class Tso(BaseModel):
 
 
 class Page(BaseModel, Generic[Item]):
-    """``{"total": n, "items": […]}``."""
+    """``{"total": n, "items": […]}``; ``total`` counts those of the other pages too."""
 
     total: int
     items: list[Item]

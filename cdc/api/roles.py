@@ -20,9 +20,12 @@ _FEED = f"{_V2}/changefeeds/{{feed}}"
 ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_V2}/openapi.json"): ApiRole.VIEWER,
     ("GET", "/metrics"): ApiRole.VIEWER,
+    ("GET", "/"): ApiRole.VIEWER,
+    ("GET", "/console/{name}"): ApiRole.VIEWER,
     ("GET", f"{_V2}/health"): ApiRole.VIEWER,
     ("GET", f"{_V2}/ready"): ApiRole.VIEWER,
     ("GET", f"{_V2}/status"): ApiRole.VIEWER,
+    ("GET", f"{_V2}/caller"): ApiRole.VIEWER,
     ("GET", f"{_V2}/captures"): ApiRole.VIEWER,
     ("PUT", f"{_V2}/captures/{{capture_id}}/drain"): ApiRole.ADMIN,
     ("POST", f"{_V2}/owner/resign"): ApiRole.ADMIN,
@@ -46,6 +49,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_FEED}/synced"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/apply"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/status"): ApiRole.VIEWER,
+    ("GET", f"{_FEED}/tables"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/ddls"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/ddls/{{ts}}"): ApiRole.VIEWER,
     ("POST", f"{_FEED}/ddls/{{ts}}/{{action}}"): ApiRole.OPERATOR,
@@ -55,6 +59,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("POST", f"{_FEED}/snapshots/{{number}}/cancel"): ApiRole.OPERATOR,
     # It reads all of the source and the target, and its answer has no rows but their keys.
     ("POST", f"{_FEED}/verifications"): ApiRole.OPERATOR,
+    ("GET", f"{_FEED}/verifications"): ApiRole.OPERATOR,
     ("GET", f"{_FEED}/verifications/{{id}}"): ApiRole.OPERATOR,
     ("DELETE", f"{_FEED}/verifications/{{id}}"): ApiRole.OPERATOR,
     ("GET", f"{_V2}/audit"): ApiRole.ADMIN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from cdc.api.models import CreateUpstream, Empty, Page, UpstreamOut
+from cdc.api.paging import AskedPart
 from cdc.server.capture import Capture
 
 
@@ -14,10 +15,12 @@ def router(capture: Capture) -> APIRouter:
     upstreams = capture.upstreams
 
     @routes.get("")
-    def list_upstreams() -> Page[UpstreamOut]:
+    def list_upstreams(part: AskedPart) -> Page[UpstreamOut]:
         known = [UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()]
         broken = [UpstreamOut.unreadable(n, e) for n, e in upstreams.unreadable().items()]
-        return Page.of(sorted(known + broken, key=lambda u: u.name))
+        found = [u for u in known + broken if part.has(u.name)]
+        found.sort(key=lambda u: u.name)
+        return Page(total=len(found), items=list(part.of(found)))
 
     @routes.post("")
     def create(asked: CreateUpstream) -> UpstreamOut:

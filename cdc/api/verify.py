@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from cdc.api.models import Empty, FeedError
+from cdc.api.models import Empty, FeedError, Page
+from cdc.api.paging import AskedPart, Part
 from cdc.coord.messages import ErrorInfo, FeedState
 from cdc.server.capture import Capture
 from cdc.verify.delivery import FeedProgress
 from cdc.verify.job import Job
 from cdc.verify.opening import OpenedFeed, open_job
+from cdc.verify.report import ComparisonVerdict
 from cdc.verify.table import CompareOptions
 from owner import admin
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING, FeedState.PENDING})
+_ALL_TABLES = Part()
+_NO_TABLES = Part(offset=2**53)
 
 
 class StartVerification(BaseModel):
@@ -61,7 +66,8 @@ class VerifiedTable(BaseModel):
 class Verification(BaseModel):
     """How far a verification is. ``equal`` and ``exact`` are about finished ones.
 
-    ``messages``: of topics, read so far.
+    ``messages``: of topics, read so far. ``tables`` are those that were asked for, ``verdicts``
+    counts all of them.
     """
 
     id: str
@@ -71,15 +77,21 @@ class Verification(BaseModel):
     exact: bool
     seconds: float
     messages: int
+    verdicts: dict[str, int]
     tables: list[VerifiedTable]
     error: FeedError | None
 
     @classmethod
-    def of(cls, job: Job) -> Verification:
-        """From a job."""
+    def of(cls, job: Job, part: Part = _ALL_TABLES, verdict: str = "all") -> Verification:
+        """From a job, with the tables of this part that have this verdict."""
         view = job.view()
         error = ErrorInfo(**view.pop("error")) if view["error"] else view.pop("error")
-        return cls(**view, error=FeedError.of(error))
+        every = view.pop("tables")
+        asked = [t for t in every if verdict in ("all", t["verdict"]) and part.has(t["table"])]
+        verdicts = Counter(str(t["verdict"]) for t in every)
+        return cls(
+            **view, tables=list(part.of(asked)), verdicts=verdicts, error=FeedError.of(error)
+        )
 
 
 def router(capture: Capture) -> APIRouter:
@@ -92,9 +104,20 @@ def router(capture: Capture) -> APIRouter:
         make = partial(open_job, _feed(capture, feed), asked.tables, asked.options())
         return Verification.of(jobs.start(feed, make))
 
+    @routes.get("")
+    def list_verifications(feed: str) -> Page[Verification]:
+        """The last ones of this capture, newest first, each without its tables."""
+        admin.get(capture.store, capture.keys, feed)
+        return Page.of([Verification.of(job, _NO_TABLES) for job in jobs.of(feed)])
+
     @routes.get("/{id}")
-    def query(feed: str, id: str) -> Verification:
-        return Verification.of(jobs.get(feed, id))
+    def query(
+        feed: str,
+        id: str,
+        part: AskedPart,
+        verdict: Literal["all"] | ComparisonVerdict = "all",
+    ) -> Verification:
+        return Verification.of(jobs.get(feed, id), part, verdict)
 
     @routes.delete("/{id}")
     def stop(feed: str, id: str) -> Empty:

@@ -126,7 +126,7 @@ class Client:
             raise ServerUrlInvalid(str(e), object=server, hint=DEFAULT_SERVER) from None
         if url.scheme not in ("http", "https") or not url.host:
             raise ServerUrlInvalid("not an http address", object=server, hint=DEFAULT_SERVER)
-        found = access.token(url)
+        found = self._token = access.token(url)
         self._http = httpx.Client(
             base_url=url,
             timeout=httpx.Timeout(_CHANGE_S, connect=5.0),
@@ -134,6 +134,11 @@ class Client:
             verify=access.verified() if url.scheme == "https" else False,
             trust_env=False,
         )
+
+    def console(self) -> str:
+        """The address of the page for people, which takes the token out of it."""
+        page = str(self._http.base_url.copy_with(path="/"))
+        return f"{page}#token={self._token}" if self._token else page
 
     def get(self, path: str, **params: str) -> Any:
         """Answer of a GET."""

@@ -12,6 +12,7 @@ from cdc.base.errors import TidegateError
 from cdc.cli import changefeed, ddl, output, processor, snapshot, token, upstream
 from cdc.cli.audit import audit
 from cdc.cli.client import ServerRefused
+from cdc.cli.console import console
 from cdc.cli.options import SERVER, Json, Server, access, client
 from cdc.cli.server import server
 from cdc.cli.verify import verify
@@ -29,6 +30,7 @@ owner = typer.Typer(no_args_is_help=True, help="The capture that pulls and deliv
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
 app.command("server")(server)
+cli.command("console")(console)
 app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)
 cli.add_typer(changefeed.app, name="changefeed")

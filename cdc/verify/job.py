@@ -149,6 +149,10 @@ class Jobs:
             )
         return job
 
+    def of(self, feed: str) -> list[Job]:
+        """Those of a changefeed that are known, newest first."""
+        return [job for job in reversed(list(self._jobs.values())) if job.feed == feed]
+
     def stop(self) -> None:
         """Tell all to stop."""
         for job in list(self._jobs.values()):

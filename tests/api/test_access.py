@@ -89,14 +89,15 @@ def test_pages_of_other_sites_are_refused(
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {'t' * 43}", "t" * 43])
 def test_all_but_health_and_metrics_needs_the_token(given: str) -> None:
-    for path in ("/api/v2/health", "/metrics"):
+    for path in ("/api/v2/health", "/metrics", "/", "/console/main.js"):
         assert refused(GUARD, "GET", path, authorization=given) is None
         assert refused(GUARD, "POST", path, authorization=given) is TokenMissing
     for path in (
         "/api/v2/status",
         "/api/v2/openapi.json",
         "/api/v2/health/",
-        "/",
+        "/console",
+        "/console/none.js",
         "/api/v2/upstreams",
     ):
         assert refused(GUARD, "GET", path, authorization=given) is TokenMissing

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus"]
+Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus", "chromium"]
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,14 @@ SERVERS: dict[str, Server] = {
                 ("prometheus",),
                 programs=("prometheus", "promtool"),
                 pins=(("prometheus", "2.53.3+ds1-2"),),
+            ),
+        ),
+        # Its security updates replace each other, so there is no version that stays.
+        Server(
+            "chromium",
+            "chromium",
+            DebianPackages(
+                "bookworm", ("chromium-headless-shell", "fonts-dejavu-core"), security=True
             ),
         ),
     )

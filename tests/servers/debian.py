@@ -135,7 +135,7 @@ def _add_plugins(
         shutil.rmtree(alone)
 
 
-def _loader(unpacked: Path) -> Path:
+def loader(unpacked: Path) -> Path:
     """Return the suite's dynamic loader: the file itself, as links to it may be absolute."""
     for folder in ("usr/lib", "lib"):
         for path in sorted((unpacked / folder).rglob("ld-[0-9l]*.so*")):
@@ -144,7 +144,8 @@ def _loader(unpacked: Path) -> Path:
     raise FileNotFoundError("no dynamic loader among the packages")
 
 
-def _library_folders(unpacked: Path) -> list[Path]:
+def library_folders(unpacked: Path) -> list[Path]:
+    """Return the folders of an unpacked suite that have its shared libraries."""
     folders = [unpacked / f"usr/lib/{_TRIPLET}", unpacked / f"lib/{_TRIPLET}"]
     return [folder for folder in folders if folder.is_dir()]
 
@@ -167,10 +168,10 @@ def unpack_server(name: str, source: DebianPackages, base: Path) -> dict[str, st
     """
     work = base / ".work"
     unpacked, versions = download(name, source, work)
-    search = ":".join(str(folder) for folder in _library_folders(unpacked))
+    search = ":".join(str(folder) for folder in library_folders(unpacked))
     for folder in ("bin", "lib", "plugin"):
         (base / folder).mkdir()
-    loader = shutil.copy(_loader(unpacked), base / "lib/ld.so")
+    own = shutil.copy(loader(unpacked), base / "lib/ld.so")
     for plugin in sorted((unpacked / "usr/lib/mysql/plugin").glob("*.so")):
         if "group_replication" not in plugin.name:
             shutil.copy(plugin, base / "plugin")
@@ -179,7 +180,7 @@ def unpack_server(name: str, source: DebianPackages, base: Path) -> dict[str, st
         shutil.copy(found.resolve(), base / "bin" / program)
     for program in [*(base / "bin").iterdir(), *(base / "plugin").iterdir()]:
         listed = subprocess.run(
-            [loader, "--library-path", search, "--list", str(program)],
+            [own, "--library-path", search, "--list", str(program)],
             capture_output=True,
             text=True,
             check=False,

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import cache, debian, maven
+from tests.servers import cache, chromium, debian, maven
 from tests.servers.catalogue import (
     SERVERS,
     TOOL_SOURCES,
@@ -106,6 +106,8 @@ def _build(server: Server, base: Path) -> None:
         maven.unpack_jars(server.name, server.origin, base)
     elif isinstance(server.origin, MavenArtifact):
         maven.unpack_server(server.name, server.origin, base)
+    elif server.kind == "chromium":
+        packages = chromium.unpack(server.name, server.origin, base)
     else:
         packages = debian.unpack_server(server.name, server.origin, base)
     if isinstance(server.extra, DebianPackages):
@@ -126,6 +128,8 @@ def _version(server: Server, base: Path) -> str:
     if server.kind == "kafka":
         (jar,) = (base / "lib").glob("kafka-clients-*.jar")
         return jar.stem.removeprefix("kafka-clients-")
+    if server.kind == "chromium":
+        return chromium.version(server.name, base)
     command = Installed(server.name, server.kind, base, (), "", {}).server_command()
     private = base / "lib/private"
     done = subprocess.run(

@@ -1,0 +1,1 @@
+"""The console: the page at ``/``, whose files are in ``page``."""
