@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.api.errors import DdlNotFound, DdlNotPending
 from cdc.api.models import FeedError
-from cdc.api.paging import AskedPart, Part
+from cdc.api.paging import AskedPart, ListPart
 from cdc.base.secrets import mask_sql, mask_text
 from cdc.base.ts import compose, to_text
 from cdc.coord.contract import Put, Unchanged
@@ -121,7 +121,7 @@ def router(capture: Capture) -> APIRouter:
     return routes
 
 
-def _page(capture: Capture, feed: str, state: str, part: Part) -> DdlPage:
+def _page(capture: Capture, feed: str, state: str, part: ListPart) -> DdlPage:
     info = admin.get(capture.store, capture.keys, feed)[1]
     _, known = _entries(capture, feed)
     shown = known.pending if state == "pending" else [*known.pending, *known.ended]

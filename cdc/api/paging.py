@@ -14,7 +14,7 @@ _Listed = TypeVar("_Listed")
 
 
 @dataclass(frozen=True)
-class Part:
+class ListPart:
     """Items ``offset`` to ``offset + limit`` of those whose name contains ``contains``.
 
     A ``limit`` of 0: all that follow. Upper and lower case of a name are the same.
@@ -38,9 +38,9 @@ def _part(
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=0, le=_LARGEST, description="0: all that follow")] = 0,
     contains: Annotated[str, Query(description="A part of the name, in any case")] = "",
-) -> Part:
-    return Part(offset, limit, contains)
+) -> ListPart:
+    return ListPart(offset, limit, contains)
 
 
-AskedPart = Annotated[Part, Depends(_part)]
+AskedPart = Annotated[ListPart, Depends(_part)]
 """As a parameter of a route."""

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.api.models import Empty, FeedError, Page
-from cdc.api.paging import AskedPart, Part
+from cdc.api.paging import AskedPart, ListPart
 from cdc.coord.messages import ErrorInfo, FeedState
 from cdc.server.capture import Capture
 from cdc.verify.delivery import FeedProgress
@@ -21,8 +21,8 @@ from cdc.verify.table import CompareOptions
 from owner import admin
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING, FeedState.PENDING})
-_ALL_TABLES = Part()
-_NO_TABLES = Part(offset=2**53)
+_ALL_TABLES = ListPart()
+_NO_TABLES = ListPart(offset=2**53)
 
 
 class StartVerification(BaseModel):
@@ -82,7 +82,7 @@ class Verification(BaseModel):
     error: FeedError | None
 
     @classmethod
-    def of(cls, job: Job, part: Part = _ALL_TABLES, verdict: str = "all") -> Verification:
+    def of(cls, job: Job, part: ListPart = _ALL_TABLES, verdict: str = "all") -> Verification:
         """From a job, with the tables of this part that have this verdict."""
         view = job.view()
         error = ErrorInfo(**view.pop("error")) if view["error"] else view.pop("error")

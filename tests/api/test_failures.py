@@ -68,6 +68,7 @@ def test_only_wrong_tokens_of_that_address_are_refused() -> None:
         lambda token: made if token == "ann" else None,
         Failures(clock),
         errors.answer,
+        forbidden=lambda *_: None,
     )
 
     async def ask(token: str | None, peer: str = "10.0.0.7") -> httpx.Response:
