@@ -98,6 +98,9 @@ def _default(c: Column) -> tuple[str, PrintedExpression] | None:
     # Servers rewrite literals in the type of the column: zeroes of dates, digits of decimals.
     if c.default is None or c.generated:
         return None
+    if c.compressed and not c.nullable and c.default in ("", "''"):
+        # MariaDB shows an empty default where none was written.
+        return None
     bare = _INTRODUCER.sub("", c.default.lower().replace("\\'", "'"))
     now = "now" if c.default_expression and bare.startswith("current_timestamp") else ""
     return now, PrintedExpression(re.sub(r"[\s`()']", "", bare))
