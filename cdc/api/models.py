@@ -23,6 +23,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.stored import StoredValueUnreadable
 from cdc.server.logging_setup import LOGGERS
+from cdc.server.nodes import NODE_NAME
 from cdc.server.settings import LogLevel
 from cdc.server.upstreams import NAME
 from owner.requests import ChangefeedUpdate, NewChangefeed
@@ -86,11 +87,24 @@ class ResumeChangefeed(_Request):
     rewind: bool = False
 
 
+class CreateNode(_Request):
+    """One of an upstream's nodes; ``start``: as of the upstream, for this node."""
+
+    name: str = Field(json_schema_extra={"pattern": f"^{NODE_NAME}$"})
+    uri: SecretStr
+    start: str | None = None
+
+
 class CreateUpstream(_Request):
-    """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time."""
+    """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time.
+
+    One of kind ``shards`` has ``nodes`` in the place of ``uri``.
+    """
 
     name: str = Field(json_schema_extra={"pattern": f"^{NAME}$"})
-    uri: SecretStr
+    kind: Literal["single", "shards"] = "single"
+    uri: SecretStr = SecretStr("")
+    nodes: list[CreateNode] = Field(default_factory=list)
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
@@ -363,8 +377,42 @@ class PreparedOut(BaseModel):
         return cls(xid=one.xid, since=since, log_bytes=one.log_bytes)
 
 
+class NodeOut(BaseModel):
+    """A node of an upstream with its puller's state; the password is masked."""
+
+    name: str
+    uri: str
+    server_version: str
+    server_uuid: str
+    state: str
+    resolved_ts: int
+    resolved_time: str
+    position: dict[str, Any]
+    log_bytes: int
+    error: FeedError | None
+
+    @classmethod
+    def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> NodeOut:
+        """From the store's messages."""
+        return cls(
+            name=info.name.partition(".")[2],
+            uri=mask_uri(info.uri),
+            server_version=info.server_version,
+            server_uuid=info.server_uuid,
+            state=status.state,
+            resolved_ts=status.resolved_ts,
+            resolved_time=to_text(status.resolved_ts) if status.resolved_ts else "",
+            position=status.position,
+            log_bytes=status.log_bytes,
+            error=FeedError.of(status.error),
+        )
+
+
 class UpstreamOut(BaseModel):
-    """An upstream with its puller's state; the password is masked."""
+    """An upstream with its puller's state; the password is masked.
+
+    ``waits_for``: the node that all others wait for.
+    """
 
     name: str
     kind: str
@@ -383,14 +431,18 @@ class UpstreamOut(BaseModel):
     error: FeedError | None
     findings: list[UpstreamFinding]
     prepared: list[PreparedOut]
+    waits_for: str
+    nodes: list[NodeOut]
 
     @classmethod
-    def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> UpstreamOut:
-        """From the store's messages."""
+    def of(
+        cls, info: UpstreamInfo, status: UpstreamStatus, nodes: Sequence[UpstreamStatus] = ()
+    ) -> UpstreamOut:
+        """From the store's messages; ``nodes``: what the nodes' pullers said, in their order."""
         return cls(
             name=info.name,
             kind=info.kind,
-            uri=mask_uri(info.uri),
+            uri=mask_uri(info.uri) if info.uri else "",
             server_kind=info.server_kind,
             server_version=info.server_version,
             server_uuid=info.server_uuid,
@@ -405,6 +457,8 @@ class UpstreamOut(BaseModel):
             error=FeedError.of(status.error),
             findings=info.findings,
             prepared=[PreparedOut.of(one) for one in status.prepared],
+            waits_for=status.waits_for,
+            nodes=[NodeOut.of(n, said) for n, said in zip(info.nodes, nodes, strict=True)],
         )
 
     @classmethod

@@ -6,7 +6,9 @@ from fastapi import APIRouter
 
 from cdc.api.models import CreateUpstream, Empty, Page, UpstreamOut
 from cdc.api.paging import AskedPart
+from cdc.coord.messages import UpstreamInfo
 from cdc.server.capture import Capture
+from cdc.server.nodes import NewNode
 
 
 def router(capture: Capture) -> APIRouter:
@@ -14,9 +16,13 @@ def router(capture: Capture) -> APIRouter:
     routes = APIRouter(prefix="/upstreams", tags=["upstream"])
     upstreams = capture.upstreams
 
+    def shown(info: UpstreamInfo) -> UpstreamOut:
+        nodes = [upstreams.status(node.name) for node in info.nodes]
+        return UpstreamOut.of(info, upstreams.status(info.name), nodes)
+
     @routes.get("")
     def list_upstreams(part: AskedPart) -> Page[UpstreamOut]:
-        known = [UpstreamOut.of(i, upstreams.status(i.name)) for i in upstreams.all()]
+        known = [shown(info) for info in upstreams.all()]
         broken = [UpstreamOut.unreadable(n, e) for n, e in upstreams.unreadable().items()]
         found = [u for u in known + broken if part.has(u.name)]
         found.sort(key=lambda u: u.name)
@@ -27,16 +33,18 @@ def router(capture: Capture) -> APIRouter:
         info = upstreams.register(
             asked.name,
             asked.uri.get_secret_value(),
+            kind=asked.kind,
+            nodes=[NewNode(n.name, n.uri.get_secret_value(), n.start) for n in asked.nodes],
             ca=asked.ca,
             cert=asked.cert,
             key=asked.key,
             start=asked.start,
         )
-        return UpstreamOut.of(info, upstreams.status(info.name))
+        return shown(info)
 
     @routes.get("/{name}")
     def query(name: str) -> UpstreamOut:
-        return UpstreamOut.of(upstreams.info(name), upstreams.status(name))
+        return shown(upstreams.info(name))
 
     @routes.delete("/{name}")
     def remove(name: str) -> Empty:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from cdc.base.errors import InvalidError
 from cdc.cli import output
 from cdc.cli.options import SERVER, Json, Server, UpstreamName, client
 from cdc.cli.passwords import PasswordFile, complete
@@ -19,10 +21,61 @@ def _path(given: str | None) -> str | None:
     return str(Path(given).absolute()) if given and Path(given).is_file() else given
 
 
+class Kind(StrEnum):
+    """One server, or several nodes whose changes are one stream."""
+
+    SINGLE = "single"
+    SHARDS = "shards"
+
+
+class NodeOptionInvalid(InvalidError):
+    """A node on the command line is not ``name=value``."""
+
+    code = "TG:ErrNodeOptionInvalid"
+
+
+def _pairs(option: str, given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        # The rest may hold a password.
+        if not equals or not value or name in found:
+            raise NodeOptionInvalid(
+                f"{option} takes name=value, each name once",
+                hint="--node n1=mysql://user@host:port",
+            )
+        found[name] = value
+    return found
+
+
+def _nodes(
+    node: list[str], node_start: list[str], password_file: str | None
+) -> list[dict[str, Any]]:
+    uris, starts = _pairs("--node", node), _pairs("--node-start", node_start)
+    if unknown := starts.keys() - uris.keys():
+        raise NodeOptionInvalid(
+            f"--node-start of {', '.join(sorted(unknown))}, which is no node",
+            hint="give --node for each",
+        )
+    return [
+        {"name": name, "uri": complete(uri, password_file), "start": starts.get(name)}
+        for name, uri in uris.items()
+    ]
+
+
 @app.command()
 def create(
     upstream: UpstreamName,
-    uri: Annotated[str, typer.Option("--uri", help="mysql://user@host:port; - reads it.")],
+    uri: Annotated[
+        str | None, typer.Option("--uri", help="mysql://user@host:port; - reads it.")
+    ] = None,
+    kind: Annotated[Kind, typer.Option(help="One server, or nodes as shards.")] = Kind.SINGLE,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", help="name=uri of one of several nodes.")
+    ] = None,
+    node_start: Annotated[
+        list[str] | None, typer.Option("--node-start", help="name=start, of a node alone.")
+    ] = None,
     password_file: PasswordFile = None,
     ca: Annotated[str | None, typer.Option(help="PEM file of the authority; turns TLS on.")] = None,
     cert: Annotated[str | None, typer.Option(help="PEM file of our certificate.")] = None,
@@ -35,7 +88,11 @@ def create(
     json: Json = False,
 ) -> None:
     """Check a server's settings, take a schema snapshot, and begin to pull its binlog."""
-    body = {"name": upstream, "uri": complete(uri, password_file), "start": start}
+    body: dict[str, Any] = {"name": upstream, "kind": kind.value, "start": start}
+    if uri is not None:
+        body["uri"] = complete(uri, password_file)
+    if node or node_start:
+        body["nodes"] = _nodes(node or [], node_start or [], password_file)
     body |= {"ca": _path(ca), "cert": _path(cert), "key": _path(key)}
     info = client(server).post("/upstreams", body)
     for finding in info["findings"]:
@@ -44,7 +101,8 @@ def create(
         output.as_json(info)
         return
     what = f"{info['server_kind']} {info['server_version']}".strip()
-    typer.echo(f"upstream {upstream} registered: {what}")
+    nodes = ", ".join(n["name"] for n in info["nodes"])
+    typer.echo(f"upstream {upstream} registered: {what}" + (f", nodes {nodes}" if nodes else ""))
 
 
 @app.command("list")
@@ -55,11 +113,22 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
         output.as_json(items)
         return
     output.table(
-        ("NAME", "SERVER", "STATE", "RESOLVED TS", "RESOLVED TIME", "LOG MIB", "ERROR", "WARNINGS"),
+        (
+            "NAME",
+            "SERVER",
+            "NODES",
+            "STATE",
+            "RESOLVED TS",
+            "RESOLVED TIME",
+            "LOG MIB",
+            "ERROR",
+            "WARNINGS",
+        ),
         (
             (
                 i["name"],
                 f"{i['server_kind']} {i['server_version']}",
+                len(i["nodes"]) or None,
                 i["state"],
                 i["resolved_ts"],
                 i["resolved_time"],

@@ -93,7 +93,8 @@ class UpstreamFinding(Message):
 class UpstreamInfo(StoredMessage):
     """A registered upstream. ``uri`` holds the password: mask it before showing.
 
-    ``findings``: what its registration found and did not refuse.
+    ``findings``: what its registration found and did not refuse. ``nodes``: of one that is several
+    servers, which has no URI of its own; each is called ``upstream.node``.
     """
 
     name: str
@@ -109,6 +110,7 @@ class UpstreamInfo(StoredMessage):
     start: dict[str, Any] = Field(default_factory=dict)
     create_time_ms: int = 0
     findings: list[UpstreamFinding] = Field(default_factory=list)
+    nodes: list[UpstreamInfo] = Field(default_factory=list)
 
 
 class PreparedXa(Message):
@@ -125,7 +127,7 @@ class UpstreamStatus(StoredMessage):
     ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
     of the latest time that is believed.
     ``prepared``: XA transactions that have been prepared for long, oldest first. ``first_ts``: the
-    log holds every transaction above it.
+    log holds every transaction above it. ``waits_for``: the node that all others wait for.
     """
 
     state: str = "starting"
@@ -137,6 +139,7 @@ class UpstreamStatus(StoredMessage):
     error: ErrorInfo | None = None
     prepared: list[PreparedXa] = Field(default_factory=list)
     first_ts: int = 0
+    waits_for: str = ""
 
 
 class SnapshotProgress(Message):

@@ -99,8 +99,9 @@ class DataDir:
         return self.path / "spark"
 
     def log(self, upstream: str) -> Path:
-        """The change log of a single-node upstream."""
-        return self.logs / upstream / "0"
+        """The change log of an upstream, or of a node by ``upstream.node``."""
+        name, _, node = upstream.partition(".")
+        return self.logs / name / "nodes" / node if node else self.logs / name / "0"
 
     def close(self) -> None:
         """Give the lock back."""

@@ -35,6 +35,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.stored import read, readable
 from cdc.server import log_folders
+from cdc.server.nodes import is_node
 from sink.open import open_sink
 
 _log = logging.getLogger("upstream")
@@ -98,6 +99,8 @@ class LogReplacement:
             origin.save(folder, there)
         ours = there is not None and (current is None or current.log == there.log)
         if there is None or not ours or self._older(info, folder):
+            if info.nodes or is_node(info.name):
+                raise _lost_of_nodes(info)
             there = self._replace(info, anchors, folder)
         if current is None or current.log != there.log or current.capture != self._capture:
             if not anchors.make_current(there.log, self._capture, revision, held):
@@ -180,6 +183,16 @@ class LogReplacement:
             return
         for position in ledger.values():
             yield from _named(feed, stand(position), above)
+
+
+def _lost_of_nodes(info: UpstreamInfo) -> UpstreamLogLost:
+    """The order of several nodes was written into the log that is lost; another has another ts."""
+    return UpstreamLogLost(
+        "the change log is not there, and that of several nodes cannot be made anew",
+        object=f"upstream {info.name}",
+        hint="put the folder back, or start the capture that has it;"
+        " without it, create upstream and changefeeds anew",
+    )
 
 
 def _named(feed: FeedInfo, at: Stand, above: Ts) -> Iterator[tuple[Ts, TransactionName]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,11 @@ from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
+from cdc.server.merging import Merger, Statuses
+from cdc.server.needed import Needed
 from cdc.server.settings import ServerSettings
-from cdc.server.upstreams import Needed, OnStatus
-from cdc.source import registration
+from cdc.server.upstreams import OnStatus
+from cdc.source import merged_log, registration
 from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction
 from cdc.source.puller import Puller
@@ -108,8 +110,31 @@ class RealSource:
         with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
             Puller(info, writer, self._settings.source, self._clock, say, pins, floor).run(stop)
 
+    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
+        """Make the log over the logs of nodes, by name. Raises NodesUnlike."""
+        with closing(self._writer(folder)) as writer:
+            origin.save(folder, Origin.new())
+            merged_log.begin(info, writer, folder, nodes)
+
+    def merge(
+        self,
+        info: UpstreamInfo,
+        folder: Path,
+        on_status: OnStatus,
+        needed: Callable[[], Needed],
+        stop: threading.Event,
+        keep: Callable[[Mapping[str, Ts]], None],
+        statuses: Statuses,
+    ) -> None:
+        """Write the log over the logs of nodes until stopped, and remove what nobody needs."""
+        Merger(
+            info, folder, self._settings.changelog, self._clock, on_status, needed, keep, statuses
+        ).run(stop)
+
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
         """Take a schema snapshot of this moment; the ts at which it holds."""
+        if info.nodes:
+            return merged_log.schema_now(info, folder, self._settings.source, self._clock)
         return registration.schema_now(info, folder, self._settings.source, self._clock)
 
     def schema_at(self, folder: Path, ts: Ts) -> Schema:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +46,17 @@ from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
 from cdc.server.log_replacement import LogMaker, LogReplacement
+from cdc.server.merging import Statuses
+from cdc.server.needed import Needed
+from cdc.server.nodes import (
+    NewNode,
+    asked_nodes,
+    check_nodes,
+    is_node,
+    register_nodes,
+    short,
+    upstream_of,
+)
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
@@ -55,14 +65,6 @@ NAME = "[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*"
 
 _CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """What changefeeds need of a log: all above ``checkpoint_ts``; ``starts``: where they began."""
-
-    checkpoint_ts: Ts
-    starts: tuple[Ts, ...]
 
 
 OnStatus = Callable[[UpstreamStatus], None]
@@ -128,6 +130,24 @@ class LogSource(LogMaker, Protocol):
         to time where another log could begin.
         """
 
+    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
+        """Make the log over the logs of nodes, by name."""
+
+    def merge(
+        self,
+        info: UpstreamInfo,
+        folder: Path,
+        on_status: OnStatus,
+        needed: Callable[[], Needed],
+        stop: threading.Event,
+        keep: Callable[[Mapping[str, Ts]], None],
+        statuses: Statuses,
+    ) -> None:
+        """Write the log over the logs of nodes until stopped; raises what ends it.
+
+        ``keep`` takes up to which ts each node's log, by its own name, is not needed any more.
+        """
+
     def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
         """Take a schema snapshot of this moment; the ts at which it holds."""
 
@@ -178,6 +198,8 @@ class Upstreams:
         # Upstreams whose log is the one that positions belong to.
         self._ready: set[str] = set()
         self._pullers: dict[str, _Puller] = {}
+        # Up to which ts logs of nodes are not needed any more, by "upstream.node".
+        self._behind_merged: dict[str, Ts] = {}
         # Names that are being registered or removed, which takes time and not the lock.
         self._changing: set[str] = set()
         self._stop = threading.Event()
@@ -240,27 +262,36 @@ class Upstreams:
     def register(
         self,
         name: str,
-        uri: str,
+        uri: str = "",
         *,
+        kind: str = "single",
+        nodes: Sequence[NewNode] = (),
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
         start: str | None = None,
     ) -> UpstreamInfo:
-        """Check a server and begin to pull it."""
+        """Check a server, or each of several nodes, and begin to pull.
+
+        ``start`` is of a node, too, that has none of its own.
+        """
         if not re.fullmatch(NAME, name) or len(name) > 128:
             raise UpstreamNameInvalid(
                 f"{name[:130]!r} is not a name of an upstream",
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",
             )
+        check_nodes(name, kind, uri, nodes)
         asked = UpstreamInfo(
             name=name,
             uri=uri,
+            kind=kind,
             ca=ca,
             cert=cert,
             key=key,
             create_time_ms=self._clock.now_ms(),
         )
+        asked = asked.model_copy(update={"nodes": asked_nodes(asked, nodes)})
+        starts = [node.start or start for node in nodes] or [start]
         entry_key = self._keys.upstream_info(name)
         exists = UpstreamExists(
             "an upstream of this name is registered",
@@ -273,7 +304,7 @@ class Upstreams:
             self._changing.add(name)
         # Not under the lock: a server that does not answer must hold up nobody else.
         try:
-            info = self._make(name, asked, start, entry_key, exists)
+            info = self._make(name, asked, starts, entry_key, exists)
         finally:
             with self._guard:
                 self._changing.discard(name)
@@ -281,17 +312,28 @@ class Upstreams:
         return info
 
     def _make(
-        self, name: str, asked: UpstreamInfo, start: str | None, key: str, exists: UpstreamExists
+        self,
+        name: str,
+        asked: UpstreamInfo,
+        starts: Sequence[str | None],
+        key: str,
+        exists: UpstreamExists,
     ) -> UpstreamInfo:
         folder = self._folder(name)
         log_folders.make(folder.parent)
         # What an upstream of this name has left that is no more.
-        Anchors(self._store, self._keys, name).clear()
+        for one in _pulled(asked):
+            Anchors(self._store, self._keys, one.name).clear()
         try:
-            info = self._source.register(asked, start, folder)
+            if asked.nodes:
+                info = register_nodes(asked, starts, self._source, self._folder)
+            else:
+                info = self._source.register(asked, starts[0], folder)
             value = info.model_dump_json().encode()
             # Before anybody can begin to pull it.
-            self._replacement.note(name, folder, self._source.first_anchor(folder))
+            for one in _pulled(info):
+                there = self._folder(one.name)
+                self._replacement.note(one.name, there, self._source.first_anchor(there))
             if not self._store.txn([Unchanged(key, 0)], [Put(key, value)]):
                 raise exists
         except BaseException:
@@ -305,7 +347,7 @@ class Upstreams:
         """Forget an upstream and delete its log; refused while changefeeds read it."""
         with self._guard:
             entry = self._store.get(self._keys.upstream_info(name))
-            self.info(name)
+            pulled = _pulled(self.info(name))
             assert entry is not None
             users = []
             for feed in self._store.range(self._keys.feed_info_prefix)[1]:
@@ -315,7 +357,8 @@ class Upstreams:
                     uses = True
                 if uses:
                     users.append(last(feed.key))
-            ops = [Delete(entry.key), Delete(self._keys.upstream_status(name))]
+            statuses = [Delete(self._keys.upstream_status(one.name)) for one in pulled]
+            ops = [Delete(entry.key), *statuses]
             compare = Unchanged(entry.key, entry.mod_revision)
             if users or not self._store.txn([compare], ops):
                 raise UpstreamInUse(
@@ -325,9 +368,11 @@ class Upstreams:
                 )
             self._changing.add(name)
         try:
-            self._end(name)
-            self._observer.forget_upstream(name)
-            Anchors(self._store, self._keys, name).clear()
+            # Who writes the log of all before those whose logs it reads.
+            for one in pulled:
+                self._end(one.name)
+                self._observer.forget_upstream(one.name)
+                Anchors(self._store, self._keys, one.name).clear()
             log_folders.remove(self._folder(name).parent)
         finally:
             with self._guard:
@@ -358,23 +403,28 @@ class Upstreams:
             Anchors(self._store, self._keys, name).disown(there.log, self._capture)
 
     def revive(self, name: str) -> None:
-        """Start a puller anew that an error has ended; nothing happens if it runs."""
+        """Start pullers anew that an error has ended; nothing happens if they run."""
         with self._guard:
-            puller = self._pullers.get(name)
-            if puller is None or puller.part.alive or self._stop.is_set():
-                return
-            fresh = _Puller(self, self.info(name))
-            # Before it runs, so that nobody takes the old error for a new one.
-            fresh.tell(self.status(name).model_copy(update={"state": "starting", "error": None}))
-            self._pullers[name] = fresh
-            fresh.part.start()
+            for info in _pulled(self.info(name)):
+                puller = self._pullers.get(info.name)
+                if puller is None or puller.part.alive or self._stop.is_set():
+                    continue
+                fresh = _Puller(self, info)
+                known = self.status(info.name)
+                # Before it runs, so that nobody takes the old error for a new one.
+                fresh.tell(known.model_copy(update={"state": "starting", "error": None}))
+                self._pullers[info.name] = fresh
+                fresh.part.start()
 
     def needed(self, name: str) -> Needed:
-        """What the changefeeds that read an upstream need of its log.
+        """What the changefeeds that read an upstream need of its log, or of a node what the log of
+        all of them needs.
 
         The greatest ts if there are none. Finished changefeeds need nothing, as TiCDC has it; of
         one that cannot be read nobody knows, so everything is kept.
         """
+        if is_node(name):
+            return Needed(self._behind_merged.get(name, 0), ())
         lowest, starts = MAX_TS, []
         found = self._store.range(self._keys.feed_status_prefix)[1]
         statuses = {last(entry.key): entry for entry in found}
@@ -396,12 +446,14 @@ class Upstreams:
         return Needed(lowest, tuple(starts))
 
     def _look_on(self) -> bool:
-        wanted = {i.name: i for i in self.all()}
+        # Nodes come before the log of all of them.
+        wanted = {i.name: i for one in self.all() for i in reversed(_pulled(one))}
         for name, info in wanted.items():
             if name not in self._pullers and not self._stop.is_set():
                 self._begin(info)
-        kept = wanted.keys() | self.unreadable().keys()
-        for name in [n for n in self._pullers if n not in kept]:
+        unreadable = self.unreadable().keys()
+        gone = [n for n in self._pullers if n not in wanted and upstream_of(n) not in unreadable]
+        for name in gone:
             self._end(name)
         self._part.well()
         try:
@@ -413,14 +465,18 @@ class Upstreams:
         return True
 
     def _begin(self, info: UpstreamInfo) -> None:
+        if any(node.name not in self._pullers for node in info.nodes):
+            # Somebody else's still: what they write is not here.
+            return
+        upstream = upstream_of(info.name)
         key = self._keys.puller(info.name)
         put = Put(key, self._capture.encode(), self._lease)
-        entry = self._store.get(self._keys.upstream_info(info.name))
+        entry = self._store.get(self._keys.upstream_info(upstream))
         if entry is None:
             return
         # The registration may have been killed behind its entry in the store. Whatever can fail
         # comes before the claim: one that is made and not followed would keep everybody out.
-        log_folders.complete(self._folder(info.name).parent)
+        log_folders.complete(self._folder(upstream).parent)
         compares = [Unchanged(key, 0), Unchanged(entry.key, entry.mod_revision)]
         try:
             if not self._store.txn(compares, [put]):
@@ -443,6 +499,20 @@ class Upstreams:
         self._ready.add(info.name)
         return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
 
+    def _merge(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
+        """Write the log of all nodes until stopped."""
+        self._ensured(info)
+
+        def keep(behind: Mapping[str, Ts]) -> None:
+            self._behind_merged |= {f"{info.name}.{node}": ts for node, ts in behind.items()}
+
+        def statuses() -> dict[str, UpstreamStatus]:
+            pullers = {short(node): self._pullers.get(node.name) for node in info.nodes}
+            return {n: p.last if p is not None else UpstreamStatus() for n, p in pullers.items()}
+
+        folder, needed = self._folder(info.name), partial(self.needed, info.name)
+        self._source.merge(info, folder, say, needed, stop, keep, statuses)
+
     def _end(self, name: str) -> None:
         self._ready.discard(name)
         puller = self._pullers.pop(name, None)
@@ -453,27 +523,41 @@ class Upstreams:
             self._store.txn([], [Delete(self._keys.puller(name))])
 
 
+def _pulled(info: UpstreamInfo) -> list[UpstreamInfo]:
+    """All that has a log and a thread that writes it: an upstream, and its nodes behind it."""
+    return [info, *info.nodes]
+
+
 _ON_THE_WAY = ("starting", "connecting")
 
 
 class _Puller:
-    """One puller, started again after whatever may heal."""
+    """What writes one log, started again after whatever may heal."""
 
     def __init__(self, owner: Upstreams, info: UpstreamInfo) -> None:
         self.stop = threading.Event()
+        what = "merger" if info.nodes else "puller"
         self.part = owner._parts.make(
-            f"puller {info.name}", self._pull, self.stop, upstream=info.name
+            f"{what} {info.name}", self._pull, self.stop, upstream=info.name
         )
         self._owner = owner
         self._info = info
         self._last = UpstreamStatus()
         self._backoff = Backoff(0.2)
 
+    @property
+    def last(self) -> UpstreamStatus:
+        """What it said last."""
+        return self._last
+
     def _pull(self) -> bool:
         """Pull until that ends; False if nothing but an operator can mend its error."""
         owner, info = self._owner, self._info
         began = owner._clock.monotonic()
         try:
+            if info.nodes:
+                owner._merge(info, self.say, self.stop)
+                return False
             folder = owner._folder(info.name)
             needed = partial(owner.needed, info.name)
             anchoring = owner._ensured(info)
@@ -517,7 +601,7 @@ class _Puller:
         """Write a status to the metrics and the store; raises StoreFailed."""
         self._last = status
         owner, name = self._owner, self._info.name
-        entry = owner._store.get(owner._keys.upstream_info(name))
+        entry = owner._store.get(owner._keys.upstream_info(upstream_of(name)))
         if entry is None:
             return
         owner._observer.observe_upstream(name, status)

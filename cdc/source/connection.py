@@ -13,7 +13,7 @@ import pymysql.cursors
 from cdc.base.secrets import is_doubtful
 from cdc.coord.messages import UpstreamInfo
 from cdc.source import login, tls
-from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
+from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamSeveral, UpstreamUriInvalid
 from cdc.source.settings import SourceSettings
 
 _URI_HINT = "write mysql://user:password@host:3306"
@@ -69,9 +69,18 @@ def parse_uri(uri: str) -> Endpoint:
 
 
 def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:
-    """A PyMySQL connection. Raises UpstreamGone, UpstreamNotReady or LoginInsecure."""
-    endpoint = parse_uri(info.uri)
+    """A PyMySQL connection.
+
+    Raises UpstreamGone, UpstreamNotReady, LoginInsecure, or UpstreamSeveral for one of nodes.
+    """
     name = f"upstream {info.name}"
+    if info.nodes:
+        raise UpstreamSeveral(
+            f"it has {len(info.nodes)} nodes, and this reads one server",
+            object=name,
+            hint="changefeeds over several nodes begin with changes, and are not verified",
+        )
+    endpoint = parse_uri(info.uri)
     try:
         context = tls.context(endpoint.ssl_mode, info.ca, info.cert, info.key)
         return login.PrivateLogin(

@@ -69,3 +69,9 @@ class UpstreamUriInvalid(InvalidError):
     """The URI of an upstream does not parse."""
 
     code = "TG:ErrUpstreamUriInvalid"
+
+
+class UpstreamSeveral(InvalidError):
+    """One server is asked for where the upstream has several nodes."""
+
+    code = "TG:ErrUpstreamSeveral"

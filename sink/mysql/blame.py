@@ -50,7 +50,10 @@ def explain(
 def _met(
     found: TargetDuplicateKey, located: RowBatch, row: int, names: TargetRouter
 ) -> TidegateError:
-    """The error about a key that two tables of a group have, if the row's table is in one."""
+    """The error about a key that two tables of a group have, if the row's table may be in one.
+
+    Of its group only those tables are known here that have had rows in this worker.
+    """
     entries = located.plans.entries
     ours = entries[int(located.refs[row, L.R_PLAN])].table
     target = names.target(ours.schema, ours.name)
@@ -60,7 +63,7 @@ def _met(
         if entry.table.full_name != ours.full_name
         and names.target(entry.table.schema, entry.table.name) == target
     }
-    if not others:
+    if not others and names.rule(ours.schema, ours.name) < 0:
         return found
     key = located.key_text(row)
     before = np.flatnonzero(np.isin(located.refs[:row, L.R_PLAN], list(others)))
@@ -68,6 +71,8 @@ def _met(
     last = next(same, None)
     if last is not None:
         who = f"put there by {others[int(located.refs[last, L.R_PLAN])]}"
+    elif not others:
+        who = "put there by another table that goes there, or by somebody else"
     else:
         who = f"which takes rows of {', '.join(sorted(set(others.values()))[:_SHOWN])} too"
     return ShardKeyConflict(

@@ -1,0 +1,148 @@
+"""An upstream of several nodes: what may be asked for, and its registration.
+
+Each node is registered as an upstream of its own would be, by the name ``upstream.node``, which no
+upstream has; the log of all of them begins where the last of them does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cdc.base.errors import InvalidError
+from cdc.changelog.node_logs import MOST_NODES
+from cdc.coord.messages import UpstreamFinding, UpstreamInfo
+from cdc.source.connection import parse_uri
+
+SHARDS = "shards"
+NODE_NAME = "[a-z0-9]+([-_][a-z0-9]+)*"
+"""What the name of a node matches, as a whole: servers may fold it together with a database's."""
+
+# With it, the name of a node's database fits where events have room for that of a database.
+_LONGEST = 30
+
+
+class NodesInvalid(InvalidError):
+    """The nodes of an upstream are not such that they can be one."""
+
+    code = "TG:ErrNodesInvalid"
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node that is asked for. ``start``: where it begins, as of a single upstream."""
+
+    name: str
+    uri: str = field(repr=False)
+    start: str | None = None
+
+
+class NodeSource(Protocol):
+    """What registers nodes, and makes the log of all of them."""
+
+    def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
+        """Check the server, take the snapshot, make the log; the info completed."""
+
+    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
+        """Make the log over the logs of nodes, by name."""
+
+
+def check_nodes(upstream: str, kind: str, uri: str, nodes: Sequence[NewNode]) -> None:
+    """Raises NodesInvalid unless what is asked for is one server, or nodes that are several."""
+    wrong = _wrong(kind, uri, nodes)
+    if wrong:
+        raise NodesInvalid(
+            wrong[0], object=f"upstream {upstream}", hint=wrong[1] or "see docs/shards.md"
+        )
+
+
+def _wrong(kind: str, uri: str, nodes: Sequence[NewNode]) -> tuple[str, str] | None:
+    if kind != SHARDS:
+        if nodes or not uri:
+            return (
+                f"an upstream of kind {kind} has one URI and no nodes",
+                "--kind shards takes --node",
+            )
+        return None
+    if uri or not nodes:
+        return "an upstream of kind shards has nodes and no URI of its own", "give --node name=uri"
+    if len(nodes) > MOST_NODES:
+        return f"{len(nodes)} nodes are more than {MOST_NODES}", ""
+    servers: dict[tuple[str, int], str] = {}
+    names = set()
+    for node in nodes:
+        if not re.fullmatch(NODE_NAME, node.name) or len(node.name) > _LONGEST:
+            hint = f"small letters, digits, single hyphens and underscores, at most {_LONGEST}"
+            return f"{node.name[:40]!r} is not a name of a node", hint
+        if node.name in names:
+            return f"two nodes are called {node.name}", ""
+        names.add(node.name)
+        endpoint = parse_uri(node.uri)
+        other = servers.setdefault((endpoint.host, endpoint.port), node.name)
+        if other != node.name:
+            return f"nodes {other} and {node.name} are one server", ""
+    return None
+
+
+def asked_nodes(asked: UpstreamInfo, nodes: Sequence[NewNode]) -> list[UpstreamInfo]:
+    """What is to be registered for each node."""
+    return [
+        asked.model_copy(update={"name": f"{asked.name}.{n.name}", "uri": n.uri, "kind": "node"})
+        for n in nodes
+    ]
+
+
+def short(node: UpstreamInfo) -> str:
+    """The name of a node without its upstream's."""
+    return node.name.partition(".")[2]
+
+
+def is_node(name: str) -> bool:
+    """Whether a name is a node's, with its upstream's before it."""
+    return "." in name
+
+
+def upstream_of(name: str) -> str:
+    """The upstream that a name is of, or of whose node it is."""
+    return name.partition(".")[0]
+
+
+def register_nodes(
+    asked: UpstreamInfo,
+    starts: Sequence[str | None],
+    source: NodeSource,
+    folder: Callable[[str], Path],
+) -> UpstreamInfo:
+    """Register each node, and make the log of all; the info completed.
+
+    Raises what the registration of one raises, NodesInvalid, NodesUnlike.
+    """
+    nodes: list[UpstreamInfo] = []
+    for node, start in zip(asked.nodes, starts, strict=True):
+        found = source.register(node, start, folder(node.name))
+        for other in nodes:
+            if found.server_uuid and found.server_uuid == other.server_uuid:
+                raise NodesInvalid(
+                    f"nodes {short(other)} and {short(found)} are one server",
+                    object=f"upstream {asked.name}",
+                    hint="name each server once",
+                )
+        nodes.append(found)
+    first = nodes[0]
+    info = asked.model_copy(
+        update={
+            "nodes": nodes,
+            "server_kind": first.server_kind,
+            "server_version": first.server_version,
+            "findings": [
+                UpstreamFinding(what=f"node {short(n)}: {f.what}", statement=f.statement)
+                for n in nodes
+                for f in n.findings
+            ],
+        }
+    )
+    source.unite(info, folder(asked.name), [(short(n), folder(n.name)) for n in nodes])
+    return info

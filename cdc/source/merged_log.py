@@ -1,0 +1,91 @@
+"""The log of several nodes: where it begins, and its schema at a moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from cdc.base.clock import Clock
+from cdc.base.ts import Ts
+from cdc.changelog import node_logs, snapshots
+from cdc.changelog.node_logs import NodeFolder
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.state import LogState
+from cdc.changelog.writer import LogWriter
+from cdc.coord.messages import UpstreamInfo
+from cdc.source import compaction
+from cdc.source.errors import UpstreamGone
+from cdc.source.merged_schema import check_alike, united
+from cdc.source.merging import merged_to, position_of
+from cdc.source.registration import schema_now as node_schema_now
+from cdc.source.settings import SourceSettings
+
+
+def begin(
+    info: UpstreamInfo, writer: LogWriter, folder: Path, nodes: Sequence[tuple[str, Path]]
+) -> None:
+    """Begin the log over logs of nodes, by name, that were just made.
+
+    It begins where the last of them does; what others hold below that comes right above it, so
+    nothing is left out. Raises NodesUnlike.
+    """
+    begins: dict[str, Ts] = {}
+    found: list[tuple[str, dict[str, Any]]] = []
+    for name, path in nodes:
+        with closing(ChangeLog.open(path)) as log:
+            begins[name] = log.state.first_ts
+            found.append((name, log.snapshot_at(begins[name])))
+    check_alike(info.name, [(name, snapshot["server"]) for name, snapshot in found])
+    node_logs.save(
+        folder, [NodeFolder(name, os.path.relpath(path, folder)) for name, path in nodes]
+    )
+    ts = max(begins.values())
+    writer.save_snapshot(ts, united(found, ts))
+    writer.begin(ts, position_of(begins))
+
+
+def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:
+    """As ``cdc.source.registration.schema_now``, of all nodes at one ts of the merged log.
+
+    Raises UpstreamGone if a node cannot be asked or the log does not get there in time.
+    """
+    nodes = [(node.name, folder / node.folder) for node in node_logs.load(folder)]
+    infos = dict(zip((name for name, _ in nodes), info.nodes, strict=True))
+    now = {n: node_schema_now(infos[n], path, settings, clock) for n, path in nodes}
+    with closing(ChangeLog.open(folder)) as log:
+        state = _passed(log, now, info, settings, clock)
+    merged = merged_to(state.position)
+    found = [(name, _schema_at(path, merged[name], info)) for name, path in nodes]
+    snapshots.save(folder, state.resolved_ts, united(found, state.resolved_ts))
+    return state.resolved_ts
+
+
+def _passed(
+    log: ChangeLog, now: dict[str, Ts], info: UpstreamInfo, settings: SourceSettings, clock: Clock
+) -> LogState:
+    end = clock.monotonic() + settings.silence_s
+    state = log.refresh()
+    while late := [n for n, ts in merged_to(state.position).items() if ts < now[n]]:
+        if clock.monotonic() > end:
+            raise UpstreamGone(
+                f"the log of all nodes has not reached what {', '.join(late)} has now",
+                object=f"upstream {info.name}",
+                hint="see the upstream's status: it says which node the others wait for",
+            )
+        state = log.wait(state.resolved_ts, 0.2)
+    return state
+
+
+def _schema_at(folder: Path, ts: Ts, info: UpstreamInfo) -> dict[str, Any]:
+    with closing(ChangeLog.open(folder)) as log:
+        found = compaction.at(log, ts)
+    if found is None:
+        raise UpstreamGone(
+            "a statement that came just now makes the schema of a node unknown",
+            object=f"upstream {info.name}",
+            hint="try again in a moment",
+        )
+    return found
