@@ -193,6 +193,17 @@ class ChangeLog:
             raise ValueError("not a result of ChangeLog.runs")
         return min(runs.complete_to, hi)
 
+    def index_of(self, number: int) -> Runs:
+        """All rows of a segment's index that are committed, in binlog order, steps of XA too.
+
+        Raises LogCollected, LogCorrupt.
+        """
+        with self._lock:
+            try:
+                return self._indexes.get(self._info(number)).runs
+            except FileNotFoundError:
+                raise self._gone(names.index_name(number)) from None
+
     def ddls(self, lo_ts: Ts, hi_ts: Ts) -> Runs:
         """DDL rows with ``lo_ts < commit_ts <= min(hi_ts, resolved)``, in order."""
         state = self._state

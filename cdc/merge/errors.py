@@ -33,3 +33,15 @@ class MergeGoesBack(InternalError):
     """The merged order would go back: a bug of ours, noticed before anything was written."""
 
     code = "TG:ErrMergeGoesBack"
+
+
+class MergeCommitMalformed(DefiniteError):
+    """Events that should carry a commit TSO have another form."""
+
+    code = "TG:ErrMergeCommitMalformed"
+
+
+class MergeCommitUnknown(DefiniteError):
+    """A distributed transaction is committed, and nothing before it says when."""
+
+    code = "TG:ErrMergeCommitUnknown"

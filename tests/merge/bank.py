@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Bank:
 
     def __init__(self, nodes: int, seed: int, *, say_parts: bool = True, equal: float = 0.2):
         self.random = random.Random(seed)
-        self.nodes = nodes
+        self.nodes, self.accounts = nodes, ACCOUNTS
         self.say_parts, self.equal = say_parts, equal
         self.balances = [[START] * ACCOUNTS for _ in range(nodes)]
         self.locked: list[set[int]] = [set() for _ in range(nodes)]
@@ -240,11 +241,20 @@ def parts_of(merged: Iterable[Merged]) -> list[list[Part]]:
     return found
 
 
-def judge(bank: Bank, order: Sequence[Sequence[Part]]) -> Verdict:
+class Known(Protocol):
+    """What the judge must know: changes by (node, number), branches by (TSO, transaction)."""
+
+    nodes: int
+    accounts: int
+    changes: dict[tuple[int, int], list[Change]]
+    parts: dict[tuple[int, int], int]
+
+
+def judge(bank: Known, order: Sequence[Sequence[Part]]) -> Verdict:
     """Replay an order that has everything behind the first heartbeat."""
     verdict = Verdict()
-    balances = [[START] * ACCOUNTS for _ in range(bank.nodes)]
-    whole = START * ACCOUNTS * bank.nodes
+    balances = [[START] * bank.accounts for _ in range(bank.nodes)]
+    whole = START * bank.accounts * bank.nodes
     for parts in order:
         verdict.transactions += 1
         for node, number, *_ in parts:
