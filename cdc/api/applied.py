@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from pydantic import BaseModel
-
+from cdc.api.models import AppliedTable
 from cdc.binlog.table_map import TableMap
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
@@ -16,14 +15,6 @@ from cdc.server.capture import Capture
 from owner import admin
 from processor.catalog import delivered_tables
 from sink.open import open_sink
-
-
-class AppliedTable(BaseModel):
-    """``method`` is the sink's word, ``reason`` why it is this one."""
-
-    table: str
-    method: str
-    reason: str
 
 
 def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc.api import roles
+from cdc.api.audit_models import AuditOut
 from cdc.api.audited import Audited, difference, shown
 from cdc.api.models import Page
 from cdc.base.errors import TidegateError
-from cdc.base.ts import MAX_TS, compose, physical_ms, to_text
+from cdc.base.ts import MAX_TS, physical_ms
 from cdc.coord.contract import StoreFailed
 from cdc.coord.messages import AuditEntry
 from cdc.server.api_tokens import Caller
@@ -31,37 +31,6 @@ _UNEXPECTED = 500
 _NAMES = {"changefeed_id": "feed", "name": "name"}
 # Of a body that is longer only its length is kept.
 _MAX_BODY = 64 << 10
-
-
-class AuditOut(BaseModel):
-    """A change that somebody asked for. ``outcome``: ``ok``, the code of an error, or empty: the
-    server ended, or lost its store, before it was known.
-
-    ``before`` and ``after`` have what differs, by path; ``request`` is the body of one that was
-    carried out. None of them has secrets.
-    """
-
-    time: str
-    ts: int
-    caller: str
-    role: str
-    peer: str
-    capture: str
-    action: str
-    object: str
-    outcome: str
-    status: int
-    request: Any
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-    @classmethod
-    def of(cls, entry: AuditEntry) -> AuditOut:
-        """From the store's form."""
-        ts = compose(entry.time_ms)
-        return cls(
-            ts=ts, time=to_text(ts), **entry.model_dump(include=cls.model_fields.keys() - {"ts"})
-        )
 
 
 def router(capture: Capture) -> APIRouter:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc.base.secrets import MASK, is_secret_key, mask_text, mask_uri
 from cdc.coord import election
-from cdc.coord.messages import ApiToken, DdlDecision, FeedInfo
+from cdc.coord.messages import ApiToken, CopyOrder, DdlDecision, FeedInfo
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
 from cdc.server.upstreams import UpstreamNotFound
@@ -19,6 +19,7 @@ _URIS = ("uri", "sink_uri")
 # Progress is no change that anybody asked for.
 _FEED = {"id", "upstream", "sink_uri", "start_ts", "target_ts", "state", "config"}
 _UPSTREAM = {"name", "uri", "kind", "server_uuid", "ca", "cert", "key"}
+_COPY = {"id", "tables", "where", "cancelled"}
 _TOKEN = {"name", "role", "expires_ms"}
 
 
@@ -84,8 +85,13 @@ class Audited:
         found = params.get("feed") or params.get("name") or params.get("capture_id")
         found = found or params.get("id", "")
         word = kind if kind in ("owner", "log") else kind.removesuffix("s")
-        ts = f", ts {params['ts']}" if "ts" in params else ""
-        return mask_text(f"{word} {found}".strip() + ts)[:_LONGEST]
+        part = f", ts {params['ts']}" if "ts" in params else ""
+        # What was created has its number from the answer.
+        number = params.get("number") or params.get("id", "")
+        for below in ("snapshot", "verification"):
+            if f"/{below}s" in template and number:
+                part = f", {below} {number}"
+        return mask_text(f"{word} {found}".strip() + part)[:_LONGEST]
 
     def state(self, template: str, params: Mapping[str, str]) -> dict[str, Any] | None:
         """What can be changed of it, as it is now; None if it does not exist.
@@ -93,15 +99,15 @@ class Audited:
         Raises StoreFailed.
         """
         try:
-            return self._state(template.split("/")[3], params)
+            return self._state(template, params)
         except StoredValueUnreadable as e:
             return {"error": e.code}
 
-    def _state(self, kind: str, params: Mapping[str, str]) -> dict[str, Any] | None:
+    def _state(self, template: str, params: Mapping[str, str]) -> dict[str, Any] | None:
         store, keys = self._capture.store, self._capture.keys
+        kind = template.split("/")[3]
         if kind == "changefeeds":
-            feed = params.get("feed") or params.get("id", "")
-            return self._decision(feed, params["ts"]) if "ts" in params else self._feed(feed)
+            return self._below(template, params)
         name = params.get("name", "")
         if kind == "upstreams":
             return self._upstream(name)
@@ -114,6 +120,20 @@ class Audited:
             entry = store.get(keys.owner)
             return {"owner": entry.value.decode() if entry else ""}
         return {"log_level": logging.getLevelName(logging.getLogger().level).lower()}
+
+    def _below(self, template: str, params: Mapping[str, str]) -> dict[str, Any] | None:
+        feed = params.get("feed") or params.get("id", "")
+        if "ts" in params:
+            return self._decision(feed, params["ts"])
+        if "/snapshots" in template:
+            return self._copy(feed, params.get("number") or params.get("id", ""))
+        return self._feed(feed)
+
+    def _copy(self, feed: str, number: str) -> dict[str, Any] | None:
+        if not number.isascii() or not number.isdecimal():
+            return None
+        entry = self._capture.store.get(self._capture.keys.copy_order(feed, number))
+        return read(entry, CopyOrder).model_dump(include=_COPY, mode="json") if entry else None
 
     def _feed(self, feed: str) -> dict[str, Any] | None:
         entry = self._capture.store.get(self._capture.keys.feed_info(feed)) if feed else None

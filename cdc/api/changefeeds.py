@@ -8,8 +8,9 @@ from typing import Literal
 from fastapi import APIRouter
 
 from cdc.api import progress
-from cdc.api.applied import AppliedTable, applied
+from cdc.api.applied import applied
 from cdc.api.models import (
+    AppliedTable,
     ChangefeedInfo,
     ChangefeedStatus,
     ChangefeedSummary,

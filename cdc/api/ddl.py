@@ -9,15 +9,13 @@ import logging
 from typing import Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.api.ddl_models import DdlOut, DdlPage, Decide
 from cdc.api.errors import DdlNotFound, DdlNotPending
-from cdc.api.models import FeedError
 from cdc.api.paging import AskedPart, ListPart
-from cdc.base.secrets import mask_sql, mask_text
-from cdc.base.ts import compose, to_text
+from cdc.base.secrets import mask_sql
 from cdc.coord.contract import Put, Unchanged
-from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, DdlEntry, DdlState
+from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, DdlState
 from cdc.coord.stored import read
 from cdc.server.capture import Capture
 from owner import admin
@@ -26,77 +24,6 @@ from owner.admin import StoreBusy
 _log = logging.getLogger("api")
 
 _ATTEMPTS = 50
-
-
-class Decide(BaseModel):
-    """``POST /changefeeds/{id}/ddls/{ts}/hold|approve|skip``."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str = Field(default="", max_length=1000)
-
-
-class DecisionOut(BaseModel):
-    """What an operator has said."""
-
-    action: DdlAction
-    reason: str
-    time: str
-
-    @classmethod
-    def of(cls, decision: DdlDecision) -> DecisionOut:
-        """From the store's form."""
-        return cls(action=decision.action, reason=decision.reason, time=_time(decision.time_ms))
-
-
-class DdlOut(BaseModel):
-    """A schema change. ``tables`` wait for it, and it for ``waits_for``; ``since`` is when it was
-    first seen."""
-
-    ts: int
-    time: str
-    sql: str
-    kind: str
-    state: DdlState
-    tables: list[str]
-    waits_for: list[str]
-    since: str
-    begun: str
-    ended: str
-    why: str
-    error: FeedError | None
-    decision: DecisionOut | None
-
-    @classmethod
-    def of(cls, entry: DdlEntry, decision: DdlDecision | None) -> DdlOut:
-        """From the store's messages."""
-        same = entry.model_dump(
-            include={"ts", "sql", "kind", "state", "tables", "waits_for", "why"}
-        )
-        return cls(
-            **same | {"sql": mask_sql(entry.sql), "why": mask_text(entry.why)},
-            time=to_text(entry.ts),
-            since=_time(entry.since_ms),
-            begun=_time(entry.begun_ms),
-            ended=_time(entry.ended_ms),
-            error=FeedError.of(entry.error),
-            decision=DecisionOut.of(decision) if decision else None,
-        )
-
-
-class DdlPage(BaseModel):
-    """``GET /changefeeds/{id}/ddls``: those that wait come first, then the last that ended.
-
-    ``contains`` looks into the statement. The counts are of all since the changefeed began or was
-    resumed.
-    """
-
-    total: int
-    items: list[DdlOut]
-    policy: str
-    executed: int
-    skipped: int
-    ignored: int
 
 
 def router(capture: Capture) -> APIRouter:
@@ -204,7 +131,3 @@ def _entries(capture: Capture, feed: str) -> tuple[int, DdlEntries]:
 def _decisions(capture: Capture, feed: str) -> dict[int, DdlDecision]:
     _, entries = capture.store.range(capture.keys.ddl_decisions_prefix(feed))
     return {d.ts: d for d in (read(e, DdlDecision) for e in entries)}
-
-
-def _time(ms: int) -> str:
-    return to_text(compose(ms)) if ms else ""

@@ -19,6 +19,7 @@ from cdc.server.api_tokens import TokenExists, TokenNotFound
 from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
+from owner.orders import CopyNotCancelled, CopyNotFound
 from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
@@ -49,6 +50,8 @@ _STATUS: dict[type[TidegateError], int] = {
     VerificationRuns: 409,
     DdlNotFound: 404,
     DdlNotPending: 409,
+    CopyNotFound: 404,
+    CopyNotCancelled: 409,
     TransitionRefused: 400,
     CaptureNotFound: 404,
     NoOtherCapture: 409,

@@ -21,11 +21,10 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
+from cdc.coord.names import NODE_NAME, UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable
 from cdc.server.logging_setup import LOGGERS
-from cdc.server.nodes import NODE_NAME
 from cdc.server.settings import LogLevel
-from cdc.server.upstreams import NAME
 from owner.requests import ChangefeedUpdate, NewChangefeed
 
 Item = TypeVar("Item")
@@ -101,7 +100,7 @@ class CreateUpstream(_Request):
     One of kind ``shards`` has ``nodes`` in the place of ``uri``.
     """
 
-    name: str = Field(json_schema_extra={"pattern": f"^{NAME}$"})
+    name: str = Field(json_schema_extra={"pattern": f"^{UPSTREAM_NAME}$"})
     kind: Literal["single", "shards"] = "single"
     uri: SecretStr = SecretStr("")
     nodes: list[CreateNode] = Field(default_factory=list)
@@ -313,6 +312,14 @@ class CreatedChangefeed(ChangefeedInfo):
     """Answer to ``POST /changefeeds``; ``warnings``: what the user should know about it."""
 
     warnings: list[str] = Field(default_factory=list)
+
+
+class AppliedTable(BaseModel):
+    """``method`` is the sink's word, ``reason`` why it is this one."""
+
+    table: str
+    method: str
+    reason: str
 
 
 class Synced(BaseModel):

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cdc.api.models import Empty, Page
-from cdc.base.ts import compose, to_text
+from cdc.api.token_models import CreatedToken, TokenOut
 from cdc.coord.messages import ApiToken
-from cdc.server.api_tokens import NAME, ApiRole, ApiTokens
+from cdc.server.api_tokens import NAME, ApiRole
 from cdc.server.capture import Capture
 
 _LONGEST_S = 10 * 366 * 24 * 3600
@@ -34,50 +34,24 @@ class CreateToken(BaseModel):
     expires_in_s: _Seconds | None = None
 
 
-class TokenOut(BaseModel):
-    """One token without its secret; times in UTC, empty: never."""
-
-    name: str
-    role: str
-    created_time: str
-    created_by: str
-    expires_time: str
-    expired: bool
-
-    @classmethod
-    def of(cls, token: ApiToken, tokens: ApiTokens) -> TokenOut:
-        """From what the store has."""
-        return cls(
-            name=token.name,
-            role=token.role,
-            created_time=to_text(compose(token.created_ms)),
-            created_by=token.created_by,
-            expires_time=to_text(compose(token.expires_ms)) if token.expires_ms else "",
-            expired=tokens.expired(token),
-        )
-
-
-class CreatedToken(TokenOut):
-    """The same with the token itself: this once, and never again."""
-
-    token: str = Field(repr=False)
-
-
 def router(capture: Capture) -> APIRouter:
     """The routes over one capture."""
     routes = APIRouter(prefix="/tokens", tags=["token"])
     tokens = capture.tokens
 
+    def shown(token: ApiToken) -> TokenOut:
+        return TokenOut.of(token, expired=tokens.expired(token))
+
     @routes.get("")
     def list_tokens() -> Page[TokenOut]:
-        return Page.of([TokenOut.of(token, tokens) for token in tokens.all()])
+        return Page.of([shown(token) for token in tokens.all()])
 
     @routes.post("")
     def create(asked: CreateToken, request: Request, response: Response) -> CreatedToken:
         by = request.state.caller.name
         token, kept = tokens.create(asked.name, ApiRole.of(asked.role), asked.expires_in_s, by)
         response.headers["Cache-Control"] = "no-store"
-        return CreatedToken(**TokenOut.of(kept, tokens).model_dump(), token=token)
+        return CreatedToken(**shown(kept).model_dump(), token=token)
 
     @routes.delete("/{name}")
     def revoke(name: str) -> Empty:

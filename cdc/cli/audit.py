@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cdc.cli import output
-from cdc.cli.options import SERVER, Json, Server, client
+from cdc.cli.options import Json, client
 from cdc.cli.times import since as since_
 
 _KEYS = ("time", "caller", "role", "peer", "action", "object")
@@ -24,11 +24,10 @@ def audit(
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="At most so many, the newest.")
     ] = 200,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Show who has asked for which change, and what came of it."""
-    api = client(server)
+    api = client()
     params = {"limit": str(limit), "object": object}
     if since:
         params["since"] = str(since_(since, lambda: int(api.post("/tso")["tso"])))

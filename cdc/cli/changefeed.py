@@ -14,20 +14,19 @@ import typer
 from cdc.base.secrets import mask_uri
 from cdc.base.ts import physical_ms
 from cdc.cli import output
-from cdc.cli.client import Client, ServerRefused
 from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import (
-    SERVER,
     FeedId,
     Json,
     NoConfirm,
-    Server,
     UpstreamName,
     client,
     without_none,
 )
 from cdc.cli.passwords import PasswordFile, complete
 from cdc.cli.times import TsInvalid, moment
+from cdc.cli.watching import watched
+from cdc.client import Client, ServerRefused
 from cdc.coord.snapshot_config import SnapshotMode
 
 app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
@@ -62,11 +61,10 @@ def create(
         str, typer.Option(help="Remove what this installation, gone for good, left in the ledger.")
     ] = "",
     no_confirm: NoConfirm = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Create a changefeed; everything is checked before it starts."""
-    api = client(server)
+    api = client()
     file = read_config(config)
     start = moment(start_ts, partial(_now, api))
     body: dict[str, Any] = {
@@ -122,7 +120,7 @@ def _placed(
         where = file.where(e.object)
         if not where:
             raise
-        raise ServerRefused(e.code, f"{e.message} ({where})", e.hint, e.object) from None
+        raise ServerRefused(e.code, f"{e.message} ({where})", e.hint, e.object, e.kind) from None
 
 
 def _show_tables(found: dict[str, Any], json: bool) -> None:
@@ -150,20 +148,22 @@ def _leave_out(refused: ServerRefused) -> bool:
 
 
 @app.command("list")
+@watched
 def list_(
     every: Annotated[
         bool, typer.Option("--all", "-a", help="Also those that have finished.")
     ] = False,
     state: Annotated[str, typer.Option(help="Only those in this state.")] = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """List changefeeds."""
-    items = client(server).get("/changefeeds", state="all" if every else state)["items"]
+    api = client()
+    items = api.get("/changefeeds", state="all" if every else state)["items"]
     if json:
         output.as_json(items)
         return
-    columns = ("ID", "UPSTREAM", "STATE", "CHECKPOINT", "CHECKPOINT TIME", "ERROR")
+    columns = ("ID", "UPSTREAM", "STATE", "CHECKPOINT", "CHECKPOINT TIME", "LAG", "ERROR")
+    now_ms = api.post("/tso")["timestamp"] if items else 0
     output.table(
         columns,
         (
@@ -173,6 +173,7 @@ def list_(
                 i["state"],
                 i["checkpoint_tso"],
                 i["checkpoint_time"],
+                _lag(i, now_ms),
                 (i["error"] or {}).get("code"),
             )
             for i in items
@@ -180,20 +181,27 @@ def list_(
     )
 
 
+def _lag(item: dict[str, Any], now_ms: int) -> str:
+    """How far a changefeed is behind now; nothing of one that has ended, or has no place yet."""
+    if item["state"] == "finished" or not item["checkpoint_tso"]:
+        return ""
+    return output.lag(now_ms - physical_ms(item["checkpoint_tso"]))
+
+
 @app.command()
+@watched
 def query(
     changefeed_id: FeedId,
     simple: Annotated[
         bool, typer.Option("--simple", "-s", help="Only state, checkpoint and error.")
     ] = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Show a changefeed."""
     path = f"/changefeeds/{changefeed_id}"
-    info = client(server).get(path + ("/status" if simple else ""))
+    info = client().get(path + ("/status" if simple else ""))
     if not simple:
-        info |= _applied(server, path)
+        info |= _applied(path)
     (output.as_json if json else output.fields)(info)
 
 
@@ -204,14 +212,13 @@ def statistics(
         float, typer.Option("--interval", "-I", min=0.1, help="Seconds between two lines.")
     ] = 10.0,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Lines; 0: no end.")] = 0,
-    server: Server = SERVER,
 ) -> None:
     """Print how far it is behind, a line of JSON each interval: milliseconds of both gaps.
 
     ``sink_gap``: what the log holds and the sink has not; ``replication_gap``: the sink against
     now.
     """
-    api, printed = client(server), 0
+    api, printed = client(), 0
     while True:
         status = api.get(f"/changefeeds/{changefeed_id}/status")
         now_ms, reached_ms = api.post("/tso")["timestamp"], physical_ms(status["checkpoint_ts"])
@@ -227,9 +234,9 @@ def statistics(
 
 
 @app.command()
-def pause(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+def pause(changefeed_id: FeedId, json: Json = False) -> None:
     """Stop delivery; it can be resumed."""
-    _act(server, changefeed_id, "pause", "paused", json)
+    _act(changefeed_id, "pause", "paused", json)
 
 
 @app.command()
@@ -243,7 +250,6 @@ def resume(
         bool, typer.Option("--rewind", help="Go on where the sink is, which has gone back.")
     ] = False,
     no_confirm: NoConfirm = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Deliver again, from the checkpoint or from the ts that overwrites it."""
@@ -251,9 +257,9 @@ def resume(
         raise TsInvalid("--rewind finds the ts itself", hint="give one of the two")
     if not overwrite:
         body = {"rewind": True} if rewind else None
-        _act(server, changefeed_id, "resume", "resumed", json, body)
+        _act(changefeed_id, "resume", "resumed", json, body)
         return
-    api = client(server)
+    api = client()
     # What is now, the server says when it does it.
     to = overwrite if overwrite == "now" else moment(overwrite, partial(_now, api))
     if not no_confirm:
@@ -262,13 +268,11 @@ def resume(
         typer.echo("once more if it goes back, and left out if it goes forward.")
         typer.confirm("Go on?", abort=True)
     chosen = {"overwrite_checkpoint_ts": to}
-    _act(server, changefeed_id, "resume", "resumed", json, chosen)
+    _act(changefeed_id, "resume", "resumed", json, chosen)
 
 
-def _act(
-    server: str, feed: str, verb: str, done: str, json: bool, body: dict[str, Any] | None = None
-) -> None:
-    api = client(server)
+def _act(feed: str, verb: str, done: str, json: bool, body: dict[str, Any] | None = None) -> None:
+    api = client()
     api.post(f"/changefeeds/{feed}/{verb}", body)
     if json:
         output.as_json(api.get(f"/changefeeds/{feed}/status"))
@@ -288,13 +292,12 @@ def update(
         str | None, typer.Option(help=f"Finish at this; 0: never. {MOMENT}")
     ] = None,
     no_confirm: NoConfirm = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Change a changefeed that is stopped or failed; shows the difference and asks."""
     if sink_uri is not None:
         sink_uri = complete(sink_uri, password_file)
-    api = client(server)
+    api = client()
     file = read_config(config)
     replica_config = None if config is None else file.values
     target = None if target_ts is None else moment(target_ts, partial(_now, api))
@@ -317,19 +320,19 @@ def update(
 
 
 @app.command()
-def remove(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+def remove(changefeed_id: FeedId, json: Json = False) -> None:
     """Remove a changefeed and its progress; what has been delivered stays."""
-    client(server).delete(f"/changefeeds/{changefeed_id}")
+    client().delete(f"/changefeeds/{changefeed_id}")
     if json:
         output.as_json({})
     else:
         typer.echo(f"changefeed {changefeed_id} removed")
 
 
-def _applied(server: str, path: str) -> dict[str, Any]:
+def _applied(path: str) -> dict[str, Any]:
     """How tables are applied; a sink that cannot be asked now does not keep the rest from view."""
     try:
-        found = client(server).get(f"{path}/apply")["items"]
+        found = client().get(f"{path}/apply")["items"]
     except ServerRefused as refused:
         return {"apply": f"not known now: {refused}"}
     return {"apply": found} if found else {}

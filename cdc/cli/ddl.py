@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from cdc.cli import output
-from cdc.cli.options import SERVER, FeedId, Json, Server, client
+from cdc.cli.options import FeedId, Json, client
+from cdc.cli.watching import watched
 
 app = typer.Typer(no_args_is_help=True, help="Schema changes: what waits, hold, approve, skip.")
 
@@ -19,17 +20,17 @@ Reason = Annotated[str, typer.Option(help="Why; it is kept and shown.")]
 
 
 @app.command("list")
+@watched
 def list_(
     changefeed_id: FeedId,
     every: Annotated[
         bool, typer.Option("--all", "-a", help="Also the last ones that ended.")
     ] = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """List schema changes that wait: whose, for whom, since when."""
     state = "all" if every else "pending"
-    page = client(server).get(f"/changefeeds/{changefeed_id}/ddls", state=state)
+    page = client().get(f"/changefeeds/{changefeed_id}/ddls", state=state)
     if json:
         output.as_json(page["items"])
         return
@@ -53,9 +54,10 @@ def list_(
 
 
 @app.command()
-def show(changefeed_id: FeedId, ts: Ts, server: Server = SERVER, json: Json = False) -> None:
+@watched
+def show(changefeed_id: FeedId, ts: Ts, json: Json = False) -> None:
     """Show one schema change whole: statement, tables, state, error, what was decided."""
-    found = client(server).get(f"/changefeeds/{changefeed_id}/ddls/{ts}")
+    found = client().get(f"/changefeeds/{changefeed_id}/ddls/{ts}")
     (output.as_json if json else output.fields)(found)
 
 
@@ -64,11 +66,10 @@ def hold(
     changefeed_id: FeedId,
     ts: Ts,
     reason: Reason = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Do not execute it before it is approved; its tables wait, others go on."""
-    _decide(server, changefeed_id, ts, "hold", reason, json)
+    _decide(changefeed_id, ts, "hold", reason, json)
 
 
 @app.command()
@@ -76,11 +77,10 @@ def approve(
     changefeed_id: FeedId,
     ts: Ts,
     reason: Reason = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Execute it once its tables have reached it."""
-    _decide(server, changefeed_id, ts, "approve", reason, json)
+    _decide(changefeed_id, ts, "approve", reason, json)
 
 
 @app.command()
@@ -89,25 +89,24 @@ def skip(
     ts: Ts,
     reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Leave it out: the target stays as it is, rows behind it come in their new form."""
     if not yes:
-        found = client(server).get(f"/changefeeds/{changefeed_id}/ddls/{ts}")
+        found = client().get(f"/changefeeds/{changefeed_id}/ddls/{ts}")
         typer.echo(f"{found['state']} since {found['since']}: {found['sql']}", err=True)
         typer.echo("It is left out for good. If rows behind it do not fit the target,", err=True)
         typer.echo("their tables stop until the target has been changed by hand.", err=True)
         typer.confirm("Skip it?", abort=True, err=True)
-    _decide(server, changefeed_id, ts, "skip", reason, json)
+    _decide(changefeed_id, ts, "skip", reason, json)
 
 
 _DONE = {"hold": "held", "approve": "approved", "skip": "to be skipped"}
 
 
-def _decide(server: str, feed: str, ts: int, action: str, reason: str, json: bool) -> None:
+def _decide(feed: str, ts: int, action: str, reason: str, json: bool) -> None:
     path = f"/changefeeds/{feed}/ddls/{ts}/{action}"
-    found: dict[str, Any] = client(server).post(path, {"reason": reason})
+    found: dict[str, Any] = client().post(path, {"reason": reason})
     if json:
         output.as_json(found)
     else:

@@ -12,27 +12,27 @@ import typer
 from cdc.api.explain_models import ExplanationOut
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.cli import output
-from cdc.cli.client import ServerRefused
 from cdc.cli.config_file import ConfigFile, read_config
-from cdc.cli.options import SERVER, Json, Server, client
+from cdc.cli.options import Json, OfServer, access, client
 from cdc.cli.tables_file import read_tables
+from cdc.client.connection import ServerRefused
 from cdc.schema.session import Session
 from filter.explain import Explainer, Explanation, topic_of
 from filter.names import table_name
 from owner.replica_config import check
 
-app = typer.Typer(no_args_is_help=True, help="Look at what a changefeed's filter does.")
+app = typer.Typer(
+    cls=OfServer,
+    no_args_is_help=True,
+    help="Look at what a changefeed's filter does.",
+    callback=access,
+)
 
 
 class NothingAsked(InvalidError):
     """``cdc filter explain`` without anything that could be explained."""
 
     code = "TG:ErrFilterNothingAsked"
-
-
-@app.callback()
-def _group() -> None:
-    """Look at what a changefeed's filter does."""
 
 
 @app.command()
@@ -56,7 +56,6 @@ def explain(
     upstream: Annotated[
         str, typer.Option("--upstream", "-u", help="Ask a server about this upstream's tables.")
     ] = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Say which rule decides about a table, a statement or a row, and why.
@@ -69,14 +68,16 @@ def explain(
         if upstream:
             body = {"replica_config": file.values, "sink_uri": sink_uri, "upstream": upstream}
             body |= {"table": table, "ddl": ddl, "schema": schema}
-            answer = client(server).post("/filter/explain", body)
+            answer = client().post("/filter/explain", body)
         else:
             said = _offline(file, table, ddl, schema, row, tables, sink_uri, mariadb)
             answer = ExplanationOut.of(said).model_dump()
     except TidegateError as e:
         raise _placed(e, file) from None
     except ServerRefused as e:
-        raise ServerRefused(e.code, _with_line(e.message, file.where(e.object)), e.hint) from None
+        raise ServerRefused(
+            e.code, _with_line(e.message, file.where(e.object)), e.hint, kind=e.kind
+        ) from None
     _print(answer, file, json)
 
 

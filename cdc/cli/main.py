@@ -11,11 +11,12 @@ import cdc
 from cdc.base.errors import TidegateError
 from cdc.cli import changefeed, ddl, output, processor, snapshot, token, upstream
 from cdc.cli.audit import audit
-from cdc.cli.client import ServerRefused
 from cdc.cli.console import console
-from cdc.cli.options import SERVER, Json, Server, access, client
+from cdc.cli.options import Json, OfServer, access, client
 from cdc.cli.server import server
 from cdc.cli.verify import verify
+from cdc.cli.watching import watched
+from cdc.client.connection import ServerRefused
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,7 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Tidegate: a changefeed framework on Spark for MySQL-family databases.",
 )
-cli = typer.Typer(no_args_is_help=True, help="Operate a running server.", callback=access)
+cli = typer.Typer(
+    cls=OfServer, no_args_is_help=True, help="Operate a running server.", callback=access
+)
 capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.")
 owner = typer.Typer(no_args_is_help=True, help="The capture that pulls and delivers.")
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
@@ -68,9 +71,10 @@ def _options(
 
 
 @capture.command("list")
-def capture_list(server: Server = SERVER, json: Json = False) -> None:
+@watched
+def capture_list(json: Json = False) -> None:
     """List captures."""
-    items = client(server).get("/captures")["items"]
+    items = client().get("/captures")["items"]
     if json:
         output.as_json(items)
         return
@@ -82,27 +86,25 @@ def capture_list(server: Server = SERVER, json: Json = False) -> None:
 @capture.command("drain")
 def capture_drain(
     capture_id: Annotated[str, typer.Argument(metavar="ID", help="Of capture list.")],
-    server: Server = SERVER,
 ) -> None:
     """Have a capture hand over what it does; ask the owner's own server for it."""
-    count = client(server).put(f"/captures/{capture_id}/drain")["current_table_count"]
+    count = client().put(f"/captures/{capture_id}/drain")["current_table_count"]
     typer.echo(f"draining, {count} tables to hand over")
 
 
 @owner.command("resign")
-def owner_resign(server: Server = SERVER) -> None:
+def owner_resign() -> None:
     """Let another capture take over; ask the owner's own server for it."""
-    client(server).post("/owner/resign")
+    client().post("/owner/resign")
     typer.echo("resigned")
 
 
 @tso.command("query")
 def tso_query(
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Print the present ts."""
-    answer = client(server).post("/tso")
+    answer = client().post("/tso")
     if json:
         output.as_json(answer)
     else:

@@ -1,67 +1,112 @@
-"""Options that many commands share."""
+"""Options that many commands share, and those that every command of a running server takes."""
 
 from __future__ import annotations
 
-import os
+import copy
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from cdc.cli.client import DEFAULT_SERVER, Access, Client
+from cdc.client.access import DEFAULT_SERVER
+from cdc.client.operations import Client
+from cdc.client.profiles import chosen
 
-_TOKEN_FILE = "TIDEGATE_TOKEN_FILE"
-# What `cdc cli` was given before the command that makes a client.
-_access: ContextVar[Access | None] = ContextVar("access", default=None)
+# What stands on the command line about the server, before and after the verb.
+_given: ContextVar[dict[str, Any] | None] = ContextVar("given", default=None)
 
-Server = Annotated[
-    str, typer.Option("--server", envvar="TIDEGATE_SERVER", help="Address of a server's API.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 FeedId = Annotated[str, typer.Option("--changefeed-id", "-c", help="Id of the changefeed.")]
 UpstreamName = Annotated[str, typer.Option("--upstream", "-u", help="Name of the upstream.")]
 NoConfirm = Annotated[bool, typer.Option("--no-confirm", "-y", help="Do not ask.")]
 
-SERVER = DEFAULT_SERVER
+_PANEL = "Server"
 
 
 def access(
-    ca: Annotated[
+    server: Annotated[
         str | None,
-        typer.Option(envvar="TIDEGATE_CA", help="PEM file of the authority of the server."),
+        typer.Option(
+            help=f"Address of a server's API; TIDEGATE_SERVER, else {DEFAULT_SERVER}.",
+            rich_help_panel=_PANEL,
+        ),
     ] = None,
-    cert: Annotated[
-        str | None, typer.Option(envvar="TIDEGATE_CERT", help="PEM file of our certificate.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(envvar="TIDEGATE_KEY", help="PEM file of its key.")
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Take server, files and token from this section of the file of profiles;"
+            " TIDEGATE_PROFILE.",
+            rich_help_panel=_PANEL,
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            envvar=_TOKEN_FILE,
-            help="File with the server's token; the server's own user needs none."
-            " Or TIDEGATE_TOKEN with the token itself.",
+            help="File with the token; the server's own user needs none."
+            " TIDEGATE_TOKEN_FILE, or TIDEGATE_TOKEN with the token itself.",
+            rich_help_panel=_PANEL,
         ),
+    ] = None,
+    ca: Annotated[
+        str | None,
+        typer.Option(
+            help="PEM file of the authority of the server; TIDEGATE_CA.", rich_help_panel=_PANEL
+        ),
+    ] = None,
+    cert: Annotated[
+        str | None,
+        typer.Option(help="PEM file of our certificate; TIDEGATE_CERT.", rich_help_panel=_PANEL),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="PEM file of its key; TIDEGATE_KEY.", rich_help_panel=_PANEL),
     ] = None,
 ) -> None:
     """Operate a running server."""
-    _access.set(Access(ca, cert, key, token_file))
-
-
-def client(server: str) -> Client:
-    """A client of that server, with what the command line says about access."""
-    return Client(server, _access.get() or _of_environment())
-
-
-def _of_environment() -> Access:
-    # Commands outside `cdc cli` have no options for it.
-    ca, cert, key, file = (
-        os.environ.get(name)
-        for name in ("TIDEGATE_CA", "TIDEGATE_CERT", "TIDEGATE_KEY", _TOKEN_FILE)
+    _given.set(
+        without_none(
+            server=server, profile=profile, token_file=token_file, ca=ca, cert=cert, key=key
+        )
     )
-    return Access(ca, cert, key, Path(file) if file else None)
+
+
+class OfServer(TyperGroup):
+    """A group whose own options, those of :func:`access`, its commands take behind the verb too.
+
+    A command that has one of that name keeps its own: ``upstream create --ca`` is the upstream's.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for command in _commands(self):
+            own = {flag for p in command.params for flag in p.opts}
+            for option in (p for p in self.params if not own.intersection(p.opts)):
+                behind = copy.copy(option)
+                behind.expose_value = False
+                behind.callback = _note
+                command.params.append(behind)
+
+
+def _commands(group: TyperGroup) -> Iterator[Any]:
+    for command in group.commands.values():
+        if isinstance(command, TyperGroup):
+            yield from _commands(command)
+        else:
+            yield command
+
+
+def _note(_: object, option: Any, value: Any) -> Any:
+    if value is not None:
+        _given.set({**(_given.get() or {}), option.name: value})
+    return value
+
+
+def client() -> Client:
+    """A client of the server that is meant, with what is known of access."""
+    return Client(chosen(**(_given.get() or {})))
 
 
 def without_none(**values: Any) -> dict[str, Any]:

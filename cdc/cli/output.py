@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from cdc.base.errors import TidegateError
-from cdc.cli.client import ServerRefused
+from cdc.client.connection import ServerRefused
 
 _COLOURS = {"normal": "green", "warning": "yellow", "failed": "red", "stopped": "cyan"}
+_follow: ContextVar[bool] = ContextVar("follow", default=False)
 
 
 def as_json(value: Any) -> None:
-    """Indented JSON on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """Indented JSON on stdout; one line where more follow, so that each line is a whole."""
+    indent = None if _follow.get() else 2
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def screens(*, json: bool) -> Iterator[Callable[[], None]]:
+    """Several outputs, one after the other; what is given is called before each."""
+    printed = 0
+
+    def begin() -> None:
+        nonlocal printed
+        if sys.stdout.isatty() and not json:
+            _console().clear()
+        elif printed and not json:
+            sys.stdout.write("\n")
+        printed += 1
+
+    before = _follow.set(True)
+    try:
+        yield begin
+    finally:
+        _follow.reset(before)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -52,6 +77,20 @@ def error(problem: TidegateError | ServerRefused) -> None:
     else:
         text = str(problem)
     sys.stderr.write("Error: " + " ".join(text.split()) + "\n")
+
+
+def lag(ms: int) -> str:
+    """How long ago: ``0.4s``, ``12s``, ``3m05s``, ``4h07m``, ``2d03h``."""
+    if ms < 10_000:
+        return f"{max(0, ms) / 1000:.1f}s"
+    minutes, s = divmod(ms // 1000, 60)
+    hours, m = divmod(minutes, 60)
+    days, h = divmod(hours, 24)
+    if days:
+        return f"{days}d{h:02d}h"
+    if hours:
+        return f"{hours}h{m:02d}m"
+    return f"{minutes}m{s:02d}s" if minutes else f"{s}s"
 
 
 def warning(text: str) -> None:

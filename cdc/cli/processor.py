@@ -7,15 +7,17 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
-from cdc.cli.options import SERVER, FeedId, Json, Server, client
+from cdc.cli.options import FeedId, Json, client
+from cdc.cli.watching import watched
 
 app = typer.Typer(no_args_is_help=True, help="Processors: which capture delivers what.")
 
 
 @app.command("list")
-def list_(server: Server = SERVER, json: Json = False) -> None:
+@watched
+def list_(json: Json = False) -> None:
     """List the changefeeds that are delivered, each with its capture."""
-    items = client(server).get("/processors")["items"]
+    items = client().get("/processors")["items"]
     if json:
         output.as_json(items)
         return
@@ -24,16 +26,16 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
 
 
 @app.command()
+@watched
 def query(
     changefeed_id: FeedId,
     capture_id: Annotated[
         str, typer.Option("--capture-id", "-p", help="Id of the capture; default: who delivers it.")
     ] = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Show the tables that a capture delivers of a changefeed."""
-    api = client(server)
+    api = client()
     if not capture_id:
         items = api.get("/processors")["items"]
         found = (i["capture_id"] for i in items if i["changefeed_id"] == changefeed_id)

@@ -13,9 +13,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from cdc.base import own_token
 from cdc.base.clock import SystemClock
 from cdc.base.errors import TransientError
-from cdc.server import token
 from cdc.server.data_dir import DataDir
 from cdc.server.listener import bind
 from cdc.server.settings import LogLevel, ServerSettings, load
@@ -99,8 +99,8 @@ def run(settings: ServerSettings) -> None:
     port = sock.getsockname()[1]
     address = f"{settings.host}:{port}"
     hosts = (settings.host, host_of(settings.advertise_addr), *settings.security.allowed_hosts)
-    guard = Guard.of(token.load_or_make(data_dir.token), hosts)
-    if not token.note(_reached_at(settings, port), data_dir.token):
+    guard = Guard.of(own_token.load_or_make(data_dir.token), hosts)
+    if not own_token.note(_reached_at(settings, port), data_dir.token):
         _log.warning("no state folder of this user: cdc cli needs --token-file %s", data_dir.token)
     clock = SystemClock()
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
-from cdc.cli.options import SERVER, FeedId, Json, Server, client
+from cdc.cli.options import FeedId, Json, client
+from cdc.cli.watching import watched
 
 app = typer.Typer(
     no_args_is_help=True, help="Rows that were there before: copied for a changefeed that runs."
@@ -23,12 +24,11 @@ def start(
         list[str], typer.Option(help="Pattern of tables, as in filter.rules; may be repeated.")
     ],
     where: Annotated[str, typer.Option(help="SQL of the upstream: only rows it is true for.")] = "",
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Deliver the rows of tables, as they are now, between their changes; others go on."""
     asked = {"tables": tables, "where": where}
-    found = client(server).post(f"/changefeeds/{changefeed_id}/snapshots", asked)
+    found = client().post(f"/changefeeds/{changefeed_id}/snapshots", asked)
     if json:
         output.as_json(found)
     else:
@@ -36,9 +36,10 @@ def start(
 
 
 @app.command("list")
-def list_(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) -> None:
+@watched
+def list_(changefeed_id: FeedId, json: Json = False) -> None:
     """List the snapshots of a changefeed that were started."""
-    items = client(server).get(f"/changefeeds/{changefeed_id}/snapshots")["items"]
+    items = client().get(f"/changefeeds/{changefeed_id}/snapshots")["items"]
     if json:
         output.as_json(items)
         return
@@ -61,20 +62,17 @@ def list_(changefeed_id: FeedId, server: Server = SERVER, json: Json = False) ->
 
 
 @app.command()
-def show(
-    changefeed_id: FeedId, number: Number, server: Server = SERVER, json: Json = False
-) -> None:
+@watched
+def show(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
     """Show one snapshot: tables, how far it is, its error."""
-    found = client(server).get(f"/changefeeds/{changefeed_id}/snapshots/{number}")
+    found = client().get(f"/changefeeds/{changefeed_id}/snapshots/{number}")
     (output.as_json if json else output.fields)(found)
 
 
 @app.command()
-def cancel(
-    changefeed_id: FeedId, number: Number, server: Server = SERVER, json: Json = False
-) -> None:
+def cancel(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
     """Cancel a snapshot whose rows are not delivered yet."""
-    found = client(server).post(f"/changefeeds/{changefeed_id}/snapshots/{number}/cancel", {})
+    found = client().post(f"/changefeeds/{changefeed_id}/snapshots/{number}/cancel", {})
     if json:
         output.as_json(found)
     else:

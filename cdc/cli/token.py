@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from cdc.cli import output
-from cdc.cli.options import SERVER, Json, Server, client, without_none
+from cdc.cli.options import Json, client, without_none
 from cdc.cli.times import seconds
 
 app = typer.Typer(no_args_is_help=True, help="Tokens of the API, each with a role.")
@@ -22,13 +22,12 @@ def create(
     expires: Annotated[
         str | None, typer.Option("--expires", help="90s, 15m, 12h, 30d; default: never.")
     ] = None,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Make a token and print it: it is not shown again."""
     span = seconds(expires) if expires else None
     body = {"name": name, "role": role} | without_none(expires_in_s=span)
-    made = client(server).post("/tokens", body)
+    made = client().post("/tokens", body)
     if json:
         output.as_json(made)
     else:
@@ -36,9 +35,9 @@ def create(
 
 
 @app.command("list")
-def list_(server: Server = SERVER, json: Json = False) -> None:
+def list_(json: Json = False) -> None:
     """List tokens, without their secrets."""
-    items: list[dict[str, Any]] = client(server).get("/tokens")["items"]
+    items: list[dict[str, Any]] = client().get("/tokens")["items"]
     if json:
         output.as_json(items)
         return
@@ -52,11 +51,10 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
 @app.command()
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of token list.")],
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Make a token useless, at once and at all captures."""
-    client(server).delete(f"/tokens/{name}")
+    client().delete(f"/tokens/{name}")
     if json:
         output.as_json({})
     else:

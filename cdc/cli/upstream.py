@@ -10,8 +10,9 @@ import typer
 
 from cdc.base.errors import InvalidError
 from cdc.cli import output
-from cdc.cli.options import SERVER, Json, Server, UpstreamName, client
+from cdc.cli.options import Json, UpstreamName, client
 from cdc.cli.passwords import PasswordFile, complete
+from cdc.cli.watching import watched
 
 app = typer.Typer(no_args_is_help=True, help="Register and watch upstreams.")
 
@@ -84,7 +85,6 @@ def create(
         str | None,
         typer.Option(help="Where to begin: a GTID set, file:position or a time; default: now."),
     ] = None,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Check a server's settings, take a schema snapshot, and begin to pull its binlog."""
@@ -94,7 +94,7 @@ def create(
     if node or node_start:
         body["nodes"] = _nodes(node or [], node_start or [], password_file)
     body |= {"ca": _path(ca), "cert": _path(cert), "key": _path(key)}
-    info = client(server).post("/upstreams", body)
+    info = client().post("/upstreams", body)
     for finding in info["findings"]:
         output.warning(f"{finding['what']}; hint: {finding['statement']}")
     if json:
@@ -106,9 +106,10 @@ def create(
 
 
 @app.command("list")
-def list_(server: Server = SERVER, json: Json = False) -> None:
+@watched
+def list_(json: Json = False) -> None:
     """List upstreams."""
-    items: list[dict[str, Any]] = client(server).get("/upstreams")["items"]
+    items: list[dict[str, Any]] = client().get("/upstreams")["items"]
     if json:
         output.as_json(items)
         return
@@ -142,16 +143,17 @@ def list_(server: Server = SERVER, json: Json = False) -> None:
 
 
 @app.command()
-def query(upstream: UpstreamName, server: Server = SERVER, json: Json = False) -> None:
+@watched
+def query(upstream: UpstreamName, json: Json = False) -> None:
     """Show an upstream."""
-    info = client(server).get(f"/upstreams/{upstream}")
+    info = client().get(f"/upstreams/{upstream}")
     (output.as_json if json else output.fields)(info)
 
 
 @app.command()
-def remove(upstream: UpstreamName, server: Server = SERVER, json: Json = False) -> None:
+def remove(upstream: UpstreamName, json: Json = False) -> None:
     """Forget an upstream and delete its log; refused while changefeeds read it."""
-    client(server).delete(f"/upstreams/{upstream}")
+    client().delete(f"/upstreams/{upstream}")
     if json:
         output.as_json({})
     else:

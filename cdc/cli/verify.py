@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cdc.cli import output
-from cdc.cli.client import Client
-from cdc.cli.options import SERVER, FeedId, Json, Server, client
+from cdc.cli.options import FeedId, Json, client
+from cdc.client import Client
 
 _LOOK_S = 0.2
 
@@ -31,14 +31,13 @@ def verify(
         bool, typer.Option("--whole", help="The topic must have every row of its tables.")
     ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the changefeed.")] = 60.0,
-    server: Server = SERVER,
     json: Json = False,
 ) -> None:
     """Compare all rows of the target, or the fold of the topics, with the upstream.
 
     Exit code 0 if everything is equal, else 1.
     """
-    api = client(server)
+    api = client()
     body = {
         "tables": tables or [],
         "limit": limit,

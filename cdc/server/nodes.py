@@ -15,11 +15,10 @@ from typing import Protocol
 from cdc.base.errors import InvalidError
 from cdc.changelog.node_logs import MOST_NODES
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
+from cdc.coord.names import NODE_NAME
 from cdc.source.connection import parse_uri
 
 SHARDS = "shards"
-NODE_NAME = "[a-z0-9]+([-_][a-z0-9]+)*"
-"""What the name of a node matches, as a whole: servers may fold it together with a database's."""
 
 # With it, the name of a node's database fits where events have room for that of a database.
 _LONGEST = 30

@@ -42,6 +42,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
+from cdc.coord.names import UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
@@ -60,8 +61,6 @@ from cdc.server.nodes import (
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
-NAME = "[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*"
-"""What the name of an upstream matches, as a whole."""
 
 _CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
@@ -275,7 +274,7 @@ class Upstreams:
 
         ``start`` is of a node, too, that has none of its own.
         """
-        if not re.fullmatch(NAME, name) or len(name) > 128:
+        if not re.fullmatch(UPSTREAM_NAME, name) or len(name) > 128:
             raise UpstreamNameInvalid(
                 f"{name[:130]!r} is not a name of an upstream",
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",

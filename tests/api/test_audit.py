@@ -23,6 +23,7 @@ from cdc.coord.messages import DdlEntries, DdlEntry, FeedInfo, UpstreamInfo, Ups
 from cdc.server.api_tokens import OWN, ApiRole, ApiTokens
 from cdc.server.audit import PLACES, AuditLog, AuditOutcome, Ring
 from cdc.server.upstreams import UpstreamNotFound
+from owner import orders
 from tests.api.server_process import CdcServer, run_cdc
 from tests.server.failing_store import FailingStore
 
@@ -39,7 +40,9 @@ class Stage:
     def __init__(self, store: FailingStore) -> None:
         self.store = store
         self.log = AuditLog(store, KEYS, SystemClock(), "c1")
-        capture = MagicMock(store=store, keys=KEYS, clock=SystemClock(), id="c1", audit=self.log)
+        capture = self.capture = MagicMock(
+            store=store, keys=KEYS, clock=SystemClock(), id="c1", audit=self.log
+        )
         self.tokens = capture.tokens = ApiTokens(store, KEYS, SystemClock())
         capture.upstreams = self
         self.put(KEYS.feed_info("f"), FeedInfo(
@@ -134,6 +137,28 @@ def test_what_was_and_what_is(stage: Stage) -> None:
     assert (made["object"], made["after"]["role"]) == ("token eve", "viewer")
     assert (revoked["before"]["role"], revoked["after"]) == ("viewer", None)
     assert (again["outcome"], again["status"]) == ("TG:ErrTokenNotExists", 404)
+
+
+def test_snapshots_are_told_apart(stage: Stage) -> None:
+    capture = stage.capture
+    capture.operations.copy_rows = lambda feed, asked: orders.add(
+        stage.store, KEYS, feed, asked, now_ms=4
+    )
+    body = {"tables": ["shop.*"], "where": f"a > 1 /* password={SECRET} */"}
+    for _ in range(2):
+        assert stage.send("POST", "/changefeeds/f/snapshots", body) == 200
+    assert stage.send("POST", "/changefeeds/f/snapshots/2/cancel", {}) == 200
+    assert stage.send("POST", "/changefeeds/f/snapshots/3/cancel", {}) == 404
+    assert stage.send("POST", "/changefeeds/f/snapshots", {"tables": []}) == 400
+    first, second, cancelled, unknown, wrong = stage.entries()
+    assert [e["object"] for e in (first, second, cancelled, unknown, wrong)] == [
+        "changefeed f, snapshot 1", "changefeed f, snapshot 2", "changefeed f, snapshot 2",
+        "changefeed f, snapshot 3", "changefeed f",
+    ]  # fmt: skip
+    assert (first["before"], first["after"]["tables"]) == (None, ["shop.*"])
+    assert (cancelled["before"], cancelled["after"]) == ({"cancelled": False}, {"cancelled": True})
+    assert (unknown["before"], unknown["outcome"]) == (None, "TG:ErrSnapshotNotExists")
+    assert SECRET not in json.dumps(stage.entries())
 
 
 def test_no_secret_is_in_it(stage: Stage, tmp_path: Path) -> None:

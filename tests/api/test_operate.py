@@ -82,6 +82,8 @@ def test_the_life_of_a_changefeed(operated: tuple[CdcServer, str], tmp_path: Pat
     )
     listed = server.cli_json("changefeed", "list")
     assert [i["id"] for i in listed if i["id"] == "life"] == ["life"]
+    (line,) = (x for x in server.cli("changefeed", "list").stdout.splitlines() if "life" in x)
+    assert re.search(r" normal +\d{18} +\S+ \S+ +\d+(\.\d)?s *$", line)
     told = server.cli("changefeed", "statistics", "-c", "life", "-I", "0.1", "-n", "2")
     first, second = (json.loads(line) for line in told.stdout.splitlines())
     assert first.keys() == second.keys() == {"state", "sink_gap", "replication_gap"}

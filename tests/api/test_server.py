@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import cdc
-from cdc.cli import client
+from cdc.client import Access, AnswerLate, Client, connection
 from processor.spark import class_archive
 from tests.api.server_process import CdcServer, run_cdc
 
@@ -254,12 +254,12 @@ def test_nobody_there() -> None:
 def test_an_answer_that_does_not_come_is_no_server_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client, "_ASK_S", 0.2)
+    monkeypatch.setattr(connection, "_ASK_S", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        asked = client.Client(f"http://127.0.0.1:{silent.getsockname()[1]}", client.Access())
-        with pytest.raises(client.AnswerLate, match="goes on with it"):
+        asked = Client(Access(f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        with pytest.raises(AnswerLate, match="goes on with it"):
             asked.get("/changefeeds")
 
 

@@ -18,10 +18,10 @@ import pytest
 from cdc.api import roles
 from cdc.api.app import make
 from cdc.api.guard import Guard, RoleTooLow, TokenMissing
+from cdc.base import own_token
 from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
-from cdc.server import token
 from cdc.server.api_tokens import OWN, ApiRole, ApiTokens, Caller, TokenExists, TokenNotFound
 from tests.api.server_process import CdcServer, run_cdc
 
@@ -256,10 +256,10 @@ def test_the_command_line_makes_lists_and_revokes_them(server: CdcServer, tmp_pa
     assert done.returncode == 0, done.stderr
     file = tmp_path / "ann.token"
     file.write_text(done.stdout)
-    assert token.read(file).startswith("tgt_cli-ann_")
+    assert own_token.read(file).startswith("tgt_cli-ann_")
     listed = server.cli("token", "list")
     assert re.search(r"^cli-ann +operator +\S+ \S+ +\(data directory\) +\S+", listed.stdout, re.M)
-    assert token.read(file) not in listed.stdout
+    assert own_token.read(file) not in listed.stdout
     as_ann = ("cli", "--token-file", str(file))
     here = ("--server", server.url)
     assert run_cdc(*as_ann, "changefeed", "list", *here).returncode == 0

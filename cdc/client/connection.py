@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from cdc.base.errors import InvalidError, TransientError
-from cdc.base.hosts import is_loopback
-from cdc.server import token
+from cdc.client.access import DEFAULT_SERVER, Access
 
-_TOKEN_VARIABLE = "TIDEGATE_TOKEN"
-DEFAULT_SERVER = "http://127.0.0.1:8300"
 # Asking is quick; an upstream with many tables takes minutes to be read.
 _ASK_S, _CHANGE_S = 120.0, 900.0
 
@@ -39,94 +32,42 @@ class ServerUrlInvalid(InvalidError):
     code = "TG:ErrServerURLInvalid"
 
 
-class TokenUnusable(InvalidError):
-    """The token cannot be read, or would be sent where the network can read it along."""
+class AnswerUnreadable(InvalidError):
+    """An answer has another form than this version knows."""
 
-    code = "TG:ErrTokenUnusable"
-
-
-class TlsFileUnusable(InvalidError):
-    """A TLS file of the command line cannot be used."""
-
-    code = "TG:ErrTLSFileUnusable"
-
-
-@dataclass(frozen=True)
-class Access:
-    """With what the command line shows who it is; a part that is None is looked for, or not used.
-
-    ``ca`` is a PEM file of the authority that signed the server's certificate.
-    """
-
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    token_file: Path | None = None
-
-    def token(self, url: httpx.URL) -> str:
-        """The token for a server: of the file, of the environment, or this user's own server's."""
-        if self.token_file is not None:
-            try:
-                found = token.read(self.token_file)
-            except OSError as e:
-                raise TokenUnusable(
-                    e.strerror or str(e), object=str(self.token_file), hint="check --token-file"
-                ) from None
-            if not found:
-                raise TokenUnusable(
-                    "holds no token",
-                    object=str(self.token_file),
-                    hint="give the file token of the server's data directory",
-                )
-        else:
-            port = url.port or (443 if url.scheme == "https" else 80)
-            found = os.environ.get(_TOKEN_VARIABLE, "").strip() or token.find(url.host, port)
-        if found and url.scheme == "http" and not is_loopback(url.host):
-            raise TokenUnusable(
-                "the token is not sent over plain HTTP to another machine",
-                object=f"{url.scheme}://{url.host}",
-                hint="write https:// in --server",
-            )
-        return found
-
-    def verified(self) -> ssl.SSLContext:
-        """How the server's certificate is verified. Raises :class:`TlsFileUnusable`."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert:
-                context.load_cert_chain(self.cert, self.key)
-        except OSError as e:
-            raise TlsFileUnusable(
-                e.strerror or type(e).__name__,
-                object=", ".join(str(f) for f in (self.ca, self.cert, self.key) if f),
-                hint="give PEM files, a certificate with its key",
-            ) from None
-        return context
+    code = "TG:ErrAnswerUnreadable"
 
 
 class ServerRefused(Exception):
-    """The server's own error, as it came."""
+    """The server's own error, as it came. ``kind`` as of our errors; ``transient``: ask again."""
 
-    def __init__(self, code: str, message: str, hint: str, object: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, hint: str, object: str = "", kind: str = "invalid"
+    ) -> None:
         super().__init__(message)
+        self.kind = kind
         self.code = code
         self.message = message
         self.hint = hint
         self.object = object
 
 
-class Client:
-    """``/api/v2`` of one server."""
+class Connection:
+    """``/api/v2`` of one server. Raises :class:`ServerRefused` and the errors above.
 
-    def __init__(self, server: str, access: Access) -> None:
-        self._server = server if "://" in server else f"http://{server}"
+    Threads may share it.
+    """
+
+    def __init__(self, access: Access) -> None:
+        given = access.server
+        self._server = given if "://" in given else f"http://{given}"
         try:
             url = httpx.URL(self._server)
         except httpx.InvalidURL as e:
-            raise ServerUrlInvalid(str(e), object=server, hint=DEFAULT_SERVER) from None
+            raise ServerUrlInvalid(str(e), object=given, hint=DEFAULT_SERVER) from None
         if url.scheme not in ("http", "https") or not url.host:
-            raise ServerUrlInvalid("not an http address", object=server, hint=DEFAULT_SERVER)
-        found = self._token = access.token(url)
+            raise ServerUrlInvalid("not an http address", object=given, hint=DEFAULT_SERVER)
+        found = self._token = access.bearer(url)
         self._http = httpx.Client(
             base_url=url,
             timeout=httpx.Timeout(_CHANGE_S, connect=5.0),
@@ -134,6 +75,10 @@ class Client:
             verify=access.verified() if url.scheme == "https" else False,
             trust_env=False,
         )
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._http.close()
 
     def console(self) -> str:
         """The address of the page for people, which takes the token out of it."""
@@ -186,5 +131,9 @@ def _error(status: int, body: Any, server: str) -> Exception:
             f"answered {status} and is no Tidegate server", object=server, hint="check --server"
         )
     return ServerRefused(
-        body["error_code"], body["error_msg"], body.get("hint", ""), body.get("object", "")
+        body["error_code"],
+        body["error_msg"],
+        body.get("hint", ""),
+        body.get("object", ""),
+        body.get("kind", "invalid"),
     )
