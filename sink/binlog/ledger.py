@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from cdc.changelog.files import replace, sync_folder, write_at
 from sink.binlog.errors import BinlogFileLost
 from sink.binlog.tail import Piece, Tail
 from sink.contract import Destination
-from sink.file.ledger import ROWS, FileLedger, Journal, Reached, entry, read
+from sink.file.ledger import FileLedger, Journal, Reached, entry, read
 from sink.schema_change import Recorded
 
 _COPY_BYTES = 4 << 20
@@ -64,7 +64,7 @@ class StreamLedger(FileLedger):
 
     def begin(self, epoch: int) -> dict[Destination, Reached]:
         """Where the stream stands, complete, with nothing of older epochs left; after ``claim``."""
-        counted = list(self._counted())
+        counted = self.counted()
         self.place(_pieces(counted))
         reached = _reached(counted)
         text: list[dict[str, Any]] = [
@@ -73,24 +73,20 @@ class StreamLedger(FileLedger):
         ]
         text.append({"tail": _tail(counted).to_json()})
         replace(self.path / f"base-{epoch}", b"".join(lines.encode(line) for line in text))
-        for pattern in ("base-*", "slot-*"):
-            for file in self.path.glob(pattern):
-                if int(file.name.split("-")[1]) < epoch:
-                    file.unlink()
-        self.clear(ROWS, epoch)
+        self.end_windows_before(epoch)
         return reached
 
     def reached(self) -> dict[Destination, Reached]:
         """Where the stream stands; nothing is taken over."""
-        return _reached(list(self._counted()))
+        return _reached(self.counted())
 
     def settle(self) -> None:
         """Put what is committed in its place."""
-        self.place(_pieces(list(self._counted())))
+        self.place(_pieces(self.counted()))
 
     def tail(self) -> Tail:
         """Where the stream ends now; what was read before is not read again."""
-        for file in self._files():
+        for file in self.counting():
             with file.open("rb") as opened:
                 inode = os.fstat(opened.fileno()).st_ino
                 known, at = self._followed.get(file.name, (inode, 0))
@@ -105,15 +101,12 @@ class StreamLedger(FileLedger):
 
     def begin_changes(self, epoch: int) -> dict[Ts, Recorded]:
         """Schema changes that are recorded, from now on in a file of this epoch."""
-        every = {int(f.name.split("-")[1]): f for f in self.path.glob("changes-*")}
-        counted = read(every[max(every)]) if every else []
+        counted = [line for file in self._newest("changes") for line in read(file)]
         found = {int(c["ts"]): c["state"] for c in counted if "ts" in c}
         states = {ts: Recorded(state) for ts, state in found.items() if state is not None}
         text: list[dict[str, Any]] = [{"tail": _tail(counted).to_json()}]
         text += [{"ts": ts, "state": state} for ts, state in states.items()]
-        replace(self.path / f"changes-{epoch}", b"".join(lines.encode(line) for line in text))
-        for older in every.keys() - {epoch}:
-            every[older].unlink()
+        self.renew_changes(epoch, b"".join(lines.encode(line) for line in text))
         return states
 
     def record_change(self, epoch: int, ts: Ts, tail: Tail, pieces: Sequence[Piece]) -> None:
@@ -193,21 +186,9 @@ class StreamLedger(FileLedger):
             sync_folder(self.root)
             self.write_index()
 
-    def _files(self) -> list[Path]:
+    def counting(self) -> list[Path]:
         """The files whose lines count: of the newest epoch that has begun, and of its owner's."""
-        bases = [int(f.name.split("-")[1]) for f in self.path.glob("base-*")]
-        changes = [int(f.name.split("-")[1]) for f in self.path.glob("changes-*")]
-        found = []
-        if bases:
-            found.append(self.path / f"base-{max(bases)}")
-            found += sorted(self.path.glob(f"slot-{max(bases)}-*"))
-        if changes:
-            found.append(self.path / f"changes-{max(changes)}")
-        return found
-
-    def _counted(self) -> Iterator[dict[str, Any]]:
-        for file in self._files():
-            yield from read(file)
+        return [*super().counting(), *self._newest("changes")]
 
 
 def stream_members(tail: Tail, pieces: Sequence[Piece]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from cdc.base.position import Position, Stand, stand
 from cdc.base.ts import Ts
 from cdc.changelog import lines
 from cdc.changelog.files import replace, sync_folder, write_at
+from cdc.changelog.names import TEMPORARY
 from sink.contract import Destination
 from sink.errors import FencedEpoch
 from sink.file.errors import FileLedgerDamaged, FileLedgerLost
@@ -95,7 +96,7 @@ class FileLedger:
         others = [f for f in ledgers(self.root) if f.key[:2] == self.feed.key[:2]]
         if any(not f.upto(self.feed) for f in others):
             raise fenced(self.feed, epoch, "a later incarnation")
-        if begun and not any(self.path.glob("base-*")):
+        if begun and not self._by_epoch("base"):
             raise FileLedgerLost(
                 "the folder knows nothing of this changefeed, which has delivered already",
                 object=str(self.path),
@@ -143,12 +144,17 @@ class FileLedger:
         self.move(made)
         text = b"".join([lines.encode({"begins": epoch}), *map(_reached_line, reached.items())])
         replace(self.path / f"base-{epoch}", text)
-        for pattern in ("base-*", "slot-*"):
-            for file in self.path.glob(pattern):
-                if int(file.name.split("-")[1]) < epoch:
-                    file.unlink()
-        self.clear(ROWS, epoch)
+        self.end_windows_before(epoch)
         return reached
+
+    def end_windows_before(self, epoch: int) -> None:
+        """Remove what older epochs have of windows."""
+        for kind in ("base", "slot"):
+            for of, files in self._by_epoch(kind).items():
+                if of < epoch:
+                    for file in files:
+                        file.unlink()
+        self.clear(ROWS, epoch)
 
     def reached(self) -> dict[Destination, Reached]:
         """Where each destination stands; nothing is taken over."""
@@ -190,14 +196,19 @@ class FileLedger:
 
     def begin_changes(self, epoch: int) -> dict[Ts, Recorded]:
         """Schema changes that are recorded, from now on in a file of this epoch."""
-        every = {int(f.name.split("-")[1]): f for f in self.path.glob("changes-*")}
-        found = {int(c["ts"]): c["state"] for c in read(every[max(every)])} if every else {}
+        found = {int(c["ts"]): c["state"] for f in self._newest("changes") for c in read(f)}
         states = {ts: Recorded(state) for ts, state in found.items() if state is not None}
         text = [lines.encode({"ts": ts, "state": state}) for ts, state in states.items()]
-        replace(self.path / f"changes-{epoch}", b"".join(text))
-        for older in every.keys() - {epoch}:
-            every[older].unlink()
+        self.renew_changes(epoch, b"".join(text))
         return states
+
+    def renew_changes(self, epoch: int, text: bytes) -> None:
+        """Schema changes are recorded in a file of this epoch from now on, behind ``text``."""
+        replace(self.path / f"changes-{epoch}", text)
+        for of, files in self._by_epoch("changes").items():
+            if of != epoch:
+                for file in files:
+                    file.unlink()
 
     def record(self, epoch: int, states: Mapping[Ts, Recorded | None]) -> None:
         """Record schema changes durably; None takes a record away. After ``begin_changes``.
@@ -221,16 +232,42 @@ class FileLedger:
     def _windows(self) -> tuple[dict[Destination, Reached], list[PartFile]]:
         found: dict[Destination, Reached] = {}
         made: list[PartFile] = []
-        newest = max((int(f.name.split("-")[1]) for f in self.path.glob("base-*")), default=0)
-        for file in (self.path / f"base-{newest}", *self.path.glob(f"slot-{newest}-*")):
-            for line in read(file):
-                made += [PartFile(*names) for names in line.get("files", ())]
-                for name, number, table, ts, row, held in line.get("reached", ()):
-                    at = Reached(table, Stand.from_json(int(ts), int(row), held))
-                    known = found.get((name, number))
-                    if known is None or (at.own, at.at) > (known.own, known.at):
-                        found[name, number] = at
+        for line in self.counted():
+            made += [PartFile(*names) for names in line.get("files", ())]
+            for name, number, table, ts, row, held in line.get("reached", ()):
+                at = Reached(table, Stand.from_json(int(ts), int(row), held))
+                known = found.get((name, number))
+                if known is None or (at.own, at.at) > (known.own, known.at):
+                    found[name, number] = at
         return found, made
+
+    def counted(self) -> list[dict[str, Any]]:
+        """The lines that count, read again if an epoch begins meanwhile: that removes files."""
+        while True:
+            begun = self._newest("base")
+            found = [line for file in self.counting() for line in read(file)]
+            if begun == self._newest("base"):
+                return found
+
+    def counting(self) -> list[Path]:
+        """The files whose lines count: of the newest epoch that has begun."""
+        bases = self._by_epoch("base")
+        if not bases:
+            return []
+        newest = max(bases)
+        return [*bases[newest], *sorted(self._by_epoch("slot").get(newest, ()))]
+
+    def _newest(self, kind: str) -> list[Path]:
+        every = self._by_epoch(kind)
+        return every[max(every)] if every else []
+
+    def _by_epoch(self, kind: str) -> dict[int, list[Path]]:
+        """Files of one kind by epoch. What a crash has left of a file being written is none."""
+        found: dict[int, list[Path]] = {}
+        for file in self.path.glob(f"{kind}-*"):
+            if file.suffix != TEMPORARY:
+                found.setdefault(int(file.name.split("-")[1]), []).append(file)
+        return found
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand
+from cdc.base.ts import Ts
+from sink.binlog.ledger import StreamLedger
 from sink.contract import RECOVERY_BITS
 from sink.errors import FencedEpoch
 from sink.file.errors import FileLedgerDamaged, FileLedgerLost
@@ -178,3 +182,36 @@ def test_names_sort_as_the_tables_history(tmp_path: Path) -> None:
     assert len({part(name) for name in names}) == len(names)
     for name in names:
         (tmp_path / folder(name, name)).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("kind", [FileLedger, partial(StreamLedger, name="binlog")])
+def test_half_written_files_of_a_crash_do_not_count(
+    kind: Callable[..., FileLedger], tmp_path: Path
+) -> None:
+    ledger = kind(tmp_path, FEED)
+    ledger.claim(1)
+    ledger.begin(1)
+    ledger.begin_changes(1)
+    ledger.record(1, {Ts(7): Recorded.DONE})
+    _window(ledger, 1, 10)
+    for left in ("base-2.tmp", "slot-1-0.tmp", "changes-2.tmp"):
+        (ledger.path / left).write_bytes(b"half of a line")
+    assert ledger.reached()[AT].own == Position(10)
+    ledger.claim(2)
+    assert ledger.begin(2)[AT].own == Position(10)
+    assert ledger.begin_changes(2) == {7: Recorded.DONE}
+
+
+def test_an_epoch_that_begins_while_lines_are_read(tmp_path: Path) -> None:
+    ledger = _began(tmp_path, 1)
+    _window(ledger, 1, 10)
+
+    class Overtaken(FileLedger):
+        def counting(self) -> list[Path]:
+            files = super().counting()
+            if self.epoch == 1:
+                ledger.claim(2)
+                ledger.begin(2)
+            return files
+
+    assert Overtaken(tmp_path, FEED).reached()[AT].own == Position(10)
