@@ -17,7 +17,7 @@ from cdc.kernels.memory import load8, load16, load32, load64, store8
 from cdc.kernels.sql_number import put_double
 from cdc.kernels.sql_text import put_hex, put_string
 from cdc.kernels.values.dates import date_text, packed_datetime, packed_time
-from cdc.kernels.values.decimals import decimal, decimal_bytes
+from cdc.kernels.values.decimals import MAX_PRECISION, decimal, decimal_bytes
 from cdc.kernels.values.errors import JSON_DEPTH, JSON_OPAQUE, JSON_TRUNCATED, JSON_TYPE
 from cdc.kernels.values.json_container import ARRAY, LAST_CONTAINER, members, word
 from cdc.kernels.values.json_scalar import (
@@ -100,7 +100,7 @@ def _opaque(buf, p, end, out, o, cap):  # type: ignore[no-untyped-def]
         o, error = decimal(buf, p + 2, precision, scale, out, _word(_A_CAST, out, o))
         if error != 0:
             return o, error
-        o = put_signed(precision, out, _word(_A_DECIMAL, out, o))
+        o = put_signed(min(precision, MAX_PRECISION), out, _word(_A_DECIMAL, out, o))
         store8(out, o, 44)
         o = put_signed(scale, out, o + 1)
         store8(out, o, 41)

@@ -53,6 +53,7 @@ _JSON_EXACT = (
     "json_array(cast(5 as unsigned), 5, -5, 1e0, 1.5, 12.30, true, false, null)",
     "cast(cast(7 as unsigned) as json)",
     "cast(cast(-12.30 as decimal(10,4)) as json)",
+    "json_array(cast(repeat('9', 65) as decimal(65)), -cast(repeat('8', 64) as decimal(65)))",
     "json_object('it''s', json_object('\\\\', json_array()), 'é😀', cast('10:11:12.5' as time(6)))",
     "json_array(x'00ff27', json_object(), cast('2026-01-02' as date),"
     " cast('2026-01-02 03:04:05.000001' as datetime(6)), cast('-10:11:12.5' as time(6)))",

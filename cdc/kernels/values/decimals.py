@@ -16,14 +16,17 @@ from cdc.kernels.values.pow10 import POW10_64
 from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT, U64
 
 MAX_PRECISION = 65
+MAX_DIGITS = 81
+"""Of a value in MySQL's JSON, whose precision counts digits of whole groups."""
+
 MAX_SCALE = 38
 GROUP_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], dtype=np.int64)
 
 
 @njit(I64(I64, I64), nogil=True, cache=True)
 def decimal_bytes(precision, scale):  # type: ignore[no-untyped-def]
-    """Stored length of DECIMAL(precision, scale); -1 where no such type exists."""
-    if precision < 1 or precision > MAX_PRECISION or scale < 0 or scale > min(precision, MAX_SCALE):
+    """Stored length of a value of this precision and scale; -1 where no server stores one."""
+    if precision < 1 or precision > MAX_DIGITS or scale < 0 or scale > min(precision, MAX_SCALE):
         return -1
     whole = precision - scale
     return (whole // 9 + scale // 9) * 4 + GROUP_BYTES[whole % 9] + GROUP_BYTES[scale % 9]

@@ -37,7 +37,7 @@ _TIME = 11
 _DATETIME = 12
 _DECIMAL = 246
 _SCALAR_ROOM = 48
-_OPAQUE_ROOM = 80
+_OPAQUE_ROOM = 96
 
 _LITERALS = np.frombuffer(b"null true false", dtype=np.uint8)
 _LITERAL_START = np.array([0, 5, 10], dtype=np.int64)
