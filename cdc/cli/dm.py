@@ -13,8 +13,9 @@ import yaml  # type: ignore[import-untyped]
 
 from cdc.base.errors import InvalidError
 from cdc.cli import output
-from cdc.cli.dm_task import ImportedSource, imported
+from cdc.cli.dm_task import ImportedFeed, imported
 from cdc.cli.options import Json
+from cdc.cli.upstream import Kind
 from owner.replica_config import check
 
 app = typer.Typer(no_args_is_help=True, help="Come from DM.")
@@ -46,9 +47,9 @@ def import_(
     """
     sources = {str(s.get("source-id", "")): s for s in map(_yaml, source or ())}
     made = imported(_yaml(task), sources)
-    files = {one.feed: folder / f"{one.feed}.toml" for one in made.sources}
+    files = {one.feed: folder / f"{one.feed}.toml" for one in made.feeds}
     folder.mkdir(parents=True, exist_ok=True)
-    for one in made.sources:
+    for one in made.feeds:
         # What a server would refuse is refused here.
         check(one.config)
         files[one.feed].write_text(toml_text(one.config))
@@ -57,13 +58,13 @@ def import_(
             {
                 "changefeeds": [
                     {"commands": _commands(one, files[one.feed]), "config": one.config}
-                    for one in made.sources
+                    for one in made.feeds
                 ],
                 "left": [{"key": key, "why": why} for key, why in made.left],
             }
         )
         return
-    for one in made.sources:
+    for one in made.feeds:
         typer.echo("\n".join(_commands(one, files[one.feed])))
     if made.left:
         typer.echo("\nwithout a counterpart:")
@@ -71,12 +72,19 @@ def import_(
             typer.echo(f"  {key}: {why}")
 
 
-def _commands(one: ImportedSource, file: Path) -> list[str]:
-    upstream = ["cdc", "cli", "upstream", "create", "--upstream", one.source]
-    upstream += ["--uri", one.uri or "mysql://USER@HOST:PORT"]
-    if one.start:
-        upstream += ["--start", one.start]
-    feed = ["cdc", "cli", "changefeed", "create", "-c", one.feed, "-u", one.source]
+def _commands(one: ImportedFeed, file: Path) -> list[str]:
+    upstream = ["cdc", "cli", "upstream", "create", "--upstream", one.upstream]
+    several = len(one.nodes) > 1
+    if several:
+        upstream += ["--kind", Kind.SHARDS.value]
+    for node in one.nodes:
+        uri = node.uri or "mysql://USER@HOST:PORT"
+        upstream += ["--node", f"{node.name}={uri}"] if several else ["--uri", uri]
+    for node in one.nodes:
+        if node.start:
+            named = ["--node-start", f"{node.name}={node.start}"]
+            upstream += named if several else ["--start", node.start]
+    feed = ["cdc", "cli", "changefeed", "create", "-c", one.feed, "-u", one.upstream]
     feed += ["--sink-uri", one.sink_uri, "--config", str(file)]
     return [shlex.join(words) for words in (upstream, feed)]
 

@@ -1,4 +1,4 @@
-"""DM's task file as changefeeds: what each of its keys becomes here, for every source.
+"""DM's task file as changefeeds: what each of its keys becomes here.
 
 Keys and their meaning are those of DM 8.5 (its task configuration file, block and allow lists,
 binlog event filter, expression filter, table routing). What cannot be kept is refused, all of it at
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.base.errors import InvalidError
+from cdc.cli.dm_shards import ImportedNode, joined, node_names
 from cdc.coord.snapshot_config import SnapshotMode
 from filter.event_types import ALL as EVENTS
 
@@ -39,7 +40,7 @@ _ELSEWHERE = {
     "loaders": "there is no dump",
     "validators": "cdc cli changefeed verify compares, when it is asked to",
     "experimental": "it is about DM's own checkpoints",
-    "strict-optimistic-shard-mode": "it is about shards",
+    "strict-optimistic-shard-mode": "what a schema change of shards waits for is one thing here",
     "remove-meta": "it is about DM's own checkpoints",
 }
 _SYNCERS = {
@@ -66,26 +67,24 @@ class DmTaskNotSupported(InvalidError):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedSource:
-    """What a task becomes for one of its sources.
+class ImportedFeed:
+    """A changefeed of a task, and the upstream that it reads: a source, or several as its nodes.
 
-    ``config`` are the values of the changefeed's file, ``start`` is empty for now; ``uri`` is that
-    of the source, empty if its file was not given. URIs have no passwords.
+    ``config`` are the values of the changefeed's file. URIs have no passwords.
     """
 
-    source: str
     feed: str
+    upstream: str
+    nodes: tuple[ImportedNode, ...]
     config: dict[str, Any]
     sink_uri: str
-    uri: str = ""
-    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedTask:
     """``left`` are keys that have no counterpart, each with the reason."""
 
-    sources: tuple[ImportedSource, ...]
+    feeds: tuple[ImportedFeed, ...]
     left: tuple[tuple[str, str], ...]
 
 
@@ -111,6 +110,8 @@ def imported(
     if not instances:
         found.refuse("mysql-instances", "there is none")
     made = tuple(_source(task, instance, known, found) for instance in instances)
+    if _shard_mode(task) and len(made) > 1:
+        made = (_merged(task, made, found),)
     if found.refused:
         raise DmTaskNotSupported(
             "; ".join(found.refused),
@@ -122,10 +123,10 @@ def imported(
 
 def _whole(task: Mapping[str, Any], found: _Findings) -> None:
     """What concerns all sources."""
-    if _shard_mode(task) and len(_list(task.get("mysql-instances"))) > 1:
-        found.refuse("shard-mode", "tables of several sources do not become one by an import yet")
     mode = task.get("task-mode", "incremental")
-    if mode in _SNAPSHOTS:
+    if mode in _SNAPSHOTS and _shard_mode(task):
+        found.refuse("task-mode", "rows of tables that become one are not copied; load them first")
+    elif mode in _SNAPSHOTS:
         found.left["task-mode"] = "rows are copied, into tables that are at the target: make these"
     elif mode != "incremental":
         found.refuse("task-mode", f"{mode} is none of all, full, incremental")
@@ -147,9 +148,9 @@ def _source(
     instance: Mapping[str, Any],
     known: Mapping[str, Mapping[str, Any]],
     found: _Findings,
-) -> ImportedSource:
+) -> ImportedFeed:
     source = str(instance.get("source-id", ""))
-    name = re.sub(r"[^0-9A-Za-z-]+", "-", str(task.get("name", "task"))).strip("-") or "task"
+    name = _name(task)
     several = len(_list(task.get("mysql-instances"))) > 1
     config: dict[str, Any] = {}
     if task.get("case-sensitive"):
@@ -170,15 +171,39 @@ def _source(
     routes = _routes(task, instance, found)
     if routes:
         config["sink"] = {"dispatchers": routes}
-    return ImportedSource(
-        source=re.sub(r"[^0-9A-Za-z-]+", "-", source).strip("-"),
+    uri = _uri(own.get("from", {})) if own else ""
+    # DM, too, takes no position where it copies rows.
+    node = ImportedNode(source, uri, "" if snapshot else _start(instance))
+    return ImportedFeed(
         feed=f"{name}-{source}".replace("_", "-") if several else name,
+        upstream=re.sub(r"[^0-9A-Za-z-]+", "-", source).strip("-"),
+        nodes=(node,),
         config=config,
         sink_uri=_sink_uri(task, instance, found),
-        uri=_uri(own.get("from", {})) if own else "",
-        # DM, too, takes no position where it copies rows.
-        start="" if snapshot else _start(instance),
     )
+
+
+def _merged(
+    task: Mapping[str, Any], feeds: Sequence[ImportedFeed], found: _Findings
+) -> ImportedFeed:
+    """The changefeed of several sources whose tables become one."""
+    sources = [node for feed in feeds for node in feed.nodes]
+    names = node_names([source.name for source in sources])
+    if any(feed.sink_uri != feeds[0].sink_uri for feed in feeds):
+        found.left["mysql-instances.syncer-config-name"] = "that of the first source is for all"
+    return ImportedFeed(
+        feed=_name(task),
+        upstream=_name(task),
+        nodes=tuple(
+            replace(source, name=name) for source, name in zip(sources, names, strict=True)
+        ),
+        config=joined({name: feed.config for name, feed in zip(names, feeds, strict=True)}),
+        sink_uri=feeds[0].sink_uri,
+    )
+
+
+def _name(task: Mapping[str, Any]) -> str:
+    return re.sub(r"[^0-9A-Za-z-]+", "-", str(task.get("name", "task"))).strip("-") or "task"
 
 
 def _shard_mode(task: Mapping[str, Any]) -> str:

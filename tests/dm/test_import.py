@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -14,11 +15,16 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
+from cdc.base.nodes import qualified
 from cdc.cli.dm import app, toml_text
+from cdc.cli.dm_shards import ImportedNode
 from cdc.cli.dm_task import DmTaskNotSupported, imported
+from cdc.coord.feed_config import FeedConfig
 from filter.decision import DdlFilter
 from filter.rules import TableRules
 from owner.replica_config import check
+from sink.dispatch.read import read_dispatchers
+from sink.dispatch.target import TargetRouter
 from tests import seeds
 
 TASK = """
@@ -104,12 +110,14 @@ def _task(text: str = TASK) -> dict[str, Any]:
 
 def test_each_source_is_a_changefeed() -> None:
     made = imported(_task(), {"mysql-replica-01": yaml.safe_load(SOURCE)})
-    first, second = made.sources
+    first, second = made.feeds
     assert first.config == FIRST
-    assert (first.source, first.feed) == ("mysql-replica-01", "orders-task-mysql-replica-01")
-    assert (first.uri, first.start) == ("mysql://dm@127.0.0.1:3306", "mysql-bin.000001:4")
+    assert (first.upstream, first.feed) == ("mysql-replica-01", "orders-task-mysql-replica-01")
+    assert first.nodes == (
+        ImportedNode("mysql-replica-01", "mysql://dm@127.0.0.1:3306", "mysql-bin.000001:4"),
+    )
     assert first.sink_uri == "mysql://root@192.168.0.1:4000/?worker-count=8"
-    assert second.start == "e68f6068-53ec-11eb-9c5f-0242ac110003:1-22"
+    assert second.nodes[0].start == "e68f6068-53ec-11eb-9c5f-0242ac110003:1-22"
     assert second.config["filter"]["rules"] == ["*.*"]
     # A server would take it as it is.
     DdlFilter(check(first.config))
@@ -145,8 +153,9 @@ def test_the_commands_are_those_of_the_program() -> None:
     from cdc.cli.main import app as whole
 
     program = typer.main.get_command(whole)
-    (one, _) = imported(_task()).sources
-    for line in _commands(one, Path("x.toml")):
+    merged = _task() | {"shard-mode": "pessimistic"}
+    feeds = [*imported(_task()).feeds, *imported(merged).feeds]
+    for line in (line for feed in feeds for line in _commands(feed, Path("x.toml"))):
         words = shlex.split(line)[1:]
         command: Any = program
         while words and not words[0].startswith("-"):
@@ -157,7 +166,7 @@ def test_the_commands_are_those_of_the_program() -> None:
 
 def test_all_that_is_in_the_way_is_said_at_once() -> None:
     task = _task()
-    task["shard-mode"] = "pessimistic"
+    task |= {"shard-mode": "pessimistic", "task-mode": "all"}
     task["column-mappings"] = {}
     task["routes"]["users-rule"]["extract-table"] = {"table-regexp": "x", "target-column": "y"}
     task["filters"]["no-drops"]["action"] = "Do"
@@ -169,7 +178,7 @@ def test_all_that_is_in_the_way_is_said_at_once() -> None:
         imported(task)
     message = refused.value.message
     for key in (
-        "shard-mode",
+        "task-mode",
         "column-mappings",
         "routes.users-rule.extract-table",
         "filters.no-drops.action",
@@ -192,8 +201,44 @@ def test_shards_of_one_source_become_one(key: str, value: Any, mode: str | None)
     task = _task()
     del task["mysql-instances"][1:]
     task[key] = value
-    (one,) = imported(task).sources
+    (one,) = imported(task).feeds
     assert check(one.config).shard_mode == mode
+
+
+def test_shards_of_several_sources_are_nodes_of_one_upstream() -> None:
+    task = _task() | {"shard-mode": "pessimistic"}
+    (feed,) = imported(task, {"mysql-replica-01": yaml.safe_load(SOURCE)}).feeds
+    assert (feed.feed, feed.upstream) == ("orders-task", "orders-task")
+    assert feed.nodes == (
+        ImportedNode("mysql-replica-01", "mysql://dm@127.0.0.1:3306", "mysql-bin.000001:4"),
+        ImportedNode("mysql-replica-02", "", "e68f6068-53ec-11eb-9c5f-0242ac110003:1-22"),
+    )
+    config = check(tomllib.loads(toml_text(feed.config)))
+    DdlFilter(config)
+    # Each node's tables pass and are called as the rules of its own source say.
+    matched, router = TableRules(config.filter.rules), _router(config)
+    for instance, node in zip(task["mysql-instances"], feed.nodes, strict=True):
+        (source,) = imported(task | {"mysql-instances": [instance]}).feeds
+        own = check(source.config)
+        alone, named = TableRules(own.filter.rules), _router(own)
+        for schema, table in itertools.product(("shop", "crm1", "x"), ("users", "tmp_1", "t")):
+            there = qualified(node.name, schema)
+            assert matched.matches(there, table) == alone.matches(schema, table)
+            assert router.target(there, table) == named.target(schema, table)
+
+
+def _router(config: FeedConfig) -> TargetRouter:
+    return TargetRouter.of(read_dispatchers(config.sink.get("dispatchers", ())), merging=True)
+
+
+def test_sources_with_the_same_rules_need_no_names_of_nodes() -> None:
+    task = _task() | {"shard-mode": "pessimistic"}
+    names = ("db_1", "DB 2", "db.2")
+    task["mysql-instances"] = [{**task["mysql-instances"][0], "source-id": name} for name in names]
+    (feed,) = imported(task).feeds
+    assert feed.config == {"shard-mode": "pessimistic", **FIRST}
+    # Two of the names would be one.
+    assert [node.name for node in feed.nodes] == ["n1", "n2", "n3"]
 
 
 @pytest.mark.parametrize(("mode", "ours"), [("all", "initial"), ("full", "only")])
@@ -201,9 +246,9 @@ def test_rows_that_are_there_are_copied(mode: str, ours: str) -> None:
     task = _task()
     task["task-mode"] = mode
     made = imported(task)
-    for source in made.sources:
-        assert check(source.config).snapshot.mode == ours
-        assert source.start == ""
+    for feed in made.feeds:
+        assert check(feed.config).snapshot.mode == ours
+        assert feed.nodes[0].start == ""
     assert "make these" in dict(made.left)["task-mode"]
 
 
@@ -277,7 +322,7 @@ def test_random_lists_let_the_same_tables_pass() -> None:
         task = _task()
         task["block-allow-list"] = {"log": rules}
         try:
-            config = imported(task).sources[0].config
+            config = imported(task).feeds[0].config
         except DmTaskNotSupported:
             continue
         matched = TableRules(check(tomllib.loads(toml_text(config))).filter.rules)
