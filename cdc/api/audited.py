@@ -12,6 +12,7 @@ from cdc.coord import election
 from cdc.coord.messages import ApiToken, CopyOrder, DdlDecision, FeedInfo
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
+from cdc.server.nodes import short
 from cdc.server.upstreams import UpstreamNotFound
 
 _LONGEST, _MOST, _DEEPEST = 1_000, 100, 12
@@ -19,6 +20,7 @@ _URIS = ("uri", "sink_uri")
 # Progress is no change that anybody asked for.
 _FEED = {"id", "upstream", "sink_uri", "start_ts", "target_ts", "state", "config"}
 _UPSTREAM = {"name", "uri", "kind", "server_uuid", "ca", "cert", "key"}
+_NODE = {"uri", "server_uuid", "ca", "cert", "key"}
 _COPY = {"id", "tables", "where", "cancelled"}
 _TOKEN = {"name", "role", "expires_ms"}
 
@@ -149,6 +151,9 @@ class Audited:
         if not name:
             return None
         try:
-            return self._capture.upstreams.info(name).model_dump(include=_UPSTREAM, mode="json")
+            info = self._capture.upstreams.info(name)
         except UpstreamNotFound:
             return None
+        nodes = {short(node): node.model_dump(include=_NODE, mode="json") for node in info.nodes}
+        found = info.model_dump(include=_UPSTREAM, mode="json")
+        return found | ({"nodes": nodes} if nodes else {})

@@ -16,7 +16,12 @@ from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateErro
 from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
 from cdc.server.api_tokens import TokenExists, TokenNotFound
-from cdc.server.upstreams import UpstreamExists, UpstreamInUse, UpstreamNotFound
+from cdc.server.upstreams import (
+    UpstreamChanging,
+    UpstreamExists,
+    UpstreamInUse,
+    UpstreamNotFound,
+)
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.orders import CopyNotCancelled, CopyNotFound
@@ -45,6 +50,7 @@ _STATUS: dict[type[TidegateError], int] = {
     UpstreamNotFound: 404,
     ChangefeedExists: 409,
     UpstreamExists: 409,
+    UpstreamChanging: 409,
     UpstreamInUse: 409,
     VerificationNotFound: 404,
     VerificationRuns: 409,

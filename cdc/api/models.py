@@ -110,6 +110,32 @@ class CreateUpstream(_Request):
     start: str | None = None
 
 
+class _UpdateServer(_Request):
+    uri: SecretStr | None = None
+    user: Annotated[str, Field(min_length=1)] | None = None
+    password: SecretStr | None = None
+
+
+class UpdateNode(_UpdateServer):
+    """How one of an upstream's nodes is reached; what is None stays."""
+
+    name: str = Field(json_schema_extra={"pattern": f"^{NODE_NAME}$"})
+
+
+class UpdateUpstream(_UpdateServer):
+    """``PUT /upstreams/{name}``: how the same server is reached; what is None stays.
+
+    ``uri`` replaces the whole URI, ``user`` and ``password`` those in it; an empty ``ca``, ``cert``
+    or ``key`` takes the file's name away. Of kind ``shards`` these are of all nodes, and ``nodes``
+    has what is of one alone, also its URI.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    nodes: list[UpdateNode] = Field(default_factory=list)
+
+
 class LogLevelChange(_Request):
     """``POST /log``; ``logger``: the part of the server whose level it is, else that of all."""
 

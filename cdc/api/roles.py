@@ -38,6 +38,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_V2}/upstreams"): ApiRole.VIEWER,
     ("POST", f"{_V2}/upstreams"): ApiRole.ADMIN,
     ("GET", f"{_V2}/upstreams/{{name}}"): ApiRole.VIEWER,
+    ("PUT", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
     ("GET", f"{_V2}/changefeeds"): ApiRole.VIEWER,
     ("POST", f"{_V2}/changefeeds"): ApiRole.OPERATOR,

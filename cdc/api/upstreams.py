@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter
 
-from cdc.api.models import CreateUpstream, Empty, Page, UpstreamOut
+from cdc.api.models import (
+    CreateUpstream,
+    Empty,
+    Page,
+    UpdateNode,
+    UpdateUpstream,
+    UpstreamOut,
+)
 from cdc.api.paging import AskedPart
 from cdc.coord.messages import UpstreamInfo
 from cdc.server.capture import Capture
-from cdc.server.nodes import NewNode
+from cdc.server.nodes import NewNode, NodesInvalid
+from cdc.server.upstream_access import NewAccess
 
 
 def router(capture: Capture) -> APIRouter:
@@ -46,9 +56,26 @@ def router(capture: Capture) -> APIRouter:
     def query(name: str) -> UpstreamOut:
         return shown(upstreams.info(name))
 
+    @routes.put("/{name}")
+    def update(name: str, asked: UpdateUpstream) -> UpstreamOut:
+        """Reach the same server otherwise; it is asked before anything is changed."""
+        nodes = {node.name: _access(node) for node in asked.nodes}
+        if len(nodes) < len(asked.nodes):
+            raise NodesInvalid("a node is named twice", object=f"upstream {name}")
+        files = {"ca": asked.ca, "cert": asked.cert, "key": asked.key}
+        return shown(upstreams.update(name, replace(_access(asked), **files), nodes))
+
     @routes.delete("/{name}")
     def remove(name: str) -> Empty:
         upstreams.remove(name)
         return Empty()
 
     return routes
+
+
+def _access(asked: UpdateUpstream | UpdateNode) -> NewAccess:
+    return NewAccess(
+        uri=None if asked.uri is None else asked.uri.get_secret_value(),
+        user=asked.user,
+        password=None if asked.password is None else asked.password.get_secret_value(),
+    )

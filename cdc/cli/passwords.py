@@ -39,7 +39,7 @@ def complete(uri: str, password_file: str | None) -> str:
         )
     if uri == STDIN:
         uri = _line(sys.stdin.readline(), "standard input")
-    password = _password(password_file)
+    password = given_password(password_file)
     if password is None:
         return uri
     try:
@@ -50,7 +50,8 @@ def complete(uri: str, password_file: str | None) -> str:
         ) from None
 
 
-def _password(file: str | None) -> str | None:
+def given_password(file: str | None) -> str | None:
+    """The password of a file, of standard input or of the environment; None if none is given."""
     if file == STDIN:
         return _line(sys.stdin.readline(), "standard input")
     if file is None:

@@ -11,7 +11,7 @@ import typer
 from cdc.base.errors import InvalidError
 from cdc.cli import output
 from cdc.cli.options import Json, UpstreamName, client
-from cdc.cli.passwords import PasswordFile, complete
+from cdc.cli.passwords import PasswordFile, complete, given_password
 from cdc.cli.watching import watched
 
 app = typer.Typer(no_args_is_help=True, help="Register and watch upstreams.")
@@ -103,6 +103,46 @@ def create(
     what = f"{info['server_kind']} {info['server_version']}".strip()
     nodes = ", ".join(n["name"] for n in info["nodes"])
     typer.echo(f"upstream {upstream} registered: {what}" + (f", nodes {nodes}" if nodes else ""))
+
+
+@app.command()
+def update(
+    upstream: UpstreamName,
+    uri: Annotated[
+        str | None, typer.Option("--uri", help="The same server's URI, whole; - reads it.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="In the place of the URI's.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", help="name=uri of one of several nodes.")
+    ] = None,
+    password_file: PasswordFile = None,
+    ca: Annotated[str | None, typer.Option(help="PEM file of the authority; '' for none.")] = None,
+    cert: Annotated[str | None, typer.Option(help="PEM file of our certificate.")] = None,
+    key: Annotated[str | None, typer.Option(help="PEM file of its key.")] = None,
+    json: Json = False,
+) -> None:
+    """Reach the same server by another user, password, address or certificate; its log stays.
+
+    The server is asked first, and nothing is changed unless it is the one whose changes the log
+    has. Without an option it is asked anew, and connected to anew where an error had ended that.
+    """
+    body: dict[str, Any] = {"user": user, "ca": _path(ca), "cert": _path(cert), "key": _path(key)}
+    if uri is not None:
+        body["uri"] = complete(uri, password_file)
+    elif node:
+        body["nodes"] = [
+            {"name": name, "uri": complete(given, password_file)}
+            for name, given in _pairs("--node", node).items()
+        ]
+    else:
+        body["password"] = given_password(password_file)
+    info = client().put(f"/upstreams/{upstream}", body)
+    for finding in info["findings"]:
+        output.warning(f"{finding['what']}; hint: {finding['statement']}")
+    if json:
+        output.as_json(info)
+    else:
+        typer.echo(f"upstream {upstream} updated")
 
 
 @app.command("list")

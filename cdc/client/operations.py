@@ -27,6 +27,7 @@ from cdc.api.models import (
     ServerStatus,
     Synced,
     Tso,
+    UpdateNode,
     UpstreamOut,
 )
 from cdc.api.token_models import CreatedToken, TokenOut
@@ -226,6 +227,32 @@ class Client(Connection):
             ]
             body |= {"kind": "shards", "nodes": made}
         return _read(UpstreamOut, self.post("/upstreams", body))
+
+    def update_upstream(
+        self,
+        name: str,
+        *,
+        uri: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        ca: str | None = None,
+        cert: str | None = None,
+        key: str | None = None,
+        nodes: Sequence[UpdateNode] = (),
+    ) -> UpstreamOut:
+        """Reach the same server otherwise: what is None stays, an empty file's name goes."""
+        body: dict[str, Any] = {"uri": uri, "user": user, "password": password}
+        body |= {"ca": ca, "cert": cert, "key": key}
+        body["nodes"] = [
+            {
+                "name": node.name,
+                "uri": node.uri.get_secret_value() if node.uri else None,
+                "user": node.user,
+                "password": node.password.get_secret_value() if node.password else None,
+            }
+            for node in nodes
+        ]
+        return _read(UpstreamOut, self.put(f"/upstreams/{_part(name)}", body))
 
     def remove_upstream(self, name: str) -> None:
         """Forget one and delete its log."""

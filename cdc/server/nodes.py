@@ -109,6 +109,15 @@ def upstream_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def node_findings(nodes: Sequence[UpstreamInfo]) -> list[UpstreamFinding]:
+    """What is advised for each node, as advice for the upstream."""
+    return [
+        UpstreamFinding(what=f"node {short(n)}: {f.what}", statement=f.statement)
+        for n in nodes
+        for f in n.findings
+    ]
+
+
 def register_nodes(
     asked: UpstreamInfo,
     starts: Sequence[str | None],
@@ -136,11 +145,7 @@ def register_nodes(
             "nodes": nodes,
             "server_kind": first.server_kind,
             "server_version": first.server_version,
-            "findings": [
-                UpstreamFinding(what=f"node {short(n)}: {f.what}", statement=f.statement)
-                for n in nodes
-                for f in n.findings
-            ],
+            "findings": node_findings(nodes),
         }
     )
     source.unite(info, folder(asked.name), [(short(n), folder(n.name)) for n in nodes])

@@ -110,6 +110,10 @@ class RealSource:
         with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
             Puller(info, writer, self._settings.source, self._clock, say, pins, floor).run(stop)
 
+    def recheck(self, info: UpstreamInfo, folder: Path) -> UpstreamInfo:
+        """The upstream, or node, with what is advised now; raises if its server is another."""
+        return registration.recheck(info, folder, self._settings.source)
+
     def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
         """Make the log over the logs of nodes, by name. Raises NodesUnlike."""
         with closing(self._writer(folder)) as writer:

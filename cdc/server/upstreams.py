@@ -54,10 +54,12 @@ from cdc.server.nodes import (
     asked_nodes,
     check_nodes,
     is_node,
+    node_findings,
     register_nodes,
     short,
     upstream_of,
 )
+from cdc.server.upstream_access import NewAccess, access, changed
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
@@ -79,6 +81,12 @@ class UpstreamExists(InvalidError):
     """An upstream of this name is registered."""
 
     code = "TG:ErrUpstreamExists"
+
+
+class UpstreamChanging(InvalidError):
+    """The upstream is being changed, or was changed meanwhile."""
+
+    code = "TG:ErrUpstreamChanging"
 
 
 class UpstreamInUse(InvalidError):
@@ -128,6 +136,9 @@ class LogSource(LogMaker, Protocol):
         ``needed``: what changefeeds need of the log; the rest may go. ``anchoring`` notes from time
         to time where another log could begin.
         """
+
+    def recheck(self, info: UpstreamInfo, folder: Path) -> UpstreamInfo:
+        """The upstream, or node, with what is advised now; raises if its server is another."""
 
     def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
         """Make the log over the logs of nodes, by name."""
@@ -215,7 +226,7 @@ class Upstreams:
         self._watch.close()
         self._part.join(timeout_s)
         for puller in self._pullers.values():
-            puller.stop.set()
+            puller.halt()
         for puller in self._pullers.values():
             puller.part.join(timeout_s)
 
@@ -342,6 +353,43 @@ class Upstreams:
         self._ready.add(name)
         return info
 
+    def update(
+        self, name: str, asked: NewAccess, nodes: Mapping[str, NewAccess] | None = None
+    ) -> UpstreamInfo:
+        """Reach the server, or nodes, of an upstream otherwise from now on; the log stays.
+
+        Nothing is changed unless each is the server whose changes the log has. Pullers connect
+        anew, also those that an error had ended. Raises UpstreamNotFound, UpstreamChanging,
+        NodesInvalid, UpstreamUriInvalid, and what ``recheck`` raises.
+        """
+        changing = UpstreamChanging(
+            "it is being changed by another request",
+            object=f"upstream {name}",
+            hint="look at it again, then try again",
+        )
+        with self._guard:
+            if name in self._changing:
+                raise changing
+            entry = self._store.get(self._keys.upstream_info(name))
+            info = changed(self.info(name), asked, nodes)
+            assert entry is not None
+            self._changing.add(name)
+        try:
+            if info.nodes:
+                found = [self._source.recheck(n, self._folder(n.name)) for n in info.nodes]
+                info = info.model_copy(update={"nodes": found, "findings": node_findings(found)})
+            else:
+                info = self._source.recheck(info, self._folder(name))
+            compare, put = Unchanged(entry.key, entry.mod_revision), info.model_dump_json()
+            if not self._store.txn([compare], [Put(entry.key, put.encode())]):
+                raise changing
+        finally:
+            with self._guard:
+                self._changing.discard(name)
+        self.revive(name)
+        _log.info("upstream %s: its access was changed", name)
+        return info
+
     def remove(self, name: str) -> None:
         """Forget an upstream and delete its log; refused while changefeeds read it."""
         with self._guard:
@@ -406,14 +454,27 @@ class Upstreams:
         with self._guard:
             for info in _pulled(self.info(name)):
                 puller = self._pullers.get(info.name)
-                if puller is None or puller.part.alive or self._stop.is_set():
-                    continue
-                fresh = _Puller(self, info)
-                known = self.status(info.name)
-                # Before it runs, so that nobody takes the old error for a new one.
-                fresh.tell(known.model_copy(update={"state": "starting", "error": None}))
-                self._pullers[info.name] = fresh
-                fresh.part.start()
+                if puller is not None and not puller.part.alive:
+                    self._start_anew(info)
+
+    def _start_anew(self, info: UpstreamInfo) -> None:
+        if self._stop.is_set():
+            return
+        fresh = _Puller(self, info)
+        known = self.status(info.name)
+        # Before it runs, so that nobody takes the old error for a new one.
+        fresh.tell(known.model_copy(update={"state": "starting", "error": None}))
+        self._pullers[info.name] = fresh
+        fresh.part.start()
+
+    def _renew(self, info: UpstreamInfo) -> None:
+        """Have the puller of an upstream, or node, connect as ``info`` says."""
+        with self._guard:
+            puller = self._pullers.get(info.name)
+            if puller is None or access(puller.info) == access(info):
+                return
+            if not puller.renew(info):
+                self._start_anew(info)
 
     def needed(self, name: str) -> Needed:
         """What the changefeeds that read an upstream need of its log, or of a node what the log of
@@ -448,7 +509,11 @@ class Upstreams:
         # Nodes come before the log of all of them.
         wanted = {i.name: i for one in self.all() for i in reversed(_pulled(one))}
         for name, info in wanted.items():
-            if name not in self._pullers and not self._stop.is_set():
+            if self._stop.is_set():
+                break
+            if name in self._pullers:
+                self._renew(info)
+            else:
                 self._begin(info)
         unreadable = self.unreadable().keys()
         gone = [n for n in self._pullers if n not in wanted and upstream_of(n) not in unreadable]
@@ -516,7 +581,7 @@ class Upstreams:
         self._ready.discard(name)
         puller = self._pullers.pop(name, None)
         if puller is not None:
-            puller.stop.set()
+            puller.halt()
             puller.part.join(10.0)
             self._parts.forget(puller.part)
             self._store.txn([], [Delete(self._keys.puller(name))])
@@ -531,7 +596,7 @@ _ON_THE_WAY = ("starting", "connecting")
 
 
 class _Puller:
-    """What writes one log, started again after whatever may heal."""
+    """What writes one log, started again after whatever may heal, and with another access."""
 
     def __init__(self, owner: Upstreams, info: UpstreamInfo) -> None:
         self.stop = threading.Event()
@@ -540,7 +605,11 @@ class _Puller:
             f"{what} {info.name}", self._pull, self.stop, upstream=info.name
         )
         self._owner = owner
+        self._guard = threading.Lock()
         self._info = info
+        # Ends what runs now; it runs again unless it is to stop.
+        self._again = threading.Event()
+        self._ended = False
         self._last = UpstreamStatus()
         self._backoff = Backoff(0.2)
 
@@ -549,19 +618,43 @@ class _Puller:
         """What it said last."""
         return self._last
 
+    @property
+    def info(self) -> UpstreamInfo:
+        """What it reads, and how that is reached."""
+        return self._info
+
+    def halt(self) -> None:
+        """Have it end; returns at once."""
+        with self._guard:
+            self.stop.set()
+            self._again.set()
+
+    def renew(self, info: UpstreamInfo) -> bool:
+        """Have it begin anew, with another access; False if it has come to its end."""
+        with self._guard:
+            if not self._ended:
+                self._info = info
+                self._again.set()
+            return not self._ended
+
     def _pull(self) -> bool:
         """Pull until that ends; False if nothing but an operator can mend its error."""
-        owner, info = self._owner, self._info
+        owner = self._owner
+        with self._guard:
+            info, again = self._info, threading.Event()
+            self._again = again
+            if self.stop.is_set():
+                return False
         began = owner._clock.monotonic()
         try:
             if info.nodes:
-                owner._merge(info, self.say, self.stop)
-                return False
-            folder = owner._folder(info.name)
-            needed = partial(owner.needed, info.name)
-            anchoring = owner._ensured(info)
-            owner._source.pull(info, folder, self.say, needed, self.stop, anchoring)
-            return False
+                owner._merge(info, self.say, again)
+            else:
+                folder = owner._folder(info.name)
+                needed = partial(owner.needed, info.name)
+                anchoring = owner._ensured(info)
+                owner._source.pull(info, folder, self.say, needed, again, anchoring)
+            return not self._at_end(again)
         except TidegateError as e:
             error = e
         except Exception as e:
@@ -573,13 +666,19 @@ class _Puller:
         state = "failed" if final else "retrying"
         self.tell(self._last.model_copy(update={"state": state, "error": said}))
         if final:
-            return False
+            return not self._at_end(again)
         if owner._clock.monotonic() - began > 60:
             self._backoff = self._backoff.succeeded()
         self._backoff = self._backoff.failed()
         self.part.well()
-        self.stop.wait(self._backoff.delay_s())
+        again.wait(self._backoff.delay_s())
         return True
+
+    def _at_end(self, again: threading.Event) -> bool:
+        """Whether what has run is not to run again; from then on it cannot be renewed."""
+        with self._guard:
+            self._ended = self.stop.is_set() or not again.is_set()
+            return self._ended
 
     def say(self, status: UpstreamStatus) -> None:
         """Write a status; while the store cannot, pulling goes on, and the next one follows.

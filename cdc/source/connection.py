@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import pymysql
 import pymysql.cursors
@@ -66,6 +66,19 @@ def parse_uri(uri: str) -> Endpoint:
     asked = tls.SslMode(mode) if mode else None
     user, password = unquote(parts.username), unquote(parts.password or "")
     return Endpoint(parts.hostname, port, user, password, asked, insecure == "true")
+
+
+def with_login(uri: str, user: str | None, password: str | None) -> str:
+    """The URI with another user or another password; None stays, an empty password goes.
+
+    Raises :class:`UpstreamUriInvalid`.
+    """
+    known, parts = parse_uri(uri), urlsplit(uri)
+    name = known.user if user is None else user
+    secret = known.password if password is None else password
+    login = quote(name, safe="") + (f":{quote(secret, safe='')}" if secret else "")
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{login}@{host}"))
 
 
 def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:

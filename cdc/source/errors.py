@@ -65,6 +65,12 @@ class UpstreamNotReady(InvalidError):
     code = "TG:ErrUpstreamNotReady"
 
 
+class UpstreamOtherServer(InvalidError):
+    """The new access leads to another server than the one whose changes the log has."""
+
+    code = "TG:ErrUpstreamOtherServer"
+
+
 class UpstreamUriInvalid(InvalidError):
     """The URI of an upstream does not parse."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.schema.snapshot import listed_copies
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.ddl_scan import has_ddl_between
-from cdc.source.errors import UpstreamGone
-from cdc.source.history import file_head
+from cdc.source.errors import UpstreamGone, UpstreamOtherServer, UpstreamReset
+from cdc.source.history import check_history, file_head
 from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.prepared_xa import prepared, refuse_prepared, wait_for_none
-from cdc.source.readiness import check_upstream, describe, refuse_unready
+from cdc.source.readiness import Finding, check_upstream, describe, refuse_unready
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
 from cdc.source.start import StartInvalid, find_start
@@ -46,7 +47,6 @@ def register(
     """
     findings = check_upstream(asked, settings)
     refuse_unready(asked, findings)
-    advice = [UpstreamFinding(what=f.what, statement=f.statement) for f in findings if not f.fatal]
     connection = open_connection(asked, settings)
     try:
         info = asked.model_copy(update=describe(connection))
@@ -73,7 +73,46 @@ def register(
         position = replace(position, created=created, written_by=written_by)
     writer.save_snapshot(ts, {**snapshot, "ts": ts})
     writer.begin(ts, position.to_dict())
-    return info.model_copy(update={"start": position.to_dict(), "findings": advice})
+    return info.model_copy(update={"start": position.to_dict(), "findings": _advice(findings)})
+
+
+def recheck(info: UpstreamInfo, folder: Path, settings: SourceSettings) -> UpstreamInfo:
+    """The upstream with what is advised now, if its access leads to the server of its log.
+
+    Asked is what each connection of the puller asks: identity, GTIDs, and the file that was read
+    last. Raises UpstreamOtherServer, BinlogPurged, UpstreamNotReady, UpstreamGone.
+    """
+    findings = check_upstream(info, settings)
+    refuse_unready(info, findings)
+    connection = open_connection(info, settings)
+    try:
+        kind = str(describe(connection)["server_kind"])
+    except pymysql.err.MySQLError as error:
+        raise query_error(error, f"upstream {info.name}") from None
+    finally:
+        connection.close()
+    if kind != info.server_kind:
+        raise _other_server(info, f"the server is of {kind}, and the log of {info.server_kind}")
+    with closing(ChangeLog.open(folder)) as log:
+        position = UpstreamPosition.from_dict(log.state.position)
+    try:
+        check_history(info, position, settings)
+    except UpstreamReset as error:
+        raise _other_server(info, error.message, error.position) from None
+    return info.model_copy(update={"findings": _advice(findings)})
+
+
+def _other_server(info: UpstreamInfo, why: str, position: str = "") -> UpstreamOtherServer:
+    return UpstreamOtherServer(
+        why,
+        object=f"upstream {info.name}",
+        position=position,
+        hint="name the server whose changes the log has, or create another upstream",
+    )
+
+
+def _advice(findings: list[Finding]) -> list[UpstreamFinding]:
+    return [UpstreamFinding(what=f.what, statement=f.statement) for f in findings if not f.fatal]
 
 
 def _begin_now(

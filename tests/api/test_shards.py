@@ -30,7 +30,8 @@ NODES = ("n1", "n2")
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[dict[str, Database]]:
-    with database("mariadb-11.4") as one, database("mariadb-11.4") as two:
+    other = ("--server-id=2",)
+    with database("mariadb-11.4") as one, database("mariadb-11.4", options=other) as two:
         found = dict(zip(NODES, (one, two), strict=True))
         for name, db in found.items():
             db.execute(
@@ -204,6 +205,40 @@ def test_one_log_of_two_nodes(server: CdcServer, nodes: dict[str, Database]) -> 
     assert server.cli("upstream", "remove", "-u", "s").returncode == 0
     assert not folder.parent.exists()
     assert server.cli_json("upstream", "list") == []
+
+
+def test_a_node_is_reached_by_another_password(
+    server: CdcServer, nodes: dict[str, Database]
+) -> None:
+    words: list[str] = []
+    for name, db in nodes.items():
+        db.execute(
+            "CREATE USER p@'%' IDENTIFIED BY 'one'",
+            "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO p@'%'",
+        )
+        words += ["--node", f"{name}={db.uri('p', 'one')}"]
+    made = server.cli("upstream", "create", "-u", "p", "--kind", "shards", *words)
+    assert made.returncode == 0, made.stderr
+    nodes["n2"].execute(
+        "SET PASSWORD FOR p@'%' = PASSWORD('two')",
+        "KILL USER p",
+        "INSERT INTO d.t (id) VALUES (-1)",
+    )
+    until(lambda: query(server, "p")["nodes"][1]["state"] == "failed", "the password is refused")
+    changed = {"nodes": [{"name": "n2", "password": "two"}]}
+    swapped = [{"name": n, "uri": nodes[o].uri("p", w)} for n, o, w in (
+        ("n1", "n2", "two"), ("n2", "n1", "one"),
+    )]  # fmt: skip
+    refused = server.api("PUT", "/upstreams/p", {"nodes": swapped})
+    assert refused.json()["error_code"] == "TG:ErrUpstreamOtherServer"
+    assert server.api("PUT", "/upstreams/p", changed).is_success
+    folder = server.data_dir / "log" / "p" / "0"
+    until(lambda: count(folder) == 1, "what came meanwhile is merged")
+    (entry,) = server.api("GET", "/audit?object=upstream p").json()["items"][-1:]
+    assert entry["outcome"] == "ok"
+    assert list(entry["after"]) == ["nodes.n2.uri"]
+    assert "two" not in str(entry)
+    assert server.cli("upstream", "remove", "-u", "p").returncode == 0
 
 
 def test_starts_of_nodes(server: CdcServer, nodes: dict[str, Database]) -> None:
