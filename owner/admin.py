@@ -132,7 +132,7 @@ def resume(
         }
         if info.copies or info.snapshot_ts:
             # Changes from there on, whatever rows were there before.
-            moved["snapshot_ts"] = checkpoint_ts
+            moved |= {"snapshot_ts": checkpoint_ts, "rows_delivered": True}
         return {"error": None, "epoch": epoch, **moved}
 
     return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
@@ -153,7 +153,9 @@ def rewind(
     ]
 
     def changes(info: FeedInfo) -> Mapping[str, Any]:
-        return {"error": None, "epoch": next_epoch(info.epoch, now_ms)}
+        # Rows that it began with may be above: where they are gone, it cannot deliver them again.
+        epoch = next_epoch(info.epoch, now_ms)
+        return {"error": None, "epoch": epoch, "rows_delivered": False}
 
     return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
 

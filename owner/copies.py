@@ -87,7 +87,7 @@ def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Ord
     order = next(open_, None)
     if order is None or info.state not in _RUNNING or info.copies:
         return CopyTurn()
-    if status.checkpoint_ts < info.snapshot_ts:
+    if info.snapshot_ts and not info.rows_delivered:
         # It still delivers the rows that it has begun with.
         return CopyTurn()
     known = orders.status(order.id)

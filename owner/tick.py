@@ -164,7 +164,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
     status = _progress(tick, seen, info, report)
     copies = advance(info, status, report, seen.orders)
-    info = _with_rows(info, copies, now_ms)
+    info = _with_rows(info, status, copies, now_ms)
     status = status.model_copy(update={"copied_above_ts": copies.low_ts})
     tick, info = _react(tick, seen, info, report, status, now_ms)
     main, tables = _starts(status, changes)
@@ -186,6 +186,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         ties=_ties(seen.scope.ties, held.keys() | status.tables.keys(), every=busy),
         copy_order=copies.order,
         piece=info.piece,
+        rows_delivered=info.rows_delivered,
     )
     return tick, Effects(
         assignment,
@@ -197,8 +198,14 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     )
 
 
-def _with_rows(info: FeedInfo, copies: CopyTurn, now_ms: int) -> FeedInfo:
-    """With the rows that have a place in its log from now on; one that begins has a new epoch."""
+def _with_rows(info: FeedInfo, status: FeedStatus, copies: CopyTurn, now_ms: int) -> FeedInfo:
+    """With the rows that have a place in its log from now on; one that begins has a new epoch.
+
+    What is written of it is durable, and so is ``status`` beside it.
+    """
+    lowest = min([status.checkpoint_ts, _main(status), *status.tables.values()])
+    if info.snapshot_ts and not info.rows_delivered and lowest >= info.snapshot_ts:
+        info = info.model_copy(update={"rows_delivered": True})
     if copies.begins:
         epoch = next_epoch(info.epoch, now_ms)
         return info.model_copy(update={"piece": copies.piece, "epoch": epoch})

@@ -76,16 +76,24 @@ def remove_rows(log_folder: Path, exists: Callable[[str], bool]) -> None:
                 shutil.rmtree(one, ignore_errors=True)
 
 
-def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | None:
-    """The copied rows, if one that stands at ``lowest`` has still some of them before it.
+def remove_delivered(log_folder: Path, feed: str) -> None:
+    """Remove the rows that a changefeed began with: all of them are delivered."""
+    shutil.rmtree(log_folder / "snapshot" / feed, ignore_errors=True)
 
-    Those of a changefeed that has all are removed. Raises SnapshotLost.
+
+def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | None:
+    """The copied rows, until the owner has stored that all are delivered; then they are removed.
+
+    Raises SnapshotLost if they are not there, and one that stands at ``lowest`` has still some of
+    them before it.
     """
     folder = rows_folder(log_folder, info)
-    if lowest >= info.snapshot_ts:
-        shutil.rmtree(folder.parent, ignore_errors=True)
+    if info.rows_delivered:
+        remove_delivered(log_folder, info.id)
         return None
     if not (folder / "rows").is_dir():
+        if lowest >= info.snapshot_ts:
+            return None
         raise SnapshotLost(
             "the rows that were copied for it are gone, and not all of them are delivered",
             object=f"changefeed {info.id}",

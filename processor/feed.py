@@ -253,16 +253,12 @@ class Feed:
     def _leave_rows(self) -> None:
         """Give back the room of rows that were there before, once all of them are delivered.
 
-        Of those that lie between changes the owner says so: its store knows it then.
+        The owner says so, when its store knows: whoever goes on from there needs none of them.
         """
-        rows = self._rows_before
+        rows, told = self._rows_before, self._assignment
         if rows is None:
             return
-        if rows.between:
-            over = self._assignment.piece is None
-        else:
-            over = self._standing.lowest() >= Position(rows.ts)
-        if over:
+        if told.piece is None if rows.between else told.rows_delivered:
             # Workers have them open: the next recovery tells them of a log without.
             self._rows_before = self._taken = None
             rows.remove()

@@ -34,7 +34,7 @@ from cdc.snapshot.reading import SourceServer
 from cdc.source.errors import UpstreamGone
 from cdc.source.settings import SourceSettings
 from processor.acknowledged import Acknowledged
-from processor.copying import Copying, copied_rows, remove_rows
+from processor.copying import Copying, copied_rows, remove_delivered, remove_rows
 from processor.feed import Feed
 from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
@@ -80,6 +80,8 @@ class ProcessorRunner:
         self._followers: dict[str, LogFollower] = {}
         # The log's folder of each changefeed that was run here.
         self._logs: dict[str, Path] = {}
+        # Changefeeds that do not run, and have nothing here of the rows they began with.
+        self._given_back: set[str] = set()
         # What a changefeed has learned of its sink holds for its next epoch.
         self._sizes: dict[str, WindowSize] = {}
         self._stopping = threading.Event()
@@ -153,7 +155,10 @@ class ProcessorRunner:
         done = not unknown
         for name, assignment in wanted.items():
             if not assignment.run:
+                if assignment.rows_delivered and name not in self._given_back:
+                    self._give_back(name)
                 continue
+            self._given_back.discard(name)
             if name in self._feeds:
                 self._feeds[name].update(assignment)
             else:
@@ -217,6 +222,17 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed.wake)
         return True
+
+    def _give_back(self, name: str) -> None:
+        """Remove the rows that a changefeed began with: it may have ended before its processor."""
+        entry = self._store.get(self._keys.feed_info(name))
+        try:
+            if entry is not None:
+                remove_delivered(self._log_folder(read(entry, FeedInfo).upstream), name)
+        except TidegateError as e:
+            _log.info("changefeed %s: its rows stay for now: %s", name, e)
+            return
+        self._given_back.add(name)
 
     def _exists(self, feed: str) -> bool:
         return self._store.get(self._keys.feed_info(feed)) is not None

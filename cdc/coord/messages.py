@@ -213,7 +213,8 @@ class FeedInfo(StoredMessage):
     carries it, and a writer of an older epoch is fenced. ``installation`` and ``incarnation`` are
     in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
     were there before are delivered as they were at this ts, as transactions above ``start_ts``;
-    0 if there are none, or they have not been copied yet. ``piece``: rows that are delivered anew.
+    0 if there are none, or they have not been copied yet. ``rows_delivered``: all of them are, and
+    the progress that is stored is behind them. ``piece``: rows that are delivered anew.
     """
 
     id: str
@@ -230,6 +231,7 @@ class FeedInfo(StoredMessage):
     error: ErrorInfo | None = None
     epoch: int = 1
     snapshot_ts: int = 0
+    rows_delivered: bool = False
     piece: RowsPiece | None = None
 
     @property
@@ -367,7 +369,8 @@ class Assignment(StoredMessage):
     ``barrier_ts``. ``table_barriers``: the same for single tables, where lower. ``ties`` are pairs
     of tables that the target ties together, of those that are held or catch up: these do so
     together. ``copy_order``: rows that are to be copied beside it; ``piece``: those that are
-    delivered, and which of the log's place they have.
+    delivered, and which of the log's place they have. ``rows_delivered``: those that it began with
+    are not needed any more.
     """
 
     feed: str
@@ -381,6 +384,7 @@ class Assignment(StoredMessage):
     ties: list[tuple[str, str]] = Field(default_factory=list)
     copy_order: CopyOrder | None = None
     piece: RowsPiece | None = None
+    rows_delivered: bool = False
 
 
 class Acknowledgements(StoredMessage):

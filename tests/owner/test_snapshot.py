@@ -74,6 +74,22 @@ def test_delivery_begins_at_the_rows_under_a_new_epoch() -> None:
     assert told.table_barriers == {"shop.b": 299}
 
 
+def test_rows_are_given_back_by_what_is_written_with_the_progress_behind_them() -> None:
+    world = _copying()
+    _copied(world)
+    world.turn(resolved=400)
+    told = world.reported(300, table_checkpoints={"shop.a": 199}).assignment
+    assert (told.rows_delivered, world.info.rows_delivered) == (False, False)
+    effects = world.reported(310, table_checkpoints={"shop.a": 200})
+    assert effects.assignment.rows_delivered
+    # A change of the changefeed is written durably, and the progress in the same transaction.
+    assert effects.info is not None
+    assert effects.info.rows_delivered
+    assert effects.status is not None
+    assert effects.status.tables == {"shop.a": 200}
+    assert world.reported(320).info is None
+
+
 def test_a_report_of_another_epoch_begins_nothing() -> None:
     world = _copying()
     done = SnapshotProgress(base_ts=190, ts=200)
@@ -86,6 +102,11 @@ def test_only_rows_have_an_end() -> None:
     world = _copying("only")
     _copied(world)
     assert world.info.target_ts == 200
+    world.turn(resolved=400)
+    told = world.reported(200).assignment
+    assert world.info.state is FeedState.FINISHED
+    # Nobody runs it any more who could see that later.
+    assert (told.run, told.rows_delivered) == (False, True)
 
 
 def test_a_copy_that_fails_is_tried_again_or_not() -> None:

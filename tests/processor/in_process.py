@@ -157,6 +157,10 @@ class Running:
         self._assignment = self._assignment.model_copy(update=update)
         self.feed.update(self._assignment)
 
+    def rows_delivered(self) -> None:
+        """The owner has stored that all rows are delivered that were there before."""
+        self.feed.update(self._assignment.model_copy(update={"rows_delivered": True}))
+
     def through(self) -> Report:
         """Wait until all of the log is delivered, but for tables that have stopped."""
 

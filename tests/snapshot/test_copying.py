@@ -20,7 +20,7 @@ from cdc.coord.messages import Assignment, FeedInfo, Report
 from cdc.snapshot.reading import SourceServer
 from cdc.snapshot.touched import Touched
 from processor.chunk_reading import ChunkRead, ChunkTask
-from processor.copying import Copying, copied_rows
+from processor.copying import Copying, copied_rows, rows_folder
 from processor.settings import ProcessorSettings
 from tests import seeds
 from tests.e2e.capture_process import until
@@ -156,28 +156,33 @@ class Way:
         last = self.reports[-1] if self.reports else None
         return last is not None and bool(last.error or (last.snapshot and last.snapshot.ts))
 
-    def deliver(self, report: Report) -> None:
-        """Deliver the rows and all that follows."""
+    def begun(self, report: Report) -> FeedInfo:
+        """The changefeed as its owner begins it with the rows."""
         assert report.error is None, report.error
         assert report.snapshot is not None
-        base_ts = report.snapshot.base_ts
-        info = self.info.model_copy(update={"snapshot_ts": report.snapshot.ts})
-        rows = copied_rows(self.folder, info, base_ts)
-        running = Running(
-            self.folder,
-            self.info.sink_uri,
-            self.config,
-            self.jobs,
-            start_ts=base_ts,
-            rows=rows,
-            feed=self.info.id,
-        )
+        at = report.snapshot
+        return self.info.model_copy(update={"snapshot_ts": at.ts, "start_ts": at.base_ts})
+
+    def running(self, info: FeedInfo, **more: Any) -> Running:
+        """Its delivery from where it began, whatever has been delivered."""
+        rows = copied_rows(self.folder, info, info.start_ts)
+        return Running(
+            self.folder, info.sink_uri, self.config, Reading(), start_ts=info.start_ts, rows=rows,
+            feed=info.id, **more,
+        )  # fmt: skip
+
+    def deliver(self, report: Report) -> None:
+        """Deliver the rows and all that follows."""
+        info = self.begun(report)
+        running = self.running(info)
         running.done()
-        assert rows is not None
-        # The log would wake it when it resolves more.
-        running.feed.wake()
-        until(lambda: not Path(rows.folder).exists(), "the room of the rows is given back")
+        running.rows_delivered()
+        until(lambda: not self.kept(info), "the room of the rows is given back")
         running.stop()
+
+    def kept(self, info: FeedInfo) -> bool:
+        """Whether its rows are still there."""
+        return (rows_folder(self.folder, info) / "rows").is_dir()
 
 
 @pytest.fixture
@@ -202,6 +207,27 @@ def test_rows_and_changes_while_they_are_read_arrive_once(way: Way) -> None:
             until(lambda: changes.made > more, "changes follow")
         pulled.caught_up()
         way.deliver(report)
+    assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+def test_rows_stay_until_it_is_stored_that_they_are_delivered(way: Way) -> None:
+    with way.pulled as pulled:
+        report = way.copy()
+        way.source.execute("delete from still", "update numbers set n = 1", database=way.schema)
+        pulled.caught_up()
+    info = way.begun(report)
+    first = way.running(info, barrier_ts=info.snapshot_ts)
+    until(lambda: first.reports and first.reports[-1].checkpoint_ts >= info.snapshot_ts, "rows", 60)
+    first.hold({}, first.upto)
+    # Turns have been since the last row, but it all dies before the store knows of any.
+    first.done()
+    first.stop()
+    assert way.kept(info)
+    second = way.running(info, epoch=2)
+    second.done()
+    second.rows_delivered()
+    until(lambda: not way.kept(info), "the room of the rows is given back")
+    second.stop()
     assert content(way.target, way.schema) == content(way.source, way.schema)
 
 
