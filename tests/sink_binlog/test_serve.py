@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -14,14 +19,17 @@ from pydantic import SecretStr
 
 from cdc.base.ids import FeedId
 from cdc.binlog.events import EventType
+from cdc.binlog.format_description import FormatDescription
 from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from cdc.binlog.header import EventHeader
+from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, checksum
 from cdc.rows.transactions import GtidName
 from sink.binlog.ledger import StreamLedger
 from sink.binlog.serve.dump import Dump, FileGone
-from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file
+from sink.binlog.serve.login import ReplicaAccess
+from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file, head
 from sink.binlog.serve.server import BinlogServer
 from sink.binlog.tail import Tail
+from tests.servers import tls
 from tests.sink_binlog.test_writer import UUID, write
 
 
@@ -38,22 +46,66 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(folder: Path) -> Iterator[BinlogServer]:
     """Return a server of it."""
-    made = BinlogServer(folder, "binlog", "repl", SecretStr("right"), 9)
+    with _served(folder) as made:
+        yield made
+
+
+@contextmanager
+def _served(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[BinlogServer]:
+    made = BinlogServer(folder, "binlog", ReplicaAccess("repl", SecretStr("right"), tls), 9)
     made.start()
     yield made
     made.close()
 
 
-def _connect(server: BinlogServer, **how: str) -> pymysql.Connection:  # type: ignore[type-arg]
-    said = {"user": "repl", "password": "right"} | how
-    return pymysql.connect(host="127.0.0.1", port=server.port, ssl_disabled=True, **said)  # type: ignore[call-overload,no-any-return]
+def _connect(server: BinlogServer, **how: Any) -> pymysql.Connection:  # type: ignore[type-arg]
+    said = {"user": "repl", "password": "right", "ssl_disabled": "ssl" not in how} | how
+    return pymysql.connect(host="127.0.0.1", port=server.port, **said)
 
 
 @pytest.mark.parametrize("how", [{"password": "wrong"}, {"password": ""}, {"user": "root"}])
-def test_others_are_not_let_in(server: BinlogServer, how: dict[str, str]) -> None:
-    with pytest.raises(pymysql.err.OperationalError) as raised:
-        _connect(server, **how)
-    assert raised.value.args == (1045, "Access denied")
+@pytest.mark.parametrize("version", ["8.0.43", "9.7.4", "11.4.5-MariaDB-log"])
+def test_others_are_not_let_in(
+    folder: Path, version: str, how: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = replace(_form(folder), server_version=version)
+    monkeypatch.setattr(BinlogServer, "_form", lambda _: form)
+    with _served(folder) as server:
+        _connect(server).close()
+        with pytest.raises(pymysql.err.OperationalError) as raised:
+            _connect(server, **how)
+    assert raised.value.args[:1] == (1045,)
+
+
+def _form(folder: Path) -> FormatDescription:
+    first = min(folder.glob("binlog.0*"))
+    return FormatDescription.parse(head(first)[0][HEADER_LENGTH:])
+
+
+def test_with_a_certificate_nobody_is_let_in_without_tls(folder: Path, tmp_path: Path) -> None:
+    files = tls.make(tmp_path / "tls")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.server_cert, files.server_key)
+    with _served(folder, context) as server:
+        with pytest.raises(pymysql.err.OperationalError, match="TLS"):
+            _connect(server)
+        with _connect(server, ssl={"ca": str(files.ca)}) as connection:
+            connection.ping()
+        with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
+            _connect(server, ssl={"ca": str(files.ca)}, password="wrong")
+        # Who speaks by TLS is ended with the server too.
+        idle = _connect(server, ssl={"ca": str(files.ca)})
+    with pytest.raises(pymysql.err.OperationalError):
+        idle.ping(reconnect=False)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 40, b"\xff" * 40, b"\x85\xa6\xff\x01" + b"a" * 60])
+def test_what_is_no_login_is_no_login(server: BinlogServer, data: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 5) as raw:
+        raw.recv(4096)
+        raw.sendall(len(data).to_bytes(3, "little") + b"\1" + data)
+        answer = raw.recv(4096)
+    assert not answer or answer[4] in (0xFE, 0xFF)
 
 
 def test_a_client_is_told_which_files_there_are(server: BinlogServer, folder: Path) -> None:
@@ -101,6 +153,15 @@ def test_what_is_gone_is_told(folder: Path) -> None:
         list(Dump(lambda: [second], 9).events(first, 4, wait=False))
 
 
+def test_who_asks_for_no_checksums_gets_only_the_first_rotate_without(folder: Path) -> None:
+    """As servers of both families do, and ``mysqlbinlog --read-from-remote-server`` expects it."""
+    files = sorted(folder.glob("binlog.0*"))
+    first, *others = Dump(lambda: files, 9, announced=False).events(files[0], 4, wait=False)
+    assert EventHeader.parse(first).length == len(first) == HEADER_LENGTH + 8 + len(files[0].name)
+    assert all(checksum(event[:-CHECKSUM_LENGTH]) == event[-CHECKSUM_LENGTH:] for event in others)
+    assert [o[4] for o in others].count(EventType.ROTATE) == 2
+
+
 def test_domains_stand_for_themselves() -> None:
     had = HadDomains(MariadbGtidPosition.parse("0-1-8,2-1-3"))
     header = EventHeader(0, EventType.MARIADB_GTID, 5, 0, 0, 0)
@@ -126,3 +187,6 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
             connection.ping()
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
+    open_to_others = [*command[:-1], "0.0.0.0:0"]
+    refused = subprocess.run(open_to_others, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "--cert and --key" in refused.stderr) == (2, True)

@@ -37,6 +37,8 @@ class Asked:
             return None
         if re.match(r"\s*SELECT\s+UNIX_TIMESTAMP\(\)", sql, re.I):
             return ["UNIX_TIMESTAMP()"], [[str(int(time.time()))]]
+        if re.match(r"\s*SELECT\s+VERSION\(\)\s*\Z", sql, re.I):
+            return ["VERSION()"], [[self.variables["version"]]]
         if found := _SELECT.match(sql):
             return [found[1]], [[self._value(found[1])]]
         if found := _LIKE.match(sql):

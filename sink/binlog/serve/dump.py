@@ -33,7 +33,8 @@ class Dump:
     """Events for one replica; ``files`` lists those that there are, ``None`` means: nothing new.
 
     ``had``: transactions to pass over. Each file is announced as servers do it, by a ROTATE that
-    is in no file, and by its FORMAT_DESCRIPTION.
+    is in no file, and by its FORMAT_DESCRIPTION. Unless checksums are ``announced`` the very first
+    ROTATE has none, as with servers: what follows is read as FORMAT_DESCRIPTION says.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Dump:
         *,
         had: Had | None = None,
         heartbeat_s: float = 0,
+        announced: bool = True,
     ) -> None:
         self._files = files
         self._server_id = server_id
         self._had = had
         self._heartbeat_s = heartbeat_s
+        self._checksums = announced
         self._passes = False
 
     def events(self, file: Path, at: int, *, wait: bool) -> Iterator[bytes]:
@@ -56,6 +59,7 @@ class Dump:
             yield self._made(_T.ROTATE, Rotate(max(at, len(MAGIC)), file.name).encode())
             if at > len(MAGIC):
                 yield _nowhere(head(file)[0])
+            self._checksums = True
             yield from self._of(file, max(at, len(MAGIC)), wait=wait)
             following = self._behind(file)
             if following is None:
@@ -120,8 +124,9 @@ class Dump:
     def _made(self, code: int, body: bytes, at: int = 0) -> bytes:
         flags = FLAG_ARTIFICIAL if code == _T.ROTATE else 0
         return build_event(
-            code, body, server_id=self._server_id, next_position=at & 0xFFFFFFFF, flags=flags
-        )
+            code, body, server_id=self._server_id, next_position=at & 0xFFFFFFFF, flags=flags,
+            crc32=self._checksums,
+        )  # fmt: skip
 
 
 def _whole(data: bytes) -> Iterator[bytes]:

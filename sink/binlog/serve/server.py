@@ -10,14 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from cdc.base.errors import TidegateError
 from cdc.binlog.format_description import FormatDescription
 from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from cdc.binlog.header import HEADER_LENGTH
 from sink.binlog.serve.answers import Asked, NotUnderstood
 from sink.binlog.serve.dump import Dump, FileGone
+from sink.binlog.serve.login import ReplicaAccess, login
 from sink.binlog.serve.packets import PacketStream, PeerGone
 from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file, head
 
@@ -39,12 +38,11 @@ class BinlogServer:
 
     folder: Path
     name: str
-    user: str
-    password: SecretStr
+    access: ReplicaAccess
     server_id: int
     host: str = "127.0.0.1"
     port: int = 0
-    _peers: set[socket.socket] = field(default_factory=set)
+    _streams: set[PacketStream] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
@@ -62,9 +60,8 @@ class BinlogServer:
         self._accepting.join()
         self._listener.close()
         with self._lock:
-            for peer in self._peers:
-                with suppress(OSError):
-                    peer.shutdown(socket.SHUT_RDWR)
+            for stream in self._streams:
+                stream.shut()
 
     def files(self) -> list[Path]:
         """The files that there are, in order."""
@@ -78,24 +75,24 @@ class BinlogServer:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
+            stream = PacketStream(peer)
             with self._lock:
-                self._peers.add(peer)
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+                self._streams.add(stream)
+            threading.Thread(target=self._serve, args=(stream,), daemon=True).start()
 
-    def _serve(self, peer: socket.socket) -> None:
+    def _serve(self, stream: PacketStream) -> None:
         try:
-            with peer, suppress(OSError, PeerGone):
-                peer.settimeout(_LOGIN_S)
-                stream = PacketStream(peer)
+            with stream, suppress(OSError, PeerGone):
+                stream.limit(_LOGIN_S)
                 form = self._form()
                 if form is None:
                     stream.error(1040, "there is no file yet", "08004")
-                elif stream.login(form.server_version, self.user, self.password.get_secret_value()):
-                    peer.settimeout(None)
+                elif login(stream, form.server_version, self.access):
+                    stream.limit(None)
                     Replica(self, stream, form).run()
         finally:
             with self._lock:
-                self._peers.discard(peer)
+                self._streams.discard(stream)
 
     def _form(self) -> FormatDescription | None:
         files = self.files()
@@ -184,12 +181,13 @@ class Replica:
             raise FileGone("the files do not have what the replica lacks")
         said = self._asked.said
         period = said.get("@master_heartbeat_period") or said.get("@source_heartbeat_period")
+        checksum = said.get("@master_binlog_checksum") or said.get("@source_binlog_checksum")
+        if checksum is None:
+            raise FileGone("a replica that knows no checksums")
         dump = Dump(
             self._server.files, self._server.server_id, had=had,
-            heartbeat_s=int(period or 0) / 1e9,
+            heartbeat_s=int(period or 0) / 1e9, announced=checksum != "NONE",
         )  # fmt: skip
-        if said.get("@master_binlog_checksum") in (None, "NONE"):
-            raise FileGone("a replica that knows no checksums")
         for event in dump.events(file, at, wait=not flags & _NON_BLOCK):
             self._stream.send(b"\0" + event)
         self._stream.end()
