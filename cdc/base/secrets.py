@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from cdc.base.secret_refs import is_reference
 
 MASK = "******"
 HIDDEN = "(not shown: it cannot be read as a URI)"
@@ -62,7 +64,8 @@ def is_doubtful(uri: str, options: Collection[str] = ()) -> bool:
 def mask_uri(uri: str, options: Collection[str] | None = None) -> str:
     """The URI with the password of its authority and every secret parameter masked.
 
-    With ``options`` only values of those are shown: a misspelled name may be that of a secret.
+    A reference to a secret is none itself, and shown. With ``options`` only values of those are
+    shown: a misspelled name may be that of a secret.
     """
     try:
         parts = urlsplit(uri)
@@ -76,10 +79,12 @@ def mask_uri(uri: str, options: Collection[str] | None = None) -> str:
     if not all(_HOST.match(h) for h in host.split(",")):
         return HIDDEN
     if at:
-        name, colon, _ = user.partition(":")
-        netloc = f"{name}:{MASK}@{host}" if colon else netloc
+        name, colon, secret = user.partition(":")
+        named = unquote(secret)
+        shown = quote(named, safe=":") if is_reference(named) else MASK
+        netloc = f"{name}:{shown}@{host}" if colon else netloc
     query = urlencode(
-        [(n if _NAME.match(n) else MASK, MASK if _hidden(n, options) else v) for n, v in pairs],
+        [(n if _NAME.match(n) else MASK, MASK if _hidden(n, v, options) else v) for n, v in pairs],
         quote_via=lambda s, *_: quote(s, safe="*/:"),
     )
     shown = urlunsplit((parts.scheme, netloc, parts.path, query, ""))
@@ -87,8 +92,10 @@ def mask_uri(uri: str, options: Collection[str] | None = None) -> str:
     return shown if "://" in shown or "://" not in uri else shown.replace(":", "://", 1)
 
 
-def _hidden(name: str, options: Collection[str] | None) -> bool:
-    return is_secret_key(name) or (options is not None and name not in options)
+def _hidden(name: str, value: str, options: Collection[str] | None) -> bool:
+    if options is not None and name not in options:
+        return True
+    return is_secret_key(name) and not is_reference(value)
 
 
 def mask_sql(sql: str) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from cdc.base import own_token
+from cdc.base import egress, own_token
 from cdc.base.clock import SystemClock
 from cdc.base.errors import TransientError
 from cdc.server.data_dir import DataDir
@@ -77,6 +77,7 @@ def run(settings: ServerSettings) -> None:
     """Run a capture; returns after a clean stop."""
     # What this process and its children write holds rows and passwords.
     os.umask(0o077)
+    egress.install(settings.security.egress)
     tls = settings.security.tls()
     data_dir = DataDir(settings.data_dir)
     before = int(os.environ.get(_BEGUN_ANEW, 0))

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from cdc.base.egress import Egress
 from cdc.base.errors import InvalidError
 from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.opening import EMBEDDED, check_address
@@ -86,7 +87,7 @@ class SecuritySettings(BaseModel):
     """Who may reach the API, and how; file names as in TiCDC's ``[security]``.
 
     With ``cert_path`` and ``key_path`` the API speaks HTTPS; with ``ca_path`` it also asks every
-    client for a certificate of that authority.
+    client for a certificate of that authority. ``egress``: what users may have the server reach.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,6 +96,7 @@ class SecuritySettings(BaseModel):
     cert_path: Path | None = None
     key_path: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
+    egress: Egress = Field(default_factory=Egress)
 
     @model_validator(mode="after")
     def _whole(self) -> SecuritySettings:

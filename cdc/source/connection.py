@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 import pymysql
 import pymysql.cursors
 
+from cdc.base import secret_refs
 from cdc.base.secrets import is_doubtful
 from cdc.coord.messages import UpstreamInfo
 from cdc.source import login, tls
@@ -84,7 +85,8 @@ def with_login(uri: str, user: str | None, password: str | None) -> str:
 def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:
     """A PyMySQL connection.
 
-    Raises UpstreamGone, UpstreamNotReady, LoginInsecure, or UpstreamSeveral for one of nodes.
+    Raises UpstreamGone, UpstreamNotReady, LoginInsecure, SecretUnusable, or UpstreamSeveral for one
+    of nodes.
     """
     name = f"upstream {info.name}"
     if info.nodes:
@@ -101,7 +103,7 @@ def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
-            password=endpoint.password,
+            password=secret_refs.resolved(endpoint.password),
             ssl=context,
             ssl_disabled=context is None,
             connect_timeout=max(1, round(settings.connect_timeout_s)),

@@ -14,7 +14,10 @@ import socket
 from typing import Any
 
 from pymysql.connections import Connection
+from pymysql.constants import CR
+from pymysql.err import OperationalError
 
+from cdc.base import egress
 from cdc.base.errors import InvalidError
 
 _SHOWING = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
@@ -34,6 +37,35 @@ class PrivateLogin(Connection):  # type: ignore[misc]
         self._insecure_login = insecure_login
         self._public_key: bytes | None = None
         super().__init__(**how)
+
+    def connect(self, sock: Any = None) -> None:
+        """Connect only where the egress policy lets us; raises HostNotAllowed too.
+
+        The address that was looked at is the one that is taken: a name may lead elsewhere later.
+        """
+        policy = egress.installed()
+        if sock is None and policy.hosts is not None and not self.unix_socket:
+            sock = self._connected(policy)
+        super().connect(sock)
+
+    def _connected(self, policy: egress.Egress) -> socket.socket:
+        error: OSError = ConnectionRefusedError()
+        try:
+            places = policy.places(self.host, self.port)
+        except OSError as unknown:
+            places, error = [], unknown
+        for _, _, _, _, address in places:
+            try:
+                sock = socket.create_connection(address[:2], self.connect_timeout)
+            except OSError as refused:
+                error = refused
+                continue
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self.host_info = f"socket {self.host}:{self.port}"
+            return sock
+        what = f"Can't connect to MySQL server on {self.host!r} ({error})"
+        raise OperationalError(CR.CR_CONN_HOST_ERROR, what)
 
     # PyMySQL sets it to what the server sent, and encrypts the password with it in its next step.
     @property

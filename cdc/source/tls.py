@@ -5,6 +5,8 @@ from __future__ import annotations
 import ssl
 from enum import StrEnum
 
+from cdc.base import egress
+
 
 class SslMode(StrEnum):
     """What is asked of TLS, as MySQL's own clients name it."""
@@ -18,7 +20,8 @@ class SslMode(StrEnum):
 def context(
     mode: SslMode | None, ca: str | None, cert: str | None, key: str | None
 ) -> ssl.SSLContext | None:
-    """A client's context, ``None`` for plain text. Raises OSError or ssl.SSLError for its files.
+    """A client's context, ``None`` for plain text. Raises FileNotAllowed, OSError or
+    ssl.SSLError for its files.
 
     With a CA or a certificate of ours the default is to verify certificate and host name. Without a
     CA the system's authorities verify. ``required`` encrypts; it verifies the certificate where a
@@ -28,6 +31,7 @@ def context(
         mode = SslMode.VERIFY_IDENTITY if ca or cert else SslMode.DISABLED
     if mode is SslMode.DISABLED:
         return None
+    egress.installed().check_certificate(ca, cert, key)
     made = ssl.create_default_context(cafile=ca)
     made.check_hostname = mode is SslMode.VERIFY_IDENTITY
     if mode is SslMode.REQUIRED and not ca:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc.base import egress
 from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
@@ -91,7 +92,7 @@ class SparkRunner:
         folders = prepare(self._scratch, self._settings.spark_master)
         for key, value in configuration(self._settings, folders).items():
             conf.set(key, value)
-        for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", egress.VARIABLE):
             if name in os.environ:
                 conf.setExecutorEnv(name, os.environ[name])
         self._context = SparkContext.getOrCreate(conf)

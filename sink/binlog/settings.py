@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
+from cdc.base import egress
 from sink.dispatch.read import read_dispatchers
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import TargetRouter
@@ -59,6 +60,7 @@ class BinlogSettings(BaseModel):
         folder = Path(unquote(uri.parts.path))
         if folder == Path("/") or ".." in folder.parts or not folder.is_absolute():
             raise uri.error("no folder, or not an absolute one")
+        egress.installed().check_sink_folder(str(folder))
         fields = section(sink_config or {}, "binlog-config") | uri.parameters
         if "dispatchers" in fields:
             fields["dispatchers"] = read_dispatchers(fields["dispatchers"])

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
+from cdc.base import egress
 from sink.codec.options import FormatOptions
 from sink.codec.protocols import FORMATS, Protocol, check_protocol
 from sink.dispatch.read import read_column_selectors
@@ -58,6 +59,7 @@ class FileSettings(FormatOptions):
         folder = Path(unquote(uri.parts.path))
         if folder == Path("/") or ".." in folder.parts or not folder.is_absolute():
             raise uri.error("no folder, or not an absolute one")
+        egress.installed().check_sink_folder(str(folder))
         fields = section(sink_config or {}, "cloud-storage-config") | uri.parameters
         check_protocol(fields, uri.shown, _USABLE)
         if "column-selectors" in fields:

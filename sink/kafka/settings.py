@@ -11,11 +11,13 @@ from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, model_validator
 
+from cdc.base import egress, secret_refs
 from cdc.base.hosts import is_loopback
 from cdc.source.login import LoginInsecure
 from sink.codec.options import FormatOptions
 from sink.codec.protocols import Protocol, check_protocol
 from sink.dispatch.read import read_column_selectors, read_dispatchers
+from sink.kafka import sockets
 from sink.kafka.compression import Codec
 from sink.kafka.errors import SinkURIInvalid
 from sink.uri import SinkUri, known, option_names, seconds, section, validated
@@ -146,7 +148,10 @@ class KafkaSettings(FormatOptions):
         return 3 * self.write_timeout
 
     def client_config(self) -> dict[str, Any]:
-        """Keyword arguments that every client of kafka-python shares. Holds the password."""
+        """Keyword arguments that every client of kafka-python shares. Holds the password.
+
+        Raises SecretUnusable and HostNotAllowed.
+        """
         config: dict[str, Any] = {
             "bootstrap_servers": list(self.servers),
             "client_id": self.kafka_client_id,
@@ -157,6 +162,9 @@ class KafkaSettings(FormatOptions):
             "retry_backoff_ms": 5,
             "reconnect_backoff_max_ms": 1000,
         }
+        if egress.installed().hosts is not None:
+            sockets.check(self.servers)
+            config["proxy_url"] = sockets.PROXY_URL
         sasl = self.sasl_user is not None
         if self.enable_tls:
             config["ssl_context"] = self._ssl_context()
@@ -166,10 +174,12 @@ class KafkaSettings(FormatOptions):
         if self.sasl_user is not None and self.sasl_password is not None:
             config["sasl_mechanism"] = str(self.sasl_mechanism or SaslMechanism.PLAIN)
             config["sasl_plain_username"] = self.sasl_user
-            config["sasl_plain_password"] = self.sasl_password.get_secret_value()
+            secret = self.sasl_password.get_secret_value()
+            config["sasl_plain_password"] = secret_refs.resolved(secret)
         return config
 
     def _ssl_context(self) -> ssl.SSLContext:
+        egress.installed().check_certificate(self.ca, self.cert, self.key)
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.cert is not None and self.key is not None:

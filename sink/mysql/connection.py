@@ -156,7 +156,7 @@ def mapped(object: str) -> Iterator[None]:
 
 def _connect(settings: MysqlSettings) -> Any:
     try:
-        return _log_in(settings, settings.password)
+        return _log_in(settings, settings.given_password)
     except pymysql.err.OperationalError as error:
         decoded = settings.decoded_password
         if number_of(error) != _ACCESS_DENIED or decoded is None:

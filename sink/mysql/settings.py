@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
+from cdc.base import secret_refs
 from cdc.source.tls import SslMode
 from sink.dispatch.read import read_dispatchers
 from sink.dispatch.settings import DispatcherSettings
@@ -177,10 +178,15 @@ class MysqlSettings(BaseModel):
         return self.safe_mode or not self.exactly_once
 
     @property
+    def given_password(self) -> SecretStr:
+        """The password, or what it refers to now. Raises SecretUnusable."""
+        return SecretStr(secret_refs.resolved(self.password.get_secret_value()))
+
+    @property
     def decoded_password(self) -> SecretStr | None:
         """The password read as base64 of text, as TiCDC allows it; None if it is none."""
         try:
-            text = base64.b64decode(self.password.get_secret_value(), validate=True).decode()
+            text = base64.b64decode(self.given_password.get_secret_value(), validate=True).decode()
         except (binascii.Error, ValueError):
             return None
         return SecretStr(text) if text else None
