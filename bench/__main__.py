@@ -37,6 +37,7 @@ from bench import (
     quiet,
     scale,
     schema,
+    serve,
     snapshot,
     sustained,
 )
@@ -65,6 +66,7 @@ ITEMS: dict[str, Item] = {
     "snapshot_kafka": snapshot.kafka,
     "schema_tables": schema.tables,
     "merge_txn": merge.txn,
+    "binlog_serve": serve.binlog,
     "scale_tables": scale.tables,
     "scale_feeds": scale.feeds,
     "memory_big_txn": quiet.memory,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,10 @@ def test_a_client_is_told_which_files_there_are(server: BinlogServer, folder: Pa
             cursor.execute("SELECT * FROM mysql.user")
 
 
+def _events(dump: Dump, first: Path) -> Iterator[bytes]:
+    return chain.from_iterable(dump.events(first, 4, wait=False))
+
+
 def _names(dumped: Iterator[bytes]) -> list[str]:
     return [EventType(EventHeader.parse(event).type_code).name for event in dumped]
 
@@ -139,7 +144,7 @@ def test_what_a_replica_has_is_passed_over(
     held: Had = HadSet(GtidSet.parse(had))
     first = first_file(files, held)
     assert first == files[begins]
-    names = _names(Dump(lambda: files, 9, had=held).events(first, 4, wait=False))
+    names = _names(_events(Dump(lambda: files, 9, had=held), first))
     assert names.count("GTID") == names.count("XID") == names.count("ROWS_QUERY") == transactions
     # Each file is announced, and the first one ends by saying which is next.
     assert names.count("ROTATE") == (2 - begins) + (1 - begins)
@@ -150,13 +155,13 @@ def test_what_is_gone_is_told(folder: Path) -> None:
     first, second = sorted(folder.glob("binlog.0*"))
     assert first_file([second], HadSet(GtidSet.parse(f"{UUID}:1-4"))) is None
     with pytest.raises(FileGone):
-        list(Dump(lambda: [second], 9).events(first, 4, wait=False))
+        list(_events(Dump(lambda: [second], 9), first))
 
 
 def test_who_asks_for_no_checksums_gets_only_the_first_rotate_without(folder: Path) -> None:
     """As servers of both families do, and ``mysqlbinlog --read-from-remote-server`` expects it."""
     files = sorted(folder.glob("binlog.0*"))
-    first, *others = Dump(lambda: files, 9, announced=False).events(files[0], 4, wait=False)
+    first, *others = _events(Dump(lambda: files, 9, announced=False), files[0])
     assert EventHeader.parse(first).length == len(first) == HEADER_LENGTH + 8 + len(files[0].name)
     assert all(checksum(event[:-CHECKSUM_LENGTH]) == event[-CHECKSUM_LENGTH:] for event in others)
     assert [o[4] for o in others].count(EventType.ROTATE) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from cdc.binlog.writer import build_event
 from sink.binlog.serve.places import GTIDS, Had, head
 
 _T = EventType
+_LENGTH, _LENGTH_AT = struct.Struct("<I"), 9
 _READ_BYTES = 1 << 20
 _LOOK_S = 0.05
 _HEADS = frozenset({_T.FORMAT_DESCRIPTION, _T.PREVIOUS_GTIDS, _T.MARIADB_GTID_LIST})
@@ -53,12 +55,16 @@ class Dump:
         self._checksums = announced
         self._passes = False
 
-    def events(self, file: Path, at: int, *, wait: bool) -> Iterator[bytes]:
-        """All events from ``at`` of a file on; without ``wait`` to the end of the last one."""
+    def events(self, file: Path, at: int, *, wait: bool) -> Iterator[list[bytes]]:
+        """All events from ``at`` of a file on; without ``wait`` to the end of the last one.
+
+        They come as many at a time as are there, up to a MiB or a single larger one.
+        """
         while True:
-            yield self._made(_T.ROTATE, Rotate(max(at, len(MAGIC)), file.name).encode())
+            begins = [self._made(_T.ROTATE, Rotate(max(at, len(MAGIC)), file.name).encode())]
             if at > len(MAGIC):
-                yield _nowhere(head(file)[0])
+                begins.append(_nowhere(head(file)[0]))
+            yield begins
             self._checksums = True
             yield from self._of(file, max(at, len(MAGIC)), wait=wait)
             following = self._behind(file)
@@ -66,7 +72,7 @@ class Dump:
                 return
             file, at = following, len(MAGIC)
 
-    def _of(self, file: Path, at: int, *, wait: bool) -> Iterator[bytes]:
+    def _of(self, file: Path, at: int, *, wait: bool) -> Iterator[list[bytes]]:
         """Events of one file, until it is followed by another."""
         quiet, following = time.monotonic(), None
         try:
@@ -82,15 +88,13 @@ class Dump:
                 length = EventHeader.parse(data).length if len(data) >= HEADER_LENGTH else 0
                 if length > len(data):
                     data += opened.read(length - len(data))
-                taken = 0
-                for event in _whole(data):
-                    taken += len(event)
-                    if event[4] == _T.ROTATE:
-                        following = Rotate.parse(event[HEADER_LENGTH:-CHECKSUM_LENGTH])
-                    if self._sends(event):
-                        yield event
-                at += taken
-                if taken:
+                whole = _whole(data)
+                if whole and whole[-1][4] == _T.ROTATE:
+                    following = Rotate.parse(whole[-1][HEADER_LENGTH:-CHECKSUM_LENGTH])
+                at += sum(map(len, whole))
+                if sent := whole if self._had is None else list(filter(self._sends, whole)):
+                    yield sent
+                if whole:
                     quiet = time.monotonic()
                 elif not last or not wait:
                     return
@@ -98,14 +102,12 @@ class Dump:
                     if self._heartbeat_s and time.monotonic() - quiet >= self._heartbeat_s:
                         quiet = time.monotonic()
                         # Who has read that another file follows stands at its begin.
-                        yield self._heartbeat(following or Rotate(at, file.name))
+                        yield [self._heartbeat(following or Rotate(at, file.name))]
                     time.sleep(_LOOK_S)
 
     def _sends(self, event: bytes) -> bool:
-        if self._had is None:
-            return True
         code = event[4]
-        if code in GTIDS:
+        if code in GTIDS and self._had is not None:
             body = event[HEADER_LENGTH:-CHECKSUM_LENGTH]
             has = self._had.has(EventHeader.parse(event), body)
             # One without a name belongs to the one before it.
@@ -129,14 +131,16 @@ class Dump:
         )  # fmt: skip
 
 
-def _whole(data: bytes) -> Iterator[bytes]:
-    at = 0
+def _whole(data: bytes) -> list[bytes]:
+    """The events that are complete."""
+    found, at = [], 0
     while at + HEADER_LENGTH <= len(data):
-        length = EventHeader.parse(data, at).length
+        (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
         if length < HEADER_LENGTH or at + length > len(data):
-            return
-        yield data[at : at + length]
+            break
+        found.append(data[at : at + length])
         at += length
+    return found
 
 
 def _nowhere(event: bytes) -> bytes:

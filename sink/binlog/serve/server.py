@@ -188,6 +188,6 @@ class Replica:
             self._server.files, self._server.server_id, had=had,
             heartbeat_s=int(period or 0) / 1e9, announced=checksum != "NONE",
         )  # fmt: skip
-        for event in dump.events(file, at, wait=not flags & _NON_BLOCK):
-            self._stream.send(b"\0" + event)
+        for events in dump.events(file, at, wait=not flags & _NON_BLOCK):
+            self._stream.send_events(events)
         self._stream.end()
