@@ -1,8 +1,9 @@
 """Orders to copy rows for a changefeed that runs, from tick to tick: waiting, copied, delivered.
 
-One after the other is carried out. The processor copies beside delivery; when all is read, the
-owner begins an epoch in whose log the rows have a place (``FeedInfo.piece``), and when all tables
-of it have come past that, the piece is over. All of it is values.
+One after the other is carried out; those behind one that is paused wait with it. The processor
+copies beside delivery; when all is read, the owner begins an epoch in whose log the rows have a
+place (``FeedInfo.piece``), and when all tables of it have come past that, the piece is over. All of
+it is values.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from cdc.coord.messages import (
 
 ENDED = frozenset({CopyState.DELIVERED, CopyState.FAILED, CopyState.CANCELLED})
 """States of an order from which it does not go on."""
+
+STOPPABLE = frozenset({CopyState.WAITING, CopyState.COPYING, CopyState.PAUSED})
+"""States in which an order can be paused or cancelled: nothing of it is delivered."""
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING})
 
@@ -68,7 +72,7 @@ def advance(info: FeedInfo, status: FeedStatus, report: Report | None, orders: O
         o.id: orders.status(o.id).model_copy(update={"state": CopyState.CANCELLED})
         for o in orders.asked
         if o.cancelled
-        and orders.status(o.id).state in (CopyState.WAITING, CopyState.COPYING)
+        and orders.status(o.id).state in STOPPABLE
         and (info.piece is None or info.piece.id != o.id)
     }
     turn = _turn(info, status, report, orders)
@@ -91,10 +95,14 @@ def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Ord
         # It still delivers the rows that it has begun with.
         return CopyTurn()
     known = orders.status(order.id)
+    now = CopyState.PAUSED if order.paused else CopyState.COPYING
+    if order.paused and known.progress is None:
+        # Nothing has been read yet, so there is nothing to keep, nor of the log.
+        return CopyTurn(statuses={order.id: _said(known, now)})
     if copied is None or copied.id != order.id:
-        return CopyTurn(order, statuses={order.id: _said(known, CopyState.COPYING)})
+        return CopyTurn(order, statuses={order.id: _said(known, now)})
     said = known.model_copy(
-        update={"state": CopyState.COPYING, "progress": copied.progress, "error": copied.error}
+        update={"state": now, "progress": copied.progress, "error": copied.error}
     )
     if copied.error is not None:
         if copied.error.kind != ErrorKind.TRANSIENT:

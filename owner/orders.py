@@ -5,10 +5,10 @@ from __future__ import annotations
 from cdc.base.errors import InvalidError
 from cdc.coord.contract import Put, Store, Unchanged
 from cdc.coord.keys import Keys
-from cdc.coord.messages import CopyOrder, CopyState, CopyStatus
+from cdc.coord.messages import CopyOrder, CopyStatus
 from cdc.coord.stored import read
 from owner.admin import StoreBusy, get
-from owner.copies import ENDED, Orders
+from owner.copies import STOPPABLE, Orders
 from owner.requests import NewCopy
 
 _ATTEMPTS = 50
@@ -24,6 +24,12 @@ class CopyNotCancelled(InvalidError):
     """The order has ended, or its rows are already delivered."""
 
     code = "TG:ErrSnapshotNotCancelled"
+
+
+class CopyNotPaused(InvalidError):
+    """The order cannot be paused or resumed: it has ended, or its rows are already delivered."""
+
+    code = "TG:ErrSnapshotNotPaused"
 
 
 def ordered(store: Store, keys: Keys, feed: str) -> Orders:
@@ -67,14 +73,38 @@ def add(store: Store, keys: Keys, feed: str, asked: NewCopy, now_ms: int) -> Cop
 
 def cancel(store: Store, keys: Keys, feed: str, number: str) -> CopyOrder:
     """Cancel one that copies or waits. Raises CopyNotFound or CopyNotCancelled."""
-    found = ordered(store, keys, feed)
-    order, status = one(found, feed, number), found.status(number)
-    if status.state in ENDED or status.state is CopyState.DELIVERING:
-        raise CopyNotCancelled(
-            f"it is {status.state}; only what waits or copies can be cancelled",
-            object=f"changefeed {feed}, snapshot {number}",
-            hint="nothing is left to cancel",
-        )
-    cancelled = order.model_copy(update={"cancelled": True})
-    store.txn([], [Put(keys.copy_order(feed, number), cancelled.model_dump_json().encode())])
-    return cancelled
+    return _change(store, keys, feed, number, CopyNotCancelled, "cancelled", cancelled=True)
+
+
+def pause(store: Store, keys: Keys, feed: str, number: str, *, paused: bool) -> CopyOrder:
+    """Pause one that copies or waits, or let it go on. Raises CopyNotFound or CopyNotPaused."""
+    return _change(
+        store, keys, feed, number, CopyNotPaused, "paused" if paused else "resumed", paused=paused
+    )
+
+
+def _change(
+    store: Store,
+    keys: Keys,
+    feed: str,
+    number: str,
+    refused: type[InvalidError],
+    done: str,
+    **changes: bool,
+) -> CopyOrder:
+    for _ in range(_ATTEMPTS):
+        found = ordered(store, keys, feed)
+        status = found.status(number)
+        before, order = store.get(keys.copy_order(feed, number)), one(found, feed, number)
+        if status.state not in STOPPABLE or order.cancelled or before is None:
+            raise refused(
+                f"it is {'cancelled' if order.cancelled else status.state}; only what waits or"
+                f" copies can be {done}",
+                object=f"changefeed {feed}, snapshot {number}",
+                hint="nothing is left to do; cdc cli snapshot show says how it ended",
+            )
+        after = read(before, CopyOrder).model_copy(update=changes)
+        put = Put(before.key, after.model_dump_json().encode())
+        if store.txn([Unchanged(before.key, before.mod_revision)], [put]):
+            return after
+    raise StoreBusy("the snapshot kept changing", object=f"changefeed {feed}", hint="try again")

@@ -174,6 +174,11 @@ class Feed:
         """Whether it still delivers."""
         return self._part.alive
 
+    @property
+    def pauses(self) -> bool:
+        """Whether the copy that goes on beside it is paused."""
+        return self._copying is not None and self._copying.paused
+
     def start(self) -> None:
         """Begin to deliver."""
         self._part.start()
@@ -275,6 +280,8 @@ class Feed:
                 self._clock, self._parts, self._wake.set,
             )  # fmt: skip
             copying.start()
+        if copying is not None and order is not None:
+            copying.pause(order.paused)
         if copying is not None and copying.copied is not self._told_copied:
             self._told_copied = copying.copied
             self._reporter.owed = True

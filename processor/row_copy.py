@@ -45,6 +45,7 @@ _ROUNDS = 10
 _POLL_S = 0.05
 # So often the upstream is asked whether it is less busy.
 _LOOK_S = 1.0
+_ASK_S = 30.0
 
 
 class TablesKeepChanging(TransientError):
@@ -60,7 +61,8 @@ class CopyStopped(Exception):
 class RowCopy(ABC):
     """One copy of rows into ``folder``, for a changefeed of a configuration. Of one thread.
 
-    ``open_server`` opens the upstream, ``note`` is told how far it is, ``stopping`` ends it.
+    ``open_server`` opens the upstream, ``note`` is told how far it is, ``stopping`` ends it. While
+    ``go_on`` is not set nothing more is read.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class RowCopy(ABC):
         note: Callable[[SnapshotProgress], None],
         clock: Clock,
         stopping: threading.Event,
+        go_on: threading.Event | None = None,
     ) -> None:
         self._feed = feed
         self._config = config
@@ -86,6 +89,7 @@ class RowCopy(ABC):
         self._tell = note
         self._clock = clock
         self._stopping = stopping
+        self._go_on = go_on
         self._copied = CopiedTables(config)
         self._rate = RowRate(config.snapshot.max_rows_per_second)
         self._progress = SnapshotProgress(began_ms=clock.now_ms())
@@ -139,6 +143,7 @@ class RowCopy(ABC):
                         # A statement of the log may explain it: then it is read again.
                         failed[table.full_name] = e
                     self._note(tables_done=len(staged))
+                self._await_go_on(server)
                 ts = self._caught_up(server)
                 kept = unchanged(definitions, staged, ts)
                 for name in staged.keys() - kept.keys():
@@ -207,6 +212,7 @@ class RowCopy(ABC):
         most = self._config.snapshot.max_threads_running
         lag_s = self._config.snapshot.max_replica_lag
         while True:
+            self._await_go_on(server)
             wait_s = self._rate.wait_s(self._clock.monotonic())
             if not wait_s and most and server.threads_running() > most:
                 wait_s = _LOOK_S
@@ -216,6 +222,16 @@ class RowCopy(ABC):
                 return
             if self._stopping.wait(min(wait_s, _LOOK_S)):
                 raise CopyStopped
+
+    def _await_go_on(self, server: SourceServer) -> None:
+        """Wait while it is paused."""
+        asked_s = self._clock.monotonic()
+        while self._go_on is not None and not self._go_on.is_set():
+            self._pause()
+            if self._clock.monotonic() - asked_s > _ASK_S:
+                # A server ends a connection that says nothing for long.
+                server.threads_running()
+                asked_s = self._clock.monotonic()
 
     def _some(self, chunks: TableChunks) -> list[Chunk]:
         """As many chunks as are read at once, or those that are left."""

@@ -95,6 +95,8 @@ class TableCopying:
         self._caps: Mapping[str, Ts] = {}
         self._held_ts: Ts = 0
         self._held = threading.Event()
+        self._go_on_reading = threading.Event()
+        self._go_on_reading.set()
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._stopping = threading.Event()
         self._parts = parts
@@ -111,9 +113,18 @@ class TableCopying:
         """Tables of which nothing above a ts may be delivered."""
         return self._caps
 
+    @property
+    def paused(self) -> bool:
+        """Whether nothing more is read."""
+        return not self._go_on_reading.is_set()
+
     def start(self) -> None:
         """Begin to copy."""
         self._part.start()
+
+    def pause(self, paused: bool) -> None:
+        """Read nothing more, or go on; what was read is kept. Tables are not held meanwhile."""
+        (self._go_on_reading.clear if paused else self._go_on_reading.set)()
 
     def stop(self, timeout_s: float) -> None:
         """End after the chunks that are being read."""
@@ -169,7 +180,7 @@ class TableCopying:
         config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
         return _Between(
             self._info.id, config, log, folder, self._jobs, self._settings, self._server,
-            self._note, self._clock, self._stopping, self._hold, self._raise,
+            self._note, self._clock, self._stopping, self._go_on_reading, self._hold, self._raise,
         )  # fmt: skip
 
     def _failed(self, error: TidegateError) -> bool:
@@ -221,11 +232,12 @@ class _Between(RowCopy):
         note: Callable[[SnapshotProgress], None],
         clock: Clock,
         stopping: threading.Event,
+        go_on: threading.Event,
         hold: Callable[[frozenset[str]], Ts],
         let: Callable[[Ts], None],
     ) -> None:
         super().__init__(
-            feed, config, log, folder, jobs, settings, open_server, note, clock, stopping
+            feed, config, log, folder, jobs, settings, open_server, note, clock, stopping, go_on
         )
         self._hold = hold
         self._let = let

@@ -21,7 +21,7 @@ _URIS = ("uri", "sink_uri")
 _FEED = {"id", "upstream", "sink_uri", "start_ts", "target_ts", "state", "config"}
 _UPSTREAM = {"name", "uri", "kind", "server_uuid", "ca", "cert", "key"}
 _NODE = {"uri", "server_uuid", "ca", "cert", "key"}
-_COPY = {"id", "tables", "where", "cancelled"}
+_COPY = {"id", "tables", "where", "cancelled", "paused"}
 _TOKEN = {"name", "role", "expires_ms"}
 
 

@@ -24,7 +24,7 @@ from cdc.server.upstreams import (
 )
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
-from owner.orders import CopyNotCancelled, CopyNotFound
+from owner.orders import CopyNotCancelled, CopyNotFound, CopyNotPaused
 from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
@@ -58,6 +58,7 @@ _STATUS: dict[type[TidegateError], int] = {
     DdlNotPending: 409,
     CopyNotFound: 404,
     CopyNotCancelled: 409,
+    CopyNotPaused: 409,
     TransitionRefused: 400,
     CaptureNotFound: 404,
     NoOtherCapture: 409,

@@ -57,6 +57,8 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_FEED}/snapshots"): ApiRole.VIEWER,
     ("POST", f"{_FEED}/snapshots"): ApiRole.OPERATOR,
     ("GET", f"{_FEED}/snapshots/{{number}}"): ApiRole.VIEWER,
+    ("POST", f"{_FEED}/snapshots/{{number}}/pause"): ApiRole.OPERATOR,
+    ("POST", f"{_FEED}/snapshots/{{number}}/resume"): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/snapshots/{{number}}/cancel"): ApiRole.OPERATOR,
     # It reads all of the source and the target, and its answer has no rows but their keys.
     ("POST", f"{_FEED}/verifications"): ApiRole.OPERATOR,

@@ -96,6 +96,16 @@ def router(capture: Capture) -> APIRouter:
     def show(feed: str, number: str) -> SnapshotOut:
         return shown(feed, number)
 
+    @routes.post("/{number}/pause")
+    def pause(feed: str, number: str) -> SnapshotOut:
+        orders.pause(store, keys, feed, number, paused=True)
+        return shown(feed, number)
+
+    @routes.post("/{number}/resume")
+    def resume(feed: str, number: str) -> SnapshotOut:
+        orders.pause(store, keys, feed, number, paused=False)
+        return shown(feed, number)
+
     @routes.post("/{number}/cancel")
     def cancel(feed: str, number: str) -> SnapshotOut:
         orders.cancel(store, keys, feed, number)

@@ -70,10 +70,26 @@ def show(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
 
 
 @app.command()
+def pause(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
+    """Read nothing more for a snapshot until it is resumed; what was read is kept."""
+    _ask(changefeed_id, number, "pause", "is paused", json)
+
+
+@app.command()
+def resume(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
+    """Let a paused snapshot go on."""
+    _ask(changefeed_id, number, "resume", "goes on", json)
+
+
+@app.command()
 def cancel(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
     """Cancel a snapshot whose rows are not delivered yet."""
-    found = client().post(f"/changefeeds/{changefeed_id}/snapshots/{number}/cancel", {})
+    _ask(changefeed_id, number, "cancel", "does not go on", json)
+
+
+def _ask(feed: str, number: str, verb: str, done: str, json: bool) -> None:
+    found = client().post(f"/changefeeds/{feed}/snapshots/{number}/{verb}", {})
     if json:
         output.as_json(found)
     else:
-        typer.echo(f"changefeed {changefeed_id}: snapshot {number} does not go on")
+        typer.echo(f"changefeed {feed}: snapshot {number} {done}")

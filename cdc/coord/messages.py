@@ -176,6 +176,7 @@ class CopyOrder(StoredMessage):
     """An operator's word: copy the rows of tables for a changefeed that runs.
 
     ``id`` counts up. ``tables`` are patterns of table rules, ``where`` is SQL of the upstream.
+    ``paused``: nothing more is read for it until that is taken back; what was read is kept.
     """
 
     id: str
@@ -183,6 +184,7 @@ class CopyOrder(StoredMessage):
     where: str = ""
     time_ms: int = 0
     cancelled: bool = False
+    paused: bool = False
 
 
 class CopyState(StrEnum):
@@ -190,6 +192,7 @@ class CopyState(StrEnum):
 
     WAITING = "waiting"
     COPYING = "copying"
+    PAUSED = "paused"
     DELIVERING = "delivering"
     DELIVERED = "delivered"
     FAILED = "failed"

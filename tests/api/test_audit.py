@@ -147,14 +147,19 @@ def test_snapshots_are_told_apart(stage: Stage) -> None:
     body = {"tables": ["shop.*"], "where": f"a > 1 /* password={SECRET} */"}
     for _ in range(2):
         assert stage.send("POST", "/changefeeds/f/snapshots", body) == 200
+    assert stage.send("POST", "/changefeeds/f/snapshots/2/pause", {}) == 200
+    assert stage.send("POST", "/changefeeds/f/snapshots/2/resume", {}) == 200
     assert stage.send("POST", "/changefeeds/f/snapshots/2/cancel", {}) == 200
+    assert stage.send("POST", "/changefeeds/f/snapshots/2/pause", {}) == 409
     assert stage.send("POST", "/changefeeds/f/snapshots/3/cancel", {}) == 404
     assert stage.send("POST", "/changefeeds/f/snapshots", {"tables": []}) == 400
-    first, second, cancelled, unknown, wrong = stage.entries()
-    assert [e["object"] for e in (first, second, cancelled, unknown, wrong)] == [
-        "changefeed f, snapshot 1", "changefeed f, snapshot 2", "changefeed f, snapshot 2",
-        "changefeed f, snapshot 3", "changefeed f",
-    ]  # fmt: skip
+    first, second, paused, resumed, cancelled, late, unknown, _ = stage.entries()
+    objects = [e["object"] for e in stage.entries()]
+    numbers = (1, 2, 2, 2, 2, 2, 3)
+    assert objects == [*(f"changefeed f, snapshot {n}" for n in numbers), "changefeed f"]
+    assert (paused["before"], paused["after"]) == ({"paused": False}, {"paused": True})
+    assert (resumed["before"], resumed["after"]) == ({"paused": True}, {"paused": False})
+    assert (late["outcome"], second["outcome"]) == ("TG:ErrSnapshotNotPaused", "ok")
     assert (first["before"], first["after"]["tables"]) == (None, ["shop.*"])
     assert (cancelled["before"], cancelled["after"]) == ({"cancelled": False}, {"cancelled": True})
     assert (unknown["before"], unknown["outcome"]) == (None, "TG:ErrSnapshotNotExists")

@@ -127,6 +127,11 @@ def _snapshot(way: Way, *tables: str, more: tuple[str, ...] = ()) -> str:
     return str(json.loads(done.stdout)["id"])
 
 
+def _say(way: Way, verb: str, number: str) -> None:
+    done = way.capture.cli("snapshot", verb, "-c", way.name, "--id", number)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def _shown(way: Way, number: str) -> dict[str, Any]:
     return dict(way.capture.ask("GET", f"/changefeeds/{way.name}/snapshots/{number}"))
 
@@ -146,8 +151,14 @@ def _name(body: dict[str, Any], row: dict[str, Any]) -> str:
 
 def test_rows_of_single_tables_come_between_changes_though_all_dies(way: Way) -> None:
     _create(way, way.sink(partition_num=2, enable_tidb_extension=True), mode="none")
+    way.capture.ask("POST", f"/changefeeds/{way.name}/pause")
+    number = _snapshot(way, "numbers", "names")
+    _say(way, "pause", number)
+    way.capture.ask("POST", f"/changefeeds/{way.name}/resume")
+    until(lambda: _shown(way, number)["state"] == "paused", "it is paused")
     with Changes(way.database, way.schema) as changes:
-        number = _snapshot(way, "numbers", "names")
+        assert not _shown(way, number)["rows"]
+        _say(way, "resume", number)
         until(lambda: _shown(way, number)["rows"], "rows are read")
     way.capture.kill()
     way.capture.start()

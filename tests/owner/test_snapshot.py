@@ -224,6 +224,33 @@ def test_rows_of_a_table_are_copied_beside_and_then_have_a_place() -> None:
     assert told.run
 
 
+def test_a_paused_copy_keeps_what_was_read_and_its_turn() -> None:
+    world, paused = _ordered(FIRST, SECOND), FIRST.model_copy(update={"paused": True})
+    world.reported(300, copied=_read(rows=5))
+    _know(world, paused, SECOND)
+    told = world.reported(310, copied=_read(rows=7)).assignment
+    assert (told.copy_order, world.status.needed_ts) == (paused, 150)
+    assert (_state(world, "1"), _state(world, "2")) == (CopyState.PAUSED, CopyState.WAITING)
+    # A capture that knows nothing of it begins anew, and waits before it reads.
+    assert world.reported(320).assignment.copy_order == paused
+    _know(world, FIRST, SECOND)
+    assert world.reported(330, copied=_read(rows=7)).assignment.copy_order == FIRST
+    assert _state(world, "1") is CopyState.COPYING
+
+
+def test_a_copy_that_is_paused_before_it_has_begun_keeps_no_log() -> None:
+    paused = FIRST.model_copy(update={"paused": True})
+    world = _ordered(paused)
+    told = world.reported(300).assignment
+    assert (told.copy_order, world.status.needed_ts) == (None, 300)
+    assert _state(world, "1") is CopyState.PAUSED
+    _know(world, FIRST)
+    assert world.reported(310).assignment.copy_order == FIRST
+    _know(world, paused.model_copy(update={"cancelled": True}))
+    assert world.reported(320).assignment.copy_order is None
+    assert _state(world, "1") is CopyState.CANCELLED
+
+
 def test_rows_that_are_lost_are_copied_again() -> None:
     world = _ordered(FIRST)
     copied = _read(base_ts=390, ts=400)
@@ -278,7 +305,13 @@ def test_a_snapshot_that_cannot_be_is_refused(here: Installation, sink: str) -> 
         assert refused.value.code == code
     order = here.operations.copy_rows("f", NewCopy(["shop.k*"]))
     assert here.operations.copy_rows("f", NewCopy(["shop.k*"])).id == "2"
+    for wanted in (True, True, False):
+        found = orders.pause(here.store, here.keys, "f", order.id, paused=wanted)
+        assert (found.paused, found.tables) == (wanted, ["shop.k*"])
     assert orders.cancel(here.store, here.keys, "f", order.id).cancelled
+    with pytest.raises(TidegateError) as refused:
+        orders.pause(here.store, here.keys, "f", order.id, paused=True)
+    assert refused.value.code == "TG:ErrSnapshotNotPaused"
     with pytest.raises(TidegateError) as refused:
         orders.cancel(here.store, here.keys, "f", "3")
     assert refused.value.code == "TG:ErrSnapshotNotExists"

@@ -157,6 +157,15 @@ class Running:
         self._assignment = self._assignment.model_copy(update=update)
         self.feed.update(self._assignment)
 
+    def pause(self, paused: bool) -> None:
+        """The operator pauses the copy of rows, or resumes it; returns when that is so."""
+        order = self._assignment.copy_order
+        assert order is not None
+        change = {"copy_order": order.model_copy(update={"paused": paused})}
+        self._assignment = self._assignment.model_copy(update=change)
+        self.feed.update(self._assignment)
+        until(lambda: self.feed.pauses is paused, "it is paused or goes on")
+
     def rows_delivered(self) -> None:
         """The owner has stored that all rows are delivered that were there before."""
         self.feed.update(self._assignment.model_copy(update={"rows_delivered": True}))

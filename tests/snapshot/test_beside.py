@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,16 +46,23 @@ def way(
     made.jobs.close()
 
 
-def _copied(way: Way) -> Report:
-    """Deliver all of the log while numbers and names are copied; the last report."""
+def _running(way: Way) -> Running:
+    """Deliver the log while numbers and names are copied."""
     log = ChangeLog.open(way.folder)
-    order = CopyOrder(id="1", tables=[f"{way.schema}.n*"])
-    running = Running(
+    start_ts = log.state.first_ts
+    log.close()
+    return Running(
         way.folder, way.info.sink_uri, way.config, way.jobs,
-        start_ts=log.state.first_ts, barrier_ts=MAX_TS, feed=way.info.id,
+        start_ts=start_ts, barrier_ts=MAX_TS, feed=way.info.id,
         server=lambda stop: SourceServer(way.pulled.info, way.pulled.settings, stop),
-        assigned={"copy_order": order},
+        assigned={"copy_order": CopyOrder(id="1", tables=[f"{way.schema}.n*"])},
     )  # fmt: skip
+
+
+def _copied(way: Way, running: Running | None = None) -> Report:
+    """Deliver all of the log while numbers and names are copied; the last report."""
+    running = running or _running(way)
+    log = ChangeLog.open(way.folder)
     until(lambda: _is_copied(running), "all is copied", 60)
     way.source.execute(
         "update numbers set v = 'behind the rows' where id = 12",
@@ -128,6 +136,39 @@ def test_rows_mend_their_tables_and_no_other(way: Way) -> None:
     assert len(found["pairs"]) == len(wanted["pairs"])
     assert found.pop("pairs") != wanted.pop("pairs")
     assert found == wanted
+
+
+def test_a_paused_copy_keeps_what_it_has_read_and_holds_nothing(way: Way) -> None:
+    paused, resumed = threading.Event(), threading.Event()
+    went_on_when_resumed: list[bool] = []
+
+    def pause() -> None:
+        running.pause(True)
+        # Whoever reads goes on from here, and would read the next chunks.
+        paused.set()
+
+    way.jobs.between += [pause, lambda: went_on_when_resumed.append(resumed.is_set())]
+    with way.pulled as pulled:
+        running = _running(way)
+        assert paused.wait(60)
+        way.source.execute("update numbers set v = 'meanwhile' where id < 99", database=way.schema)
+        pulled.caught_up()
+        upto = running.log.refresh().resolved_ts
+        until(lambda: _stands(running) >= upto, "its tables go on")
+        resumed.set()
+        running.pause(False)
+        report = _copied(way, running)
+        assert went_on_when_resumed == [True]
+        _deliver(way, report)
+    found, wanted = content(way.target, way.schema), content(way.source, way.schema)
+    assert (found["numbers"], found["names"]) == (wanted["numbers"], wanted["names"])
+
+
+def _stands(running: Running) -> int:
+    """Up to where all tables are delivered."""
+    running.feed.wake()
+    last = running.reports[-1]
+    return min([last.checkpoint_ts, *last.table_checkpoints.values()])
 
 
 def test_control_tables_that_are_not_held_miss_their_rows(
