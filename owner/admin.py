@@ -14,6 +14,7 @@ from cdc.base.errors import InvalidError, TransientError
 from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Unchanged
+from cdc.coord.expected import Expected, check
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
@@ -42,8 +43,10 @@ class StoreBusy(TransientError):
     code = "TG:ErrStoreBusy"
 
 
-def get(store: Store, keys: Keys, feed: str) -> tuple[StoredKey, FeedInfo]:
-    """The changefeed and the entry that holds it; raises :class:`ChangefeedNotFound`."""
+def get(
+    store: Store, keys: Keys, feed: str, expected: Expected = None
+) -> tuple[StoredKey, FeedInfo]:
+    """The changefeed and the entry that holds it; raises ChangefeedNotFound and ChangedSince."""
     entry = store.get(keys.feed_info(feed))
     if entry is None:
         raise ChangefeedNotFound(
@@ -51,6 +54,7 @@ def get(store: Store, keys: Keys, feed: str) -> tuple[StoredKey, FeedInfo]:
             object=f"changefeed {feed}",
             hint="cdc cli changefeed list --all shows those that exist",
         )
+    check(entry, expected, f"changefeed {feed}")
     return entry, read(entry, FeedInfo)
 
 
@@ -92,9 +96,9 @@ def create(store: Store, keys: Keys, info: FeedInfo, start: TransactionName | No
         raise StoreBusy("the upstream changed meanwhile", object=f"upstream {info.upstream}")
 
 
-def pause(store: Store, keys: Keys, feed: str) -> FeedInfo:
+def pause(store: Store, keys: Keys, feed: str, expected: Expected = None) -> FeedInfo:
     """Stop delivery; the checkpoint stays."""
-    return _change(store, keys, feed, FeedEvent.PAUSE, lambda _: {})
+    return _change(store, keys, feed, FeedEvent.PAUSE, lambda _: {}, expected=expected)
 
 
 def resume(
@@ -106,6 +110,7 @@ def resume(
     *,
     newest: int = 0,
     start: TransactionName | None = None,
+    expected: Expected = None,
 ) -> FeedInfo:
     """Deliver again from the checkpoint under a new epoch.
 
@@ -135,7 +140,7 @@ def resume(
             moved |= {"snapshot_ts": checkpoint_ts, "rows_delivered": True}
         return {"error": None, "epoch": epoch, **moved}
 
-    return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
+    return _change(store, keys, feed, FeedEvent.RESUME, changes, also, expected)
 
 
 def rewind(
@@ -145,6 +150,7 @@ def rewind(
     now_ms: int,
     status: FeedStatus,
     acknowledged: Acknowledgements,
+    expected: Expected = None,
 ) -> FeedInfo:
     """Deliver again from a progress that the sink's ledger still has, under a new epoch."""
     also = [
@@ -157,18 +163,21 @@ def rewind(
         epoch = next_epoch(info.epoch, now_ms)
         return {"error": None, "epoch": epoch, "rows_delivered": False}
 
-    return _change(store, keys, feed, FeedEvent.RESUME, changes, also)
+    return _change(store, keys, feed, FeedEvent.RESUME, changes, also, expected)
 
 
-def update(store: Store, keys: Keys, feed: str, changes: Mapping[str, Any]) -> FeedInfo:
+def update(
+    store: Store, keys: Keys, feed: str, changes: Mapping[str, Any], expected: Expected = None
+) -> FeedInfo:
     """Change what the user configured; only while it does not run."""
-    return _change(store, keys, feed, FeedEvent.UPDATE, lambda _: changes)
+    return _change(store, keys, feed, FeedEvent.UPDATE, lambda _: changes, expected=expected)
 
 
-def remove(store: Store, keys: Keys, feed: str) -> bool:
+def remove(store: Store, keys: Keys, feed: str, expected: Expected = None) -> bool:
     """Remove a changefeed with its progress; False if there was none."""
     for _ in range(_ATTEMPTS):
         entry = store.get(keys.feed_info(feed))
+        check(entry, expected, f"changefeed {feed}")
         if entry is None:
             return False
         if _remove(store, keys, feed, entry):
@@ -206,9 +215,10 @@ def _change(
     event: FeedEvent,
     changes: Callable[[FeedInfo], Mapping[str, Any]],
     also: Sequence[Op] = (),
+    expected: Expected = None,
 ) -> FeedInfo:
     for _ in range(_ATTEMPTS):
-        entry, info = get(store, keys, feed)
+        entry, info = get(store, keys, feed, expected)
         state = transition(info.state, event, f"changefeed {feed}")
         after = info.model_copy(update={**changes(info), "state": state})
         ops = [Put(entry.key, _json(after)), *also]

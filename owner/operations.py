@@ -19,6 +19,8 @@ from cdc.base.position import TransactionName
 from cdc.base.ts import Ts, physical_ms
 from cdc.coord import acknowledgements
 from cdc.coord.contract import Store
+from cdc.coord.expected import Expected
+from cdc.coord.expected import check as check_expected
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
@@ -64,6 +66,8 @@ class Created:
 class Operations:
     """What operators do to changefeeds, over all that it takes.
 
+    ``expected`` refuses a change of what is another one by now: :mod:`cdc.coord.expected`.
+
     ``forget_metrics`` drops what is measured of a changefeed; ``slots`` says how many transactional
     ids one has ever used.
     """
@@ -102,7 +106,9 @@ class Operations:
         admin.create(self.store, self.keys, info, self._named(asked.upstream, start_ts))
         return Created(info, _warnings(start_ts, config, schema, now_ms))
 
-    def resume(self, feed: str, overwrite: Ts | Literal["now"] = 0) -> FeedInfo:
+    def resume(
+        self, feed: str, overwrite: Ts | Literal["now"] = 0, expected: Expected = None
+    ) -> FeedInfo:
         """Resume, from another ts than the checkpoint if one is given.
 
         Then it is checked as a start is, and the changefeed becomes a new incarnation, whose ledger
@@ -112,7 +118,7 @@ class Operations:
         it may be resumed.
         """
         now_ms = self.clock.now_ms()
-        info = self._allowed(feed, FeedEvent.RESUME)
+        info = self._allowed(feed, FeedEvent.RESUME, expected)
         start_ts: Ts | None = None
         newest = 0
         if overwrite != 0:
@@ -120,17 +126,24 @@ class Operations:
         self.upstreams.revive(info.upstream)
         start = self._named(info.upstream, start_ts) if start_ts is not None else None
         return admin.resume(
-            self.store, self.keys, feed, now_ms, start_ts, newest=newest, start=start
+            self.store,
+            self.keys,
+            feed,
+            now_ms,
+            start_ts,
+            newest=newest,
+            start=start,
+            expected=expected,
         )
 
-    def rewind(self, feed: str) -> FeedInfo:
+    def rewind(self, feed: str, expected: Expected = None) -> FeedInfo:
         """Resume from where the sink's ledger stands, which has gone back.
 
         What it has lost is delivered again; the ledger stays, so what it still has is not. Raises
         RewindRefused if it has not gone back or has nothing to go on from, LogCollected if the log
         does not reach so far, TransitionRefused unless the changefeed may be resumed.
         """
-        info = self._allowed(feed, FeedEvent.RESUME)
+        info = self._allowed(feed, FeedEvent.RESUME, expected)
         known = acknowledgements.read(self.store, self.keys, info.ledger_id)
         ledger = configured_sink(info.sink_uri, info.config).driver().delivered(info.ledger_id)
         stands = lost_stands(feed, known.by_destination(), ledger, info.start_ts)
@@ -138,14 +151,15 @@ class Operations:
         self.logs.check_kept(info.upstream, after.checkpoint_ts)
         self.upstreams.revive(info.upstream)
         kept = Acknowledgements.of(known.incarnation, ledger, known.log_ts)
-        return admin.rewind(self.store, self.keys, feed, self.clock.now_ms(), after, kept)
+        now_ms = self.clock.now_ms()
+        return admin.rewind(self.store, self.keys, feed, now_ms, after, kept, expected)
 
-    def update(self, feed: str, asked: ChangefeedUpdate) -> FeedInfo:
+    def update(self, feed: str, asked: ChangefeedUpdate, expected: Expected = None) -> FeedInfo:
         """Change sink, target or configuration of a changefeed that does not run.
 
         Raises TransitionRefused if it runs, else the first thing that is wrong.
         """
-        info = self._allowed(feed, FeedEvent.UPDATE)
+        info = self._allowed(feed, FeedEvent.UPDATE, expected)
         changes: dict[str, Any] = {}
         if asked.replica_config is not None:
             changes["config"] = check(asked.replica_config).model_dump()
@@ -156,7 +170,7 @@ class Operations:
         if asked.target_ts is not None:
             check_target(self._checkpoint(info), asked.target_ts)
             changes["target_ts"] = asked.target_ts
-        return admin.update(self.store, self.keys, feed, changes)
+        return admin.update(self.store, self.keys, feed, changes, expected)
 
     def copy_rows(self, feed: str, asked: NewCopy) -> CopyOrder:
         """Order rows of tables to be copied, beside the delivery of a changefeed.
@@ -173,16 +187,17 @@ class Operations:
         check_copyable_beside(tables, config, sink, mariadb=mariadb)
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
-    def remove(self, feed: str) -> None:
+    def remove(self, feed: str, expected: Expected = None) -> None:
         """Remove a changefeed, then clear its ledger; nothing happens if there is none.
 
         A sink that cannot be reached does not keep the changefeed alive: a later changefeed of the
         same id clears the ledger when it starts.
         """
         entry = self.store.get(self.keys.feed_info(feed))
+        check_expected(entry, expected, f"changefeed {feed}")
         if entry is None:
             return
-        admin.remove(self.store, self.keys, feed)
+        admin.remove(self.store, self.keys, feed, expected)
         self.forget_metrics(feed)
         try:
             info = read(entry, FeedInfo)
@@ -191,9 +206,9 @@ class Operations:
         except TidegateError as e:
             _log.warning("changefeed %s: its ledger was not cleared: %s", feed, e)
 
-    def _allowed(self, feed: str, event: FeedEvent) -> FeedInfo:
+    def _allowed(self, feed: str, event: FeedEvent, expected: Expected) -> FeedInfo:
         """The changefeed, in a state in which this may happen to it."""
-        _, info = admin.get(self.store, self.keys, feed)
+        _, info = admin.get(self.store, self.keys, feed, expected)
         transition(info.state, event, f"changefeed {feed}")
         return info
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
-from cdc.api import progress
+from cdc.api import etags, progress
 from cdc.api.applied import applied
+from cdc.api.etags import IfMatch
 from cdc.api.models import (
     AppliedTable,
     ChangefeedInfo,
@@ -64,36 +65,46 @@ def router(capture: Capture) -> APIRouter:
         found = [s for was, s in summaries() if _asked_for(was, state) and part.has(s.id)]
         return Page(total=len(found), items=list(part.of(found)))
 
-    @routes.post("")
-    def create(asked: CreateChangefeed) -> CreatedChangefeed:
+    def tag(response: Response, feed: str) -> None:
+        etags.put(response, store.get(keys.feed_info(feed)))
+
+    @routes.post("", responses=etags.TAGGED)
+    def create(asked: CreateChangefeed, response: Response) -> CreatedChangefeed:
         created = operations.create(asked.request())
+        tag(response, created.info.id)
         return CreatedChangefeed(**full(created.info).model_dump(), warnings=created.warnings)
 
-    @routes.get("/{feed}")
-    def query(feed: str) -> ChangefeedInfo:
-        return full(admin.get(store, keys, feed)[1])
+    @routes.get("/{feed}", responses=etags.TAGGED)
+    def query(feed: str, response: Response) -> ChangefeedInfo:
+        entry, info = admin.get(store, keys, feed)
+        etags.put(response, entry)
+        return full(info)
 
-    @routes.put("/{feed}")
-    def update(feed: str, asked: UpdateChangefeed) -> ChangefeedInfo:
-        return full(operations.update(feed, asked.request()))
+    @routes.put("/{feed}", responses=etags.TAGGED)
+    def update(
+        feed: str, asked: UpdateChangefeed, response: Response, expected: IfMatch
+    ) -> ChangefeedInfo:
+        info = operations.update(feed, asked.request(), expected)
+        tag(response, feed)
+        return full(info)
 
     @routes.delete("/{feed}")
-    def remove(feed: str) -> Empty:
-        operations.remove(feed)
+    def remove(feed: str, expected: IfMatch) -> Empty:
+        operations.remove(feed, expected)
         return Empty()
 
     @routes.post("/{feed}/pause")
-    def pause(feed: str) -> Empty:
-        admin.pause(store, keys, feed)
+    def pause(feed: str, expected: IfMatch) -> Empty:
+        admin.pause(store, keys, feed, expected)
         return Empty()
 
     @routes.post("/{feed}/resume")
-    def resume(feed: str, asked: ResumeChangefeed | None = None) -> Empty:
+    def resume(feed: str, expected: IfMatch, asked: ResumeChangefeed | None = None) -> Empty:
         how = asked or ResumeChangefeed()
         if how.rewind:
-            operations.rewind(feed)
+            operations.rewind(feed, expected)
         else:
-            operations.resume(feed, how.overwrite_checkpoint_ts)
+            operations.resume(feed, how.overwrite_checkpoint_ts, expected)
         return Empty()
 
     @routes.get("/{feed}/synced")

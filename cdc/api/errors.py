@@ -15,6 +15,7 @@ from cdc.api.models import ApiError
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
+from cdc.coord.expected import ChangedSince
 from cdc.server.api_tokens import TokenExists, TokenNotFound
 from cdc.server.upstreams import (
     UpstreamChanging,
@@ -51,6 +52,7 @@ _STATUS: dict[type[TidegateError], int] = {
     ChangefeedExists: 409,
     UpstreamExists: 409,
     UpstreamChanging: 409,
+    ChangedSince: 412,
     UpstreamInUse: 409,
     VerificationNotFound: 404,
     VerificationRuns: 409,

@@ -31,6 +31,7 @@ _MEANINGS = {
     403: "The role of the token may not do it, or a page of another site has sent the request.",
     404: "What the path or the body names does not exist.",
     409: "It exists already, is in use, or is in another state.",
+    412: "It is not what `If-Match` names any more.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The request names a host that is not this server.",
@@ -84,6 +85,8 @@ def _statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int
         yield 404
     if "parameters" in operation or "requestBody" in operation or changes:
         yield 400
+    if any(p["name"] == "if-match" for p in operation.get("parameters", ())):
+        yield 412
     if changes:
         yield from (409, 413, 415)
 

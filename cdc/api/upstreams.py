@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
+from cdc.api import etags
+from cdc.api.etags import IfMatch
 from cdc.api.models import (
     CreateUpstream,
     Empty,
@@ -38,8 +40,11 @@ def router(capture: Capture) -> APIRouter:
         found.sort(key=lambda u: u.name)
         return Page(total=len(found), items=list(part.of(found)))
 
-    @routes.post("")
-    def create(asked: CreateUpstream) -> UpstreamOut:
+    def tag(response: Response, name: str) -> None:
+        etags.put(response, capture.store.get(capture.keys.upstream_info(name)))
+
+    @routes.post("", responses=etags.TAGGED)
+    def create(asked: CreateUpstream, response: Response) -> UpstreamOut:
         info = upstreams.register(
             asked.name,
             asked.uri.get_secret_value(),
@@ -50,24 +55,31 @@ def router(capture: Capture) -> APIRouter:
             key=asked.key,
             start=asked.start,
         )
+        tag(response, info.name)
         return shown(info)
 
-    @routes.get("/{name}")
-    def query(name: str) -> UpstreamOut:
+    @routes.get("/{name}", responses=etags.TAGGED)
+    def query(name: str, response: Response) -> UpstreamOut:
+        # Before it is read: a tag may be of something older than what is shown, never newer.
+        tag(response, name)
         return shown(upstreams.info(name))
 
-    @routes.put("/{name}")
-    def update(name: str, asked: UpdateUpstream) -> UpstreamOut:
+    @routes.put("/{name}", responses=etags.TAGGED)
+    def update(
+        name: str, asked: UpdateUpstream, response: Response, expected: IfMatch
+    ) -> UpstreamOut:
         """Reach the same server otherwise; it is asked before anything is changed."""
         nodes = {node.name: _access(node) for node in asked.nodes}
         if len(nodes) < len(asked.nodes):
             raise NodesInvalid("a node is named twice", object=f"upstream {name}")
         files = {"ca": asked.ca, "cert": asked.cert, "key": asked.key}
-        return shown(upstreams.update(name, replace(_access(asked), **files), nodes))
+        info = upstreams.update(name, replace(_access(asked), **files), nodes, expected)
+        tag(response, name)
+        return shown(info)
 
     @routes.delete("/{name}")
-    def remove(name: str) -> Empty:
-        upstreams.remove(name)
+    def remove(name: str, expected: IfMatch) -> Empty:
+        upstreams.remove(name, expected)
         return Empty()
 
     return routes

@@ -305,14 +305,17 @@ def update(
     if not changes:
         typer.echo("nothing to change: give --sink-uri, --target-ts or --config")
         return
+    tag = ""
     if not no_confirm:
-        now = api.get(f"/changefeeds/{changefeed_id}")
+        # What is changed is what was shown, or nothing.
+        now, tag = api.look(f"/changefeeds/{changefeed_id}")
         was = {"sink_uri": now["sink_uri"], "target_ts": now["target_ts"]}
         was["replica_config"] = now["config"]
         shown = changes | ({"sink_uri": mask_uri(sink_uri)} if sink_uri else {})
         output.table(("SETTING", "NOW", "NEW"), ((k, was[k], v) for k, v in shown.items()))
         typer.confirm("Go on?", abort=True)
-    info = _placed(api.put, file, f"/changefeeds/{changefeed_id}", changes)
+    put = partial(api.put, tag=tag)
+    info = _placed(put, file, f"/changefeeds/{changefeed_id}", changes)
     if json:
         output.as_json(info)
     else:

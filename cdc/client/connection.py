@@ -89,21 +89,31 @@ class Connection:
         """Answer of a GET."""
         return self._send("GET", path, params=params, timeout=httpx.Timeout(_ASK_S, connect=5.0))
 
+    def look(self, path: str) -> tuple[Any, str]:
+        """Answer of a GET, and the tag with which :meth:`put` changes just this."""
+        how = httpx.Timeout(_ASK_S, connect=5.0)
+        answer = self._answer("GET", path, timeout=how)
+        return self._body(answer), answer.headers.get("ETag", "")
+
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Answer of a POST."""
         return self._send("POST", path, json=body)
 
-    def put(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Answer of a PUT."""
-        return self._send("PUT", path, json=body)
+    def put(self, path: str, body: Mapping[str, Any] | None = None, tag: str = "") -> Any:
+        """Answer of a PUT; with ``tag`` refused if what it changes is another one by now."""
+        headers = {"If-Match": tag} if tag else {}
+        return self._send("PUT", path, json=body, headers=headers)
 
     def delete(self, path: str) -> Any:
         """Answer of a DELETE."""
         return self._send("DELETE", path)
 
     def _send(self, method: str, path: str, **how: Any) -> Any:
+        return self._body(self._answer(method, path, **how))
+
+    def _answer(self, method: str, path: str, **how: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, f"/api/v2{path}", **how)
+            return self._http.request(method, f"/api/v2{path}", **how)
         except httpx.ReadTimeout:
             raise AnswerLate(
                 "the server has not answered yet, and goes on with it",
@@ -116,6 +126,8 @@ class Connection:
                 object=self._server,
                 hint="start it with cdc server, or give its address with --server",
             ) from None
+
+    def _body(self, answer: httpx.Response) -> Any:
         try:
             body = answer.json()
         except ValueError:

@@ -33,6 +33,7 @@ from cdc.coord.contract import (
     Unchanged,
     WatchCompacted,
 )
+from cdc.coord.expected import Expected, check
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     ErrorInfo,
@@ -354,13 +355,17 @@ class Upstreams:
         return info
 
     def update(
-        self, name: str, asked: NewAccess, nodes: Mapping[str, NewAccess] | None = None
+        self,
+        name: str,
+        asked: NewAccess,
+        nodes: Mapping[str, NewAccess] | None = None,
+        expected: Expected = None,
     ) -> UpstreamInfo:
         """Reach the server, or nodes, of an upstream otherwise from now on; the log stays.
 
         Nothing is changed unless each is the server whose changes the log has. Pullers connect
         anew, also those that an error had ended. Raises UpstreamNotFound, UpstreamChanging,
-        NodesInvalid, UpstreamUriInvalid, and what ``recheck`` raises.
+        NodesInvalid, UpstreamUriInvalid, ChangedSince, and what ``recheck`` raises.
         """
         changing = UpstreamChanging(
             "it is being changed by another request",
@@ -373,6 +378,7 @@ class Upstreams:
             entry = self._store.get(self._keys.upstream_info(name))
             info = changed(self.info(name), asked, nodes)
             assert entry is not None
+            check(entry, expected, f"upstream {name}")
             self._changing.add(name)
         try:
             if info.nodes:
@@ -390,12 +396,13 @@ class Upstreams:
         _log.info("upstream %s: its access was changed", name)
         return info
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, expected: Expected = None) -> None:
         """Forget an upstream and delete its log; refused while changefeeds read it."""
         with self._guard:
             entry = self._store.get(self._keys.upstream_info(name))
             pulled = _pulled(self.info(name))
             assert entry is not None
+            check(entry, expected, f"upstream {name}")
             users = []
             for feed in self._store.range(self._keys.feed_info_prefix)[1]:
                 try:

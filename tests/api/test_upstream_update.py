@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from cdc.base.position import Position
@@ -119,6 +120,25 @@ def test_a_puller_that_runs_connects_anew(server: CdcServer, mysql: Database, fo
     mysql.execute("INSERT INTO moved.t VALUES (10)")
     until(lambda: _rows(folder) == 1, "it is pulled")
     mysql.execute("DROP USER 'other'@'%'")
+
+
+def test_an_upstream_has_a_tag(server: CdcServer, folder: Path) -> None:
+    looked = server.api("GET", "/upstreams/moved")
+    tag = looked.headers["ETag"]
+
+    def sent(method: str, given: str) -> httpx.Response:
+        body = {"json": {}} if method == "PUT" else {}
+        head = {"If-Match": given}
+        return server.send(method, "/api/v2/upstreams/moved", headers=head, **body)
+
+    changed = sent("PUT", tag)
+    assert changed.is_success
+    assert changed.headers["ETag"] == server.api("GET", "/upstreams/moved").headers["ETag"] != tag
+    for method in ("PUT", "DELETE"):
+        refused = sent(method, tag)
+        assert refused.status_code == 412
+        assert refused.json()["error_code"] == "TG:ErrChangedSince"
+    assert folder.exists()
 
 
 def test_another_server_is_refused_by_name(
