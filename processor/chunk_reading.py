@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import pymysql
 from cdc.base.errors import TidegateError
 from cdc.binlog.events import EventType
 from cdc.binlog.header import EventHeader
+from cdc.changelog.remote.access import LogAccess
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
@@ -21,6 +23,7 @@ from cdc.snapshot.rows_reader import read_rows
 from cdc.snapshot.select_list import SESSION, select_list
 from cdc.source.connection import open_connection
 from cdc.source.settings import SourceSettings
+from processor.log_reading import scratch, send
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class ChunkTask:
     """Read the rows of ``table`` that ``condition`` (SQL) lets pass into ``path``.
 
     ``number`` is the table's number in its events. ``info`` holds a password and is never shown.
+    A worker that does not see the capture's ``path`` has an ``access``.
     """
 
     info: UpstreamInfo = field(repr=False)
@@ -36,6 +40,7 @@ class ChunkTask:
     condition: str
     number: int
     path: str
+    access: LogAccess | None = None
 
 
 @dataclass(frozen=True)
@@ -53,20 +58,26 @@ def read_chunk(task: ChunkTask) -> ChunkRead:
     """Read it; an error of ours is part of the result. A file of another attempt is overwritten."""
     began = time.perf_counter()
     try:
-        rows, events, size = _read(task)
+        if task.access is None:
+            rows, events, size = _read(task, Path(task.path))
+        else:
+            with tempfile.TemporaryDirectory(dir=scratch()) as folder:
+                made = Path(folder) / "chunk"
+                rows, events, size = _read(task, made)
+                send(task.access, made, task.path)
     except TidegateError as e:
         return ChunkRead(error=e.to_dict(), seconds=time.perf_counter() - began)
     return ChunkRead(rows, events, size, time.perf_counter() - began)
 
 
-def _read(task: ChunkTask) -> tuple[int, int, int]:
+def _read(task: ChunkTask, path: Path) -> tuple[int, int, int]:
     """``(rows, events, bytes)`` of what it has written."""
     table = task.table
     images = RowImages(table, task.info.server_kind, table_number=task.number)
     chosen = ", ".join(select_list(table))
     place = quoted(table.schema, table.name)
     rows = events = 0
-    with Path(task.path).open("wb") as file:
+    with path.open("wb") as file:
         connection = open_connection(task.info, task.settings)
         try:
             with connection.cursor() as cursor:

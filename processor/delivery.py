@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -22,12 +21,13 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.transactions import RunTransactions
-from cdc.snapshot.log import is_snapshot, open_log
+from cdc.snapshot.log import is_snapshot
 from filter.passing import Passing
 from filter.transactions import Transactions
 from processor.catalog import DeliveredTables, Numbering
+from processor.log_reading import LogReading
 from processor.plans import Plans
-from processor.slot import Slot
+from processor.slot import HeldSlot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Deliverer, Destination, Sent, Sink
 from sink.open import open_sink
@@ -56,12 +56,13 @@ class FeedDelivery:
 
     def __init__(self, plan: FeedPlan) -> None:
         self.plan = plan
-        self._log = open_log(Path(plan.log_folder), plan.rows)
+        self._reading = LogReading(plan)
+        self._log = self._reading.log
         self._config = FeedConfig.model_validate(plan.config)
         self._sink = self._opened(plan)
         self._ignored = Transactions.of(self._config.filter)
         self._known: _Known | None = None
-        self._slot: Slot | None = None
+        self._slot: HeldSlot | None = None
         self._deliverer: Deliverer | None = None
         self._committed: Mapping[Destination, Position] = {}
         self._filtered = 0
@@ -73,9 +74,12 @@ class FeedDelivery:
         there is one for each table that comes.
         """
         before = self.plan
-        if (plan.feed, plan.log_folder, plan.rows, plan.start_ts, plan.sink_uri, plan.config) != (
-            before.feed, before.log_folder, before.rows, before.start_ts, before.sink_uri,
-            before.config,
+        if (
+            plan.feed, plan.log_folder, plan.access, plan.rows, plan.start_ts, plan.sink_uri,
+            plan.config,
+        ) != (
+            before.feed, before.log_folder, before.access, before.rows, before.start_ts,
+            before.sink_uri, before.config,
         ):  # fmt: skip
             return False
         self.discard()
@@ -161,11 +165,16 @@ class FeedDelivery:
             self._slot.release()
             self._slot = None
 
+    def end(self) -> None:
+        """Give up all of it."""
+        self.discard()
+        self._log.close()
+
     def open(self) -> Deliverer:
         """The deliverer; claimed and checked against the ledger's epoch on first use."""
         if self._deliverer is None:
             if self._slot is None:
-                self._slot = Slot.claim(Path(self.plan.run_folder), self.plan.slots)
+                self._slot = self._reading.claim(self.plan)
             self._deliverer = self._sink.deliverer(
                 self.plan.feed, self.plan.epoch, self._slot.number
             )

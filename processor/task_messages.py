@@ -9,6 +9,7 @@ from typing import Any
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand, TransactionName
 from cdc.base.ts import Ts
+from cdc.changelog.remote.access import LogAccess
 from cdc.snapshot.log import SnapshotRows
 from processor.catalog import Span
 from sink.contract import Destination, Layout
@@ -19,7 +20,8 @@ class FeedPlan:
     """What does not change from window to window; a worker keeps what it builds from it.
 
     ``epoch`` is the ledger's: it grows with every recovery. ``sink_uri`` may hold a password and
-    is never shown. ``rows``: those of a snapshot that come before the log's.
+    is never shown. ``rows``: those of a snapshot that come before the log's. All
+    folders are the capture's: a worker that does not see them has an ``access``.
     """
 
     feed: FeedId
@@ -32,6 +34,7 @@ class FeedPlan:
     run_folder: str
     layout: Layout
     rows: SnapshotRows | None = None
+    access: LogAccess | None = None
 
 
 @dataclass(frozen=True)

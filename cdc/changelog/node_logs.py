@@ -19,6 +19,7 @@ from cdc.base.ts import Ts
 from cdc.changelog import files, lines, names
 from cdc.changelog.errors import LogCorrupt
 from cdc.changelog.index import Runs
+from cdc.changelog.log_files import LogFiles
 from cdc.changelog.startup import read_index
 from cdc.changelog.state import LogState, SegmentInfo
 
@@ -104,8 +105,8 @@ def collectable(state: LogState, first_segment: int | None, merged_ts: Ts) -> Ts
 class NodeLogs:
     """The logs of the nodes, opened when a row is in one of them; safe for several threads."""
 
-    def __init__(self, folder: Path, opened: Callable[[Path], ChangeLog]) -> None:
-        self._folder = folder
+    def __init__(self, log_files: LogFiles, opened: Callable[[LogFiles], ChangeLog]) -> None:
+        self._files = log_files
         self._opened = opened
         self._lock = threading.Lock()
         self._nodes: tuple[NodeFolder, ...] = ()
@@ -119,7 +120,8 @@ class NodeLogs:
         """
         with self._lock:
             if place.node >= len(self._nodes):
-                self._nodes = load(self._folder)
+                self._files.whole(names.NODES)
+                self._nodes = load(self._files.folder)
             if place.node >= len(self._nodes):
                 raise LogCorrupt(
                     f"a row is of node number {place.node}, which is not among the nodes",
@@ -129,8 +131,8 @@ class NodeLogs:
                 )
             log = self._logs.get(place.node)
             if log is None:
-                folder = self._folder / self._nodes[place.node].folder
-                log = self._logs[place.node] = self._opened(folder)
+                beside = self._files.beside(self._nodes[place.node].folder)
+                log = self._logs[place.node] = self._opened(beside)
             elif place.node in self._behind:
                 log.refresh()
             self._behind.discard(place.node)

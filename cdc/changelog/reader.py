@@ -24,22 +24,18 @@ from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog import journal, names, notify, snapshots
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
-from cdc.changelog.format_event import first_event
 from cdc.changelog.index import Runs
-from cdc.changelog.index_cache import IndexCache
+from cdc.changelog.log_files import FilesInPlace, LogFiles
 from cdc.changelog.manifest import last_state
 from cdc.changelog.node_logs import NodeLogs, place_of
 from cdc.changelog.planning import SegmentPlan, complete_to, cut_at
-from cdc.changelog.segment_file import MAGIC
-from cdc.changelog.segment_maps import SegmentMaps
+from cdc.changelog.segments import Segments
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries, TableEntry
 
 _COLLECTED_ATTEMPTS = 3
 # Of a node's log nothing but its segments is asked for.
 _NODE_INDEX_BYTES = 1 << 20
-# A FORMAT_DESCRIPTION is much shorter.
-_HEAD_BYTES = 4096
 _POLL_FIRST_S = 0.002
 _POLL_MAX_S = 0.05
 
@@ -51,22 +47,29 @@ class ChangeLog:
     collected, and of what its user has behind it (:meth:`forget_below`), are not.
     """
 
-    def __init__(self, folder: Path, index_bytes: int) -> None:
-        self._folder = folder
+    def __init__(self, log_files: LogFiles, index_bytes: int) -> None:
+        self._files = log_files
+        self._folder = log_files.folder
         self._lock = threading.RLock()
         self._fd = -1
         self._read = 0
         self._state = LogState()
         self._dictionaries = Dictionaries()
         self._tables_read = 0
-        self._indexes = IndexCache(folder, index_bytes)
-        self._maps = SegmentMaps(folder)
-        self._nodes = NodeLogs(folder, lambda f: ChangeLog.open(f, index_bytes=_NODE_INDEX_BYTES))
+        self._segments = Segments(log_files, index_bytes)
+        self._nodes = NodeLogs(
+            log_files, lambda f: ChangeLog.over(f, index_bytes=_NODE_INDEX_BYTES)
+        )
 
     @classmethod
     def open(cls, folder: Path, *, index_bytes: int = 64 << 20) -> ChangeLog:
         """Open and refresh. Raises LogMissing if there is no log, LogCorrupt."""
-        log = cls(folder, index_bytes)
+        return cls.over(FilesInPlace(folder), index_bytes=index_bytes)
+
+    @classmethod
+    def over(cls, log_files: LogFiles, *, index_bytes: int = 64 << 20) -> ChangeLog:
+        """As :meth:`open`, over files that may be elsewhere. Raises what keeps them there, too."""
+        log = cls(log_files, index_bytes)
         log.refresh()
         return log
 
@@ -75,6 +78,7 @@ class ChangeLog:
         with self._lock:
             self._close_manifest()
         self._nodes.close()
+        self._files.close()
 
     def _close_manifest(self) -> None:
         if self._fd >= 0:
@@ -99,6 +103,7 @@ class ChangeLog:
     def refresh(self) -> LogState:
         """Read what was committed since; a stat and nothing more if nothing was."""
         with self._lock:
+            self._files.manifest()
             path = self._folder / names.MANIFEST
             try:
                 found = os.stat(path)
@@ -123,7 +128,7 @@ class ChangeLog:
                     self._read, self._state = last.end, last.state
                     self._nodes.grown()
                     # A file that is still mapped keeps its place on the disk.
-                    self._forget_before(self._state.first_segment)
+                    self._segments.forget_before(self._state.first_segment)
             return self._state
 
     def forget_below(self, ts: Ts) -> None:
@@ -134,13 +139,8 @@ class ChangeLog:
         state = self._state
         behind = bisect_right(state.closed, ts, key=lambda s: s.last_ts)
         left = state.closed[behind:]
-        self._forget_before(left[0].number if left else state.segment)
+        self._segments.forget_before(left[0].number if left else state.segment)
         self._nodes.forget_below(ts)
-
-    def _forget_before(self, number: int) -> None:
-        with self._lock:
-            self._indexes.forget_before(number)
-        self._maps.forget_before(number)
 
     def runs(
         self,
@@ -198,11 +198,10 @@ class ChangeLog:
 
         Raises LogCollected, LogCorrupt.
         """
-        with self._lock:
-            try:
-                return self._indexes.get(self._info(number)).runs
-            except FileNotFoundError:
-                raise self._gone(names.index_name(number)) from None
+        try:
+            return self._segments.index(self._info(number)).runs
+        except FileNotFoundError:
+            raise self._gone(names.index_name(number)) from None
 
     def ddls(self, lo_ts: Ts, hi_ts: Ts) -> Runs:
         """DDL rows with ``lo_ts < commit_ts <= min(hi_ts, resolved)``, in order."""
@@ -231,8 +230,7 @@ class ChangeLog:
         for info in reversed(state.segments()):
             if not 0 < info.first_ts <= ts:
                 continue
-            with self._lock:
-                found = self._indexes.get(info).transaction_at(ts)
+            found = self._segments.index(info).transaction_at(ts)
             if found is not None:
                 at, source, number, file = found
                 return TransactionName(at, self.sources.get(source, ""), number, file)
@@ -246,8 +244,7 @@ class ChangeLog:
         for attempt in range(_COLLECTED_ATTEMPTS):
             state = self._state
             try:
-                gone = journal.read(self._folder, lo_ts, min(hi_ts, state.first_ts))
-                found = list(gone) if lo_ts < state.first_ts else []
+                found = self._gone_statements(lo_ts, hi_ts, state) if lo_ts < state.first_ts else []
                 runs = self.ddls(max(lo_ts, state.first_ts), hi_ts)
                 each = (runs.slice(i, i + 1) for i in range(len(runs)))
                 return found + [(int(run.commit_ts[0]), self.event(run)) for run in each]
@@ -257,6 +254,10 @@ class ChangeLog:
                     raise
                 self.refresh()
         raise AssertionError
+
+    def _gone_statements(self, lo_ts: Ts, hi_ts: Ts, state: LogState) -> list[tuple[Ts, bytes]]:
+        self._files.whole(f"{names.SCHEMA_FOLDER}/{names.STATEMENTS}")
+        return list(journal.read(self._folder, lo_ts, min(hi_ts, state.first_ts)))
 
     def event(self, run: Runs) -> bytes:
         """The bytes of one run, checked. Raises LogCorrupt, LogCollected."""
@@ -275,7 +276,7 @@ class ChangeLog:
         if place is not None:
             return self._nodes.at(place).segment(place.segment)
         try:
-            return self._maps.get(self._info(number))
+            return self._segments.data(self._info(number))
         except FileNotFoundError:
             raise self._gone(names.data_name(number)) from None
 
@@ -291,7 +292,7 @@ class ChangeLog:
                 self._nodes.verify(place, runs.take(ours))
                 continue
             try:
-                self._maps.verify(self._info(number), runs.offset[ours], runs.length[ours])
+                self._segments.verify(self._info(number), runs.offset[ours], runs.length[ours])
             except FileNotFoundError:
                 raise self._gone(names.data_name(number)) from None
 
@@ -303,12 +304,15 @@ class ChangeLog:
         listed = self._state.segments()
         if not listed:
             raise self._gone("the first segment")
-        near = min(bisect_left(listed, ts, key=lambda s: s.last_ts), len(listed) - 1)
-        data = self.segment(listed[near].number)
-        return first_event(data[:_HEAD_BYTES].tobytes(), len(MAGIC))
+        info = listed[min(bisect_left(listed, ts, key=lambda s: s.last_ts), len(listed) - 1)]
+        try:
+            return self._segments.format(info)
+        except FileNotFoundError:
+            raise self._gone(names.data_name(info.number)) from None
 
     def snapshots(self) -> list[Ts]:
         """Ts of the schema snapshots, rising."""
+        self._files.snapshots()
         return snapshots.list_ts(self._folder)
 
     def check_kept(self, lo: Position) -> None:
@@ -319,6 +323,7 @@ class ChangeLog:
         """The newest schema snapshot at or below ``ts``. Raises LogCollected, LogCorrupt."""
         while usable := [s for s in self.snapshots() if s <= ts]:
             # One that has gone since was not needed any more, so there is another.
+            self._files.whole(f"{names.SCHEMA_FOLDER}/{usable[-1]}.json")
             with suppress(FileNotFoundError):
                 return snapshots.load(self._folder, usable[-1])
         raise self._gone(f"a schema snapshot at or below ts {ts}")
@@ -348,11 +353,10 @@ class ChangeLog:
             below = info.last_ts <= lo_ts if whole else info.last_ts < lo_ts
             if below or not 0 < info.first_ts <= hi_ts or (ddls and not info.ddls):
                 continue
-            with self._lock:
-                try:
-                    plan = self._indexes.get(info)
-                except FileNotFoundError:
-                    raise self._gone(names.index_name(info.number)) from None
+            try:
+                plan = self._segments.index(info)
+            except FileNotFoundError:
+                raise self._gone(names.index_name(info.number)) from None
             yield plan
 
     def _info(self, number: int) -> SegmentInfo:
@@ -382,6 +386,7 @@ class ChangeLog:
     def _read_tables(self, length: int) -> None:
         if length <= self._tables_read:
             return
+        self._files.grown(names.TABLES, length)
         with (self._folder / names.TABLES).open("rb") as file:
             file.seek(self._tables_read)
             data = file.read(length - self._tables_read)

@@ -25,6 +25,7 @@ from cdc.coord.stored import read
 from cdc.server.api_tokens import ApiTokens
 from cdc.server.audit import AuditLog
 from cdc.server.data_dir import DataDir
+from cdc.server.log_server import open_endpoint
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
 from cdc.server.settings import ServerSettings
@@ -143,7 +144,9 @@ class Capture:
         )
         self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
-        self._spark = SparkRunner(settings.processor, self._dir.spark)
+        self._endpoint = open_endpoint(settings, self._dir.logs, self.parts)
+        access = self._endpoint.access if self._endpoint is not None else None
+        self._spark = SparkRunner(settings.processor, self._dir.spark, access)
         self.metrics.capture.spark_up = lambda: self._spark.alive
         self._processor = ProcessorRunner(
             self.store,
@@ -223,6 +226,8 @@ class Capture:
     def start(self) -> None:
         """Start everything; returns before Spark is ready, which takes some seconds."""
         _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
+        if self._endpoint is not None:
+            self._endpoint.start()
         self._starter.start()
         self._session.start()
 
@@ -280,6 +285,8 @@ class Capture:
         self._session.stop()
         if self._ready.is_set():
             self._spark.stop()
+        if self._endpoint is not None:
+            self._endpoint.stop()
         self.store.close()
         self._dir.close()
         _log.info("capture %s: stopped", self.id)

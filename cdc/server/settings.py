@@ -16,6 +16,7 @@ from cdc.base.egress import Egress
 from cdc.base.errors import InvalidError
 from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.opening import EMBEDDED, check_address
+from cdc.server.log_server import LogServerSettings
 from cdc.source.settings import SourceSettings
 from processor.settings import ProcessorSettings
 
@@ -106,15 +107,18 @@ class SecuritySettings(BaseModel):
             raise ValueError("ca-path needs cert-path and key-path")
         return self
 
-    def tls(self) -> ssl.SSLContext | None:
-        """The API's TLS context, None for plain HTTP. Raises :class:`ServerConfigInvalid`."""
+    def tls(self, *, clients: bool = True) -> ssl.SSLContext | None:
+        """The API's TLS context, None for plain HTTP. Raises :class:`ServerConfigInvalid`.
+
+        Without ``clients`` none is asked for a certificate.
+        """
         if self.cert_path is None:
             return None
         files = (self.cert_path, self.key_path, self.ca_path)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(self.cert_path, self.key_path)
-            if self.ca_path is not None:
+            if clients and self.ca_path is not None:
                 context.load_verify_locations(self.ca_path)
                 context.verify_mode = ssl.CERT_REQUIRED
         except OSError as e:
@@ -149,6 +153,7 @@ class ServerSettings(BaseModel):
     changelog: ChangelogSettings = Field(default_factory=ChangelogSettings)
     source: SourceSettings = Field(default_factory=SourceSettings)
     processor: ProcessorSettings = Field(default_factory=ProcessorSettings)
+    log_server: LogServerSettings = Field(default_factory=LogServerSettings)
 
     @field_validator("addr", "advertise_addr")
     @classmethod

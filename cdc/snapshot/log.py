@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.changelog.index import Runs
+from cdc.changelog.log_files import FilesInPlace, LogFiles
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.tables import TableEntry
 
@@ -50,7 +51,16 @@ def open_log(folder: Path, rows: SnapshotRows | None = None) -> ChangeLog:
 
     Raises LogMissing, LogCorrupt.
     """
-    return ChangeLog.open(folder) if rows is None else SnapshotLog.over(folder, rows)
+    return over_log(FilesInPlace(folder), FilesInPlace(Path(rows.folder)) if rows else None, rows)
+
+
+def over_log(
+    log_files: LogFiles, rows_files: LogFiles | None = None, rows: SnapshotRows | None = None
+) -> ChangeLog:
+    """As :func:`open_log`, over files that may be elsewhere. Raises what keeps them there, too."""
+    if rows is None or rows_files is None:
+        return ChangeLog.over(log_files)
+    return SnapshotLog.around(rows, rows_files, log_files)
 
 
 def is_snapshot(segment: int) -> bool:
@@ -65,8 +75,10 @@ class SnapshotLog(ChangeLog):
     the snapshot have negative numbers.
     """
 
-    def __init__(self, folder: Path, index_bytes: int, rows: ChangeLog, at: SnapshotRows) -> None:
-        super().__init__(folder, index_bytes)
+    def __init__(
+        self, log_files: LogFiles, index_bytes: int, rows: ChangeLog, at: SnapshotRows
+    ) -> None:
+        super().__init__(log_files, index_bytes)
         self._rows = rows
         self._rows_ts = at.ts
         self._base_ts = at.base_ts
@@ -74,9 +86,16 @@ class SnapshotLog(ChangeLog):
         self._joined: Mapping[int, TableEntry] = MappingProxyType({})
 
     @classmethod
-    def over(cls, folder: Path, rows: SnapshotRows, *, index_bytes: int = 64 << 20) -> SnapshotLog:
+    def around(
+        cls,
+        rows: SnapshotRows,
+        rows_files: LogFiles,
+        log_files: LogFiles,
+        *,
+        index_bytes: int = 64 << 20,
+    ) -> SnapshotLog:
         """Open and refresh both. Raises LogMissing, LogCorrupt."""
-        log = cls(folder, index_bytes, ChangeLog.open(Path(rows.folder)), rows)
+        log = cls(log_files, index_bytes, ChangeLog.over(rows_files), rows)
         log.refresh()
         return log
 

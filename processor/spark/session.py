@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,13 @@ from processor.spark.scratch import prepare
 from processor.spark.task import read, run, tend, warm
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
+    from cdc.changelog.remote.access import LogAccess
     from processor.chunk_reading import ChunkRead, ChunkTask
     from processor.task_messages import Ack, Descriptor
+
+_log = logging.getLogger("processor")
 
 # What the product needs of Spark. A delivering task has one attempt and no speculative copy:
 # either would deliver a window twice behind the ledger's back (design, section 4.5).
@@ -51,6 +56,10 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "20s",
     "spark.cleaner.referenceTracking": "true",
 }
+_IN_CLEAR = (
+    "what tasks need, passwords of sinks too, crosses the network in clear: set spark.authenticate"
+    " and spark.network.crypto.enabled, see docs/spark.md"
+)
 # An idle worker answers at once.
 _TEND_S = 30.0
 # Nobody else must reach the driver of a local master; the executors of a cluster must.
@@ -70,10 +79,19 @@ def configuration(
 
 
 class SparkRunner:
-    """Owns the Spark context; starts it on first use. Spark writes below ``scratch``."""
+    """Owns the Spark context; starts it on first use. Spark writes below ``scratch``.
 
-    def __init__(self, settings: ProcessorSettings, scratch: Path) -> None:
+    ``access`` says how workers that do not see the logs read them, by a log's folder.
+    """
+
+    def __init__(
+        self,
+        settings: ProcessorSettings,
+        scratch: Path,
+        access: Callable[[Path], LogAccess] | None = None,
+    ) -> None:
         self._settings = settings
+        self._access = access
         self._scratch = scratch
         self._context: SparkContext | None = None
         self._starting = threading.Lock()
@@ -95,6 +113,8 @@ class SparkRunner:
         for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", egress.VARIABLE):
             if name in os.environ:
                 conf.setExecutorEnv(name, os.environ[name])
+        if self._access is not None and not _encrypts(conf):
+            _log.warning("%s", _IN_CLEAR)
         self._context = SparkContext.getOrCreate(conf)
         self._context.setLogLevel("WARN")
         # Every changefeed gets a pool of its own; Spark warns about pools without a file.
@@ -132,7 +152,7 @@ class SparkRunner:
         context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed.name)
         of = f"changefeed {descriptors[0].plan.feed.name}"
         with _deadline(context, of, description, timeout_s):
-            rdd = context.parallelize(list(descriptors), len(descriptors))
+            rdd = context.parallelize(self._reached(descriptors), len(descriptors))
             return list(rdd.mapPartitions(run).collect())
 
     def read(
@@ -142,8 +162,18 @@ class SparkRunner:
         context = self._need()
         context.setLocalProperty("spark.scheduler.pool", tasks[0].info.name)
         with _deadline(context, f"upstream {tasks[0].info.name}", description, timeout_s):
+            if self._access is not None:
+                tasks = [replace(t, access=self._access(Path(t.path).parent)) for t in tasks]
             rdd = context.parallelize(list(tasks), len(tasks))
             return list(rdd.mapPartitions(read).collect())
+
+    def _reached(self, descriptors: Sequence[Descriptor]) -> list[Descriptor]:
+        """With what a worker needs that does not see the log; all are of one plan."""
+        plan = descriptors[0].plan
+        if self._access is None:
+            return list(descriptors)
+        plan = replace(plan, access=self._access(Path(plan.log_folder)))
+        return [replace(d, plan=plan) for d in descriptors]
 
     def tend(self, feeds: Collection[str]) -> None:
         """A job of next to nothing on each worker: only its use of one keeps Spark from ending all.
@@ -205,6 +235,12 @@ def _deadline(context: SparkContext, of: str, description: str, timeout_s: float
         ) from error
     finally:
         timer.cancel()
+
+
+def _encrypts(conf: SparkConf) -> bool:
+    """Whether Spark's own connections are encrypted."""
+    ways = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+    return any(conf.get(way, "false") == "true" for way in ways)
 
 
 def end_jvm() -> None:

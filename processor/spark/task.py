@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cdc.base.errors import TransientError
+from cdc.base.errors import TidegateError, TransientError
 from processor.task_messages import Ack, Descriptor, FeedPlan
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def tend(running: Iterator[frozenset[str]]) -> Iterator[int]:
     """Give back what this worker has of changefeeds that do not run; of how many it has any."""
     for names in running:
         for name in _deliveries.keys() - names:
-            _deliveries.pop(name).discard()
+            _deliveries.pop(name).end()
         yield len(_deliveries)
 
 
@@ -70,7 +70,12 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
         if delivery is not None:
             yield delivery.deliver(descriptor)
             continue
-        ack = _begun(descriptor.plan).deliver(descriptor)
+        try:
+            ack = _begun(descriptor.plan).deliver(descriptor)
+        except TidegateError as error:
+            # Its log cannot be opened.
+            yield Ack(destinations=descriptor.destinations, error=error.to_dict())
+            continue
         # The schema is known now.
         settle()
         yield ack
@@ -103,7 +108,7 @@ def _followed(plan: FeedPlan) -> Any:
     known = _deliveries.get(plan.feed.name)
     if known is None or known.plan == plan or known.follow(plan):
         return known
-    known.discard()
+    known.end()
     return None
 
 

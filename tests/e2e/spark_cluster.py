@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,9 +27,24 @@ _OPENS = (
 )
 
 
+def _not_seeing(hidden: Path) -> list[str]:
+    """What a command begins with that is to find an empty folder there, which takes nothing."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        raise Unavailable("spark", "unshare is not installed")
+    apart = [unshare, "--mount", *(["--user", "--map-root-user"] if os.geteuid() else [])]
+    if subprocess.run([*apart, "true"], check=False, capture_output=True).returncode:
+        raise Unavailable("spark", "mount namespaces are not allowed here")
+    mount = f"mount -t tmpfs -o ro,mode=000 none {shlex.quote(str(hidden))}"
+    return [*apart, "sh", "-c", f'{mount} && exec "$@"', "sh"]
+
+
 @contextmanager
-def cluster(workers: int, memory: str = "600m") -> Iterator[str]:
-    """Run a master and workers of one core each; its ``spark://`` address."""
+def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -> Iterator[str]:
+    """Run a master and workers of one core each; its ``spark://`` address.
+
+    Workers and what they start do not see what the folder ``hidden`` holds.
+    """
     java = shutil.which("java")
     if java is None:
         raise Unavailable("spark", "java is not installed")
@@ -39,9 +56,11 @@ def cluster(workers: int, memory: str = "600m") -> Iterator[str]:
     begin = [java, *_JVM, *_OPENS, "-cp", f"{_JARS}/*"]
     started = []
 
-    def start(name: str, *words: str) -> Path:
+    apart = _not_seeing(hidden) if hidden else []
+
+    def start(name: str, *words: str, before: Sequence[str] = ()) -> Path:
         log = folder / f"{name}.log"
-        started.append(process.spawn([*begin, *words], cwd=folder, log=log, env=env))
+        started.append(process.spawn([*before, *begin, *words], cwd=folder, log=log, env=env))
         return log
 
     try:
@@ -53,7 +72,8 @@ def cluster(workers: int, memory: str = "600m") -> Iterator[str]:
         for n in range(workers):
             words = ("--host", "127.0.0.1", "--cores", "1", "--memory", memory)
             words += ("--webui-port", str(process.free_port()), "-d", str(folder / f"work-{n}"))
-            log = start(f"worker-{n}", "org.apache.spark.deploy.worker.Worker", *words, address)
+            words = ("org.apache.spark.deploy.worker.Worker", *words, address)
+            log = start(f"worker-{n}", *words, before=apart)
             until(lambda log=log: _says(log, "registered with master"), "a worker runs", 60)  # type: ignore[misc]
         yield address
     finally:

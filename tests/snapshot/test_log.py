@@ -13,9 +13,10 @@ from cdc.base.position import Position
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event, format_description
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
-from cdc.snapshot.log import SnapshotLog, SnapshotRows
+from cdc.snapshot.log import SnapshotRows, open_log
 
 FORMAT = build_event(EventType.FORMAT_DESCRIPTION, format_description("8.0.36").encode())
 SNAPSHOT_TS = 100
@@ -36,16 +37,16 @@ def _write(folder: Path, first_ts: int, tables: list[str], ts: list[int], resolv
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SnapshotLog]:
+def log(tmp_path: Path) -> Iterator[ChangeLog]:
     """Rows of a and b up to 100; the upstream's log has b and c from 50 on."""
     _write(tmp_path / "rows", 90, ["a", "b"], list(range(91, 99)), SNAPSHOT_TS)
     _write(tmp_path / "log", 40, ["c", "b"], [*range(50, 60), 95, 100, *range(101, 109)], 120)
-    opened = SnapshotLog.over(tmp_path / "log", SnapshotRows(str(tmp_path / "rows"), SNAPSHOT_TS))
+    opened = open_log(tmp_path / "log", SnapshotRows(str(tmp_path / "rows"), SNAPSHOT_TS))
     yield opened
     opened.close()
 
 
-def _told(log: SnapshotLog, runs: Runs) -> list[tuple[int, str]]:
+def _told(log: ChangeLog, runs: Runs) -> list[tuple[int, str]]:
     """Ts and table of each run, with the ts that its bytes have."""
     found = []
     for i in range(len(runs)):
@@ -61,7 +62,7 @@ WANTED = [(ts, "ab"[(ts - 91) % 2]) for ts in range(91, 99)] + [
 ]
 
 
-def test_rows_then_changes_and_nothing_of_what_lies_below(log: SnapshotLog) -> None:
+def test_rows_then_changes_and_nothing_of_what_lies_below(log: ChangeLog) -> None:
     runs = log.runs(Position(90), Position(120))
     assert (runs.kind == RunKind.DML).all()
     assert _told(log, runs) == WANTED
@@ -69,7 +70,7 @@ def test_rows_then_changes_and_nothing_of_what_lies_below(log: SnapshotLog) -> N
 
 
 @pytest.mark.parametrize("size", [1, 1500, 4000, 100_000])
-def test_windows_of_any_size_together_are_all(log: SnapshotLog, size: int) -> None:
+def test_windows_of_any_size_together_are_all(log: ChangeLog, size: int) -> None:
     at, found = Position(90), list[tuple[int, str]]()
     while at < Position(120):
         runs = log.runs(at, Position(120), max_bytes=size)
@@ -80,13 +81,13 @@ def test_windows_of_any_size_together_are_all(log: SnapshotLog, size: int) -> No
     assert found == WANTED
 
 
-def test_a_window_may_end_among_the_rows(log: SnapshotLog) -> None:
+def test_a_window_may_end_among_the_rows(log: ChangeLog) -> None:
     assert _told(log, log.runs(Position(93), Position(97))) == WANTED[3:7]
     assert _told(log, log.runs(Position(99), Position(103))) == [*WANTED[8:11]]
     assert _told(log, log.runs(Position(100), Position(102))) == WANTED[8:10]
 
 
-def test_single_tables_of_both(log: SnapshotLog) -> None:
+def test_single_tables_of_both(log: ChangeLog) -> None:
     ids = [i for i, entry in log.tables.items() if entry.name == "b"]
     assert len(ids) == 2
     assert sorted(log.tables) == list(range(4))

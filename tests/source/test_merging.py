@@ -20,7 +20,8 @@ from cdc.changelog.node_logs import NodeFolder, place_of
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
-from cdc.snapshot.log import SnapshotLog, SnapshotRows
+from cdc.snapshot import log as snapshot_log
+from cdc.snapshot.log import SnapshotRows
 from cdc.source import merging
 from cdc.source.merging import Merging, NodeLog, position_of
 from tests.changelog.logs import StillClock, ddl, dml, open_log
@@ -222,7 +223,7 @@ def test_a_snapshot_lies_before_a_merged_log(made: Made, tmp_path: Path) -> None
     made.one("n2", 110, 1)
     made.commit(120)
     made.merge()
-    over = SnapshotLog.over(made.merged, SnapshotRows(str(tmp_path / "rows"), BEGIN))
+    over = snapshot_log.open_log(made.merged, SnapshotRows(str(tmp_path / "rows"), BEGIN))
     with closing(over) as log:
         runs = log.runs(Position(0), Position(120))
         log.verify(runs)
