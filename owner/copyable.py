@@ -43,8 +43,16 @@ def check_copyable(
             object="snapshot.mode",
             hint="leave start-ts out, or the snapshot",
         )
+    sink.first_rows(config.snapshot.on_existing)
+    _check_tables(copied_tables(tables, config), mariadb=mariadb)
+
+
+def copied_tables(tables: Iterable[Table], config: FeedConfig) -> list[Table]:
+    """Those of a changefeed's tables that its snapshot takes; none if it has none."""
+    if config.snapshot.mode is SnapshotMode.NONE:
+        return []
     taken = CopiedTables(config)
-    _check_tables([t for t in tables if (t.schema, t.name) in taken], mariadb=mariadb)
+    return [t for t in tables if (t.schema, t.name) in taken]
 
 
 def check_copyable_beside(

@@ -36,7 +36,12 @@ from owner.admission import (
     configured_sink,
     newest_incarnation,
 )
-from owner.copyable import check_copyable, check_copyable_beside, check_mode_kept
+from owner.copyable import (
+    check_copyable,
+    check_copyable_beside,
+    check_mode_kept,
+    copied_tables,
+)
 from owner.eligibility import (
     checked_tables,
     copies_warnings,
@@ -97,6 +102,8 @@ class Operations:
         tables, mariadb = checked_tables(schema, config), schema.session.mariadb
         check_copyable(tables, config, asked.start_ts, sink, mariadb=mariadb)
         driver.verify(tables, mariadb=mariadb)
+        if copied := copied_tables(tables, config):
+            sink.first_rows(config.snapshot.on_existing).check(copied)
         place = installation(self.store, self.keys)
         newest = newest_incarnation(driver, FeedId(place, feed, 0), asked.replaced_installation)
         # Its ledger is a new one: what an older one has left does not count.
@@ -240,6 +247,8 @@ class Operations:
         sink = configured_sink(after.sink_uri, after.config)
         tables = checked_tables(schema, config)
         sink.driver().verify(tables, mariadb=schema.session.mariadb)
+        if copied_tables(tables, config):
+            sink.first_rows(config.snapshot.on_existing)
         newest_incarnation(sink.driver(), before.ledger_id)
         old_sink = configured_sink(before.sink_uri, before.config)
         old_tables = tables_to_deliver(schema, old)

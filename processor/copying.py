@@ -22,6 +22,7 @@ from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, SnapshotProgress
+from cdc.coord.snapshot_config import OnExisting
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.reading import SourceServer
@@ -100,7 +101,9 @@ def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | 
             position=f"ts {lowest}",
             hint="remove the changefeed and create it anew; it then copies all rows again",
         )
-    return SnapshotRows(str(folder / "rows"), info.snapshot_ts)
+    existing = FeedConfig.model_validate(info.config).snapshot.on_existing
+    upsert = existing is OnExisting.UPSERT
+    return SnapshotRows(str(folder / "rows"), info.snapshot_ts, upsert=upsert)
 
 
 class Copying:

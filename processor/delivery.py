@@ -95,7 +95,7 @@ class FeedDelivery:
         sink = open_sink(
             plan.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
         )
-        return sink.repeatable() if plan.rows is not None and plan.rows.between else sink
+        return sink.repeatable() if plan.rows is not None and plan.rows.repeated else sink
 
     def _planned(self, catalog: DeliveredTables) -> Plans:
         return Plans(Numbering.of(self.plan.layout), mariadb=catalog.mariadb)

@@ -30,6 +30,7 @@ from cdc.coord.messages import Assignment, CopyReport, ErrorInfo, FeedInfo, Repo
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.reading import SourceServer
+from filter.copied import CopiedTables
 from processor.acknowledged import Acknowledged
 from processor.catalog import (
     DeliveredTables,
@@ -367,7 +368,14 @@ class Feed:
             case_sensitive=self._config.case_sensitive,
             merging=self._config.merging,
         )
-        if self._rows_before is not None and self._rows_before.between:
+        rows = self._rows_before
+        if rows is not None and not rows.between:
+            copied = CopiedTables(self._config)
+            # Between the two ts of the rows nothing changes what tables there are.
+            there = delivered_tables(catalog.at(rows.ts), self._config)
+            first = sink.first_rows(self._config.snapshot.on_existing)
+            first.prepare(self._info.ledger_id, (t for t in there if (t.schema, t.name) in copied))
+        if rows is not None and rows.repeated:
             sink = sink.repeatable()
         driver = sink.driver()
         known: dict[str, Table] = {}

@@ -18,11 +18,13 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.binlog.table_map import TableMap
+from cdc.coord.snapshot_config import OnExisting
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.plan import Matrix, PlanSet
 from cdc.rows.route import Route as CodecRoute
 from cdc.schema.table import Table
 from sink.dispatch.rules import Route
+from sink.first_rows import FirstRows
 from sink.schema_change import SchemaChanger
 
 RECOVERY_BITS = 16
@@ -233,6 +235,12 @@ class Sink(Protocol):
     @property
     def snapshot_obstacle(self) -> str:
         """Why it cannot take rows that were there before; "" if it can."""
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """What is seen to before the rows that a changefeed begins with.
+
+        Raises an ``InvalidError`` if it cannot deal so with rows that are there; None: as it would.
+        """
 
     def repeatable(self) -> Sink:
         """The same, for windows with inserts of rows that may be there already.

@@ -19,6 +19,14 @@ class SnapshotMode(StrEnum):
     ONLY = "only"
 
 
+class OnExisting(StrEnum):
+    """What is done with rows that a target's table has before those of a snapshot come."""
+
+    FAIL = "fail"
+    UPSERT = "upsert"
+    TRUNCATE = "truncate"
+
+
 class SnapshotConfig(BaseModel):
     """Keys in snake_case, as in the replica config.
 
@@ -29,7 +37,8 @@ class SnapshotConfig(BaseModel):
     are read at once.
     ``max_threads_running``: while more sessions of the upstream do something, nothing more is read;
     0 is no limit. ``max_replica_lag``: the same while an upstream that is a replica is so many
-    seconds behind, or has stopped; 0 is no limit.
+    seconds behind, or has stopped; 0 is no limit. ``on_existing``: of rows that a changefeed begins
+    with; None leaves it to the sink.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -43,6 +52,7 @@ class SnapshotConfig(BaseModel):
     max_connections: int = Field(default=2, ge=1, le=64)
     max_threads_running: int = Field(default=0, ge=0)
     max_replica_lag: float = Field(default=0.0, ge=0, strict=False)
+    on_existing: OnExisting | None = Field(default=None, strict=False)
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

@@ -30,16 +30,23 @@ class SnapshotRows:
     """A snapshot's rows: the folder of their log, and the ts at which they were so.
 
     ``base_ts``: up to there the upstream's log holds; 0 if nothing of it lies before the rows.
+    ``upsert``: they replace rows that are there already.
     """
 
     folder: str
     ts: Ts
     base_ts: Ts = 0
+    upsert: bool = False
 
     @property
     def between(self) -> bool:
         """Whether they lie between changes, and not before all of them."""
         return self.base_ts > 0
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a sink may have some of them already, or others in their place."""
+        return self.between or self.upsert
 
     def remove(self) -> None:
         """Remove them; what is open of them can still be read."""

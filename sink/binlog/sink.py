@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.base.ids import FeedId
+from cdc.coord.snapshot_config import OnExisting
 from sink.binlog.changer import BinlogChanger
 from sink.binlog.driver import BinlogDriver, StreamRoutes
 from sink.binlog.ledger import StreamLedger
 from sink.binlog.settings import BinlogSettings
 from sink.binlog.worker import BinlogWorker
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.first_rows import FirstRows, appended
 from sink.schema_change import SchemaChanger
 
 
@@ -44,6 +46,10 @@ class BinlogSink:
     def routing(self) -> tuple[object, ...]:
         """There is one stream."""
         return (self._settings.folder, self._settings.name)
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """It appends."""
+        return appended(existing)
 
     def repeatable(self) -> BinlogSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -14,6 +14,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.binlog.table_map import TableMap
+from cdc.coord.snapshot_config import OnExisting
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.plan import Matrix, PlanSet
 from cdc.schema.table import Table
@@ -34,6 +35,7 @@ from sink.contract import (
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Route, table_hash
 from sink.dispatch.settings import PartitionMode
+from sink.first_rows import FirstRows, appended
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
 
 _NAME = "blackhole"
@@ -63,6 +65,10 @@ class BlackholeSink:
         self._settings = BlackholeSettings.parse(sink_uri, sink_config)
         self._case_sensitive = case_sensitive
         self._merging = merging
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """It appends."""
+        return appended(existing)
 
     def repeatable(self) -> BlackholeSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.base.ids import FeedId
+from cdc.coord.snapshot_config import OnExisting
 from sink.codec.contract import MessageCodec
 from sink.codec.protocols import FORMATS
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
@@ -14,6 +15,7 @@ from sink.file.driver import FileDriver, FileRoutes
 from sink.file.ledger import FileLedger
 from sink.file.settings import FileSettings
 from sink.file.worker import FileWorker
+from sink.first_rows import FirstRows, appended
 from sink.schema_change import SchemaChanger
 
 
@@ -46,6 +48,10 @@ class FileSink:
     def routing(self) -> tuple[object, ...]:
         """A table's folder goes by its name."""
         return (self._settings.folder,)
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """It appends."""
+        return appended(existing)
 
     def repeatable(self) -> FileSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.base.ids import FeedId
+from cdc.coord.snapshot_config import OnExisting
 from sink.codec.contract import MessageCodec
 from sink.codec.protocols import FORMATS
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.dispatch.rules import Router
+from sink.first_rows import FirstRows, appended
 from sink.kafka.changer import KafkaChanger
 from sink.kafka.deliverer import KafkaDeliverer
 from sink.kafka.driver import KafkaDriver, router_of
@@ -59,6 +61,10 @@ class KafkaSink:
             self._case_sensitive,
             self._merging,
         )
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """It appends."""
+        return appended(existing)
 
     def repeatable(self) -> KafkaSink:
         """Messages say what a row is; whether it was there before is the reader's."""

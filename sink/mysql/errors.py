@@ -105,6 +105,12 @@ class TargetTableMissing(DefiniteError):
     code = "TG:ErrTargetTableMissing"
 
 
+class TargetNotEmpty(DefiniteError):
+    """A table that rows are to be copied into has some already."""
+
+    code = "TG:ErrTargetNotEmpty"
+
+
 class TargetColumnMissing(DefiniteError):
     """The target's table lacks a column."""
 

@@ -230,6 +230,12 @@ def take_over(
     return placement, _delivered(after)
 
 
+def is_known(session: SinkSession, feed: FeedId) -> bool:
+    """Whether the changefeed's incarnation was ever taken over here."""
+    with mapped(_NAME):
+        return bool(session.rows(f"SELECT 1 AS x FROM {LEDGER} WHERE {OWN} LIMIT 1", *feed.key))
+
+
 def positions(session: SinkSession, feed: FeedId) -> dict[int, Position]:
     """What is delivered, by bucket; waits for transactions that are being committed."""
     with mapped(_NAME):

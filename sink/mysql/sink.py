@@ -7,10 +7,13 @@ from copy import copy
 from typing import Any
 
 from cdc.base.ids import FeedId
+from cdc.coord.snapshot_config import OnExisting
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.errors import SinkURIInvalid
+from sink.first_rows import FirstRows
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.driver import MysqlDriver
+from sink.mysql.first_rows import MysqlFirstRows
 from sink.mysql.placement import BucketRoutes
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.worker import MysqlWorker
@@ -56,6 +59,12 @@ class MysqlSink:
     def whole_transactions(self) -> bool:
         """All of an upstream transaction that a bucket gets is one transaction there."""
         return self._settings.transaction_atomicity is not Atomicity.NONE
+
+    def first_rows(self, existing: OnExisting | None) -> FirstRows:
+        """Its tables may have rows; where they are to be replaced, that must be possible."""
+        if existing is OnExisting.UPSERT:
+            self.repeatable()
+        return MysqlFirstRows(self._settings, existing)
 
     def repeatable(self) -> MysqlSink:
         """It writes SQL that replaces rows; row images could not, so they must not be asked for."""

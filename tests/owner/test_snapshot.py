@@ -148,7 +148,11 @@ def test_what_cannot_be_copied_is_refused(here: Installation, sink: str) -> None
         with pytest.raises(TidegateError) as refused:
             wrong()
         assert refused.value.code == code
-    create(snapshot={"mode": "initial", "tables": ["*.*", "!shop.t"]})
+    snapshot = {"mode": "initial", "tables": ["*.*", "!shop.t"]}
+    with pytest.raises(TidegateError, match="this sink appends") as refused:
+        create(snapshot=snapshot | {"on-existing": "upsert"})
+    assert refused.value.code == "TG:ErrSinkOptionNotSupported"
+    create(snapshot=snapshot)
     assert stored(here, "f").copies
 
 
