@@ -14,6 +14,7 @@ from cdc.base.errors import DefiniteError
 from cdc.base.nodes import is_qualified
 from cdc.base.ts import Ts
 from cdc.coord.feed_config import FeedConfig
+from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.table import Table
@@ -32,12 +33,6 @@ class UnloggedRows(DefiniteError):
     """A statement that changes rows of which the binlog says nothing."""
 
     code = "TG:ErrUnloggedRows"
-
-
-class ShardChangeRefused(DefiniteError):
-    """A schema change of one of several tables that are one at the target."""
-
-    code = "TG:ErrShardChangeRefused"
 
 
 class Outcome(StrEnum):
@@ -165,31 +160,16 @@ class DdlFilter:
             return e
         return None
 
-    def shared(self, names: Iterable[Name], about: Iterable[Name]) -> DefiniteError | None:
-        """What is wrong with a change of one of several tables that are one at the target, or None.
-
-        ``names`` are all tables of the upstream, before the change and behind it, ``about`` those
-        that it would change at the target.
-        """
-        changed = {_folded(name): name for name in about}
-        if not self._targets.merging or not changed:
-            return None
-        listed = list(dict.fromkeys(names))
-        matching = self.rules.matches_all(listed)
-        try:
-            groups = self._targets.groups(n for n, yes in zip(listed, matching, strict=True) if yes)
-        except DefiniteError as e:
-            return e
-        for target, members in groups.items():
-            ours = next((n for n in members if _folded(n) in changed), None)
-            if ours is not None and len(members) > 1:
-                other = next(n for n in members if n != ours)
-                return ShardChangeRefused(
-                    f"it would change {'.'.join(target)}, which has rows of {'.'.join(other)} too",
-                    object=".".join(ours),
-                    hint="carry it out for all of them, and at the target, then skip it here",
-                )
-        return None
+    def delivered(self, schemas: Catalog, names: Iterable[Name]) -> list[Name]:
+        """Of these tables those whose rows are delivered: no tool's, and not left out keyless."""
+        listed = list(names)
+        self.online.learn(listed)
+        matching = zip(listed, self.rules.matches_all(listed), strict=True)
+        found = (n for n, yes in matching if yes and not self.online.hides(schemas, *n))
+        if not self._config.ignore_ineligible_table or self._config.force_replicate:
+            return list(found)
+        tables = ((n, schemas.table(*n)) for n in found)
+        return [n for n, table in tables if table is not None and table.handle_key]
 
     def unfit(self, tables: Iterable[Table], session: Session) -> DefiniteError | None:
         """What keeps value expressions from tables as a statement leaves them, or None."""

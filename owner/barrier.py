@@ -21,7 +21,9 @@ Reached = Callable[[str], Ts]
 class Pending:
     """A change that is not done. ``state`` is WAITING, HELD, EXECUTING or FAILED.
 
-    ``retry_ms``: after a transient failure, when it is tried again.
+    ``retry_ms``: after a transient failure, when it is tried again. ``obstacle``: why it cannot be
+    carried out with the others of its shard group as things are; ``accepted``: an operator says
+    that it does not matter that it differs from theirs.
     """
 
     ddl: Ddl
@@ -34,6 +36,8 @@ class Pending:
     attempts: int = 0
     why: str = ""
     error: ErrorInfo | None = field(default=None)
+    obstacle: ErrorInfo | None = None
+    accepted: bool = False
 
     @property
     def ts(self) -> Ts:
@@ -53,12 +57,12 @@ class Pending:
             sql=excerpt(self.ddl.sql),
             kind=self.ddl.statement.kind if self.ddl.statement else "",
             tables=sorted(self.tables),
-            state=self.state,
+            state=DdlState.HELD if self.obstacle is not None else self.state,
             waits_for=list(waits_for),
             since_ms=self.since_ms,
             begun_ms=self.begun_ms,
             why=self.why,
-            error=self.error,
+            error=self.obstacle or self.error,
         )
 
 
@@ -88,7 +92,7 @@ def waits(pending: Sequence[Pending], reached: Reached) -> list[list[str]]:
     for p in pending:
         tables = sorted(t for t in p.tables if reached(t) < p.ts - 1)
         every = newest if EVERY in p.tables else last.get(EVERY, 0)
-        before = {max(last.get(t, 0), every) for t in p.tables}
+        before = {max(last.get(t, 0), every) for t in p.tables | p.judged.behind}
         found.append(tables + [f"ts {ts}" for ts in sorted(before) if ts])
         last.update(dict.fromkeys(p.tables, p.ts))
         newest = p.ts

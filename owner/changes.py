@@ -22,6 +22,7 @@ from cdc.coord.messages import (
 )
 from cdc.schema.catalog import Catalog
 from cdc.schema.table_copy import Proof
+from owner import shard_ddl
 from owner.barrier import Pending, Reached, ready, waits
 from owner.ddl import (
     EVERY,
@@ -36,6 +37,8 @@ from owner.ddl import (
     meant,
     tied,
 )
+from owner.shard_ddl import ACCEPTABLE, Groups, Rounds
+from owner.shard_part import ShardRole, members
 from sink.schema_change import Recorded
 
 _ENDED_KEPT = 50
@@ -68,6 +71,7 @@ class Changes:
     """``passed`` are tables (EVERY: all) that a recorded change lets begin behind it.
 
     ``stops`` are tables that a change has stopped for good, ``stop`` the whole changefeed.
+    ``rounds`` of shard groups were begun; ``groups`` are these, where changes of any are pending.
     """
 
     pending: tuple[Pending, ...] = ()
@@ -78,6 +82,8 @@ class Changes:
     executed: int = 0
     skipped: int = 0
     ignored: int = 0
+    rounds: Rounds = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
 
     @classmethod
     def of(cls, shown: DdlEntries) -> Changes:
@@ -87,6 +93,7 @@ class Changes:
             executed=shown.executed,
             skipped=shown.skipped,
             ignored=shown.ignored,
+            rounds={leader: tuple(ts) for leader, ts in shown.shard_rounds.items()},
         )
 
     def kept(self) -> Changes:
@@ -96,13 +103,25 @@ class Changes:
             executed=self.executed,
             skipped=self.skipped,
             ignored=self.ignored,
+            rounds=self.rounds,
         )
+
+    @property
+    def obstructed(self) -> dict[str, Stop]:
+        """Tables that wait for their shard group in vain, as things are."""
+        found: dict[str, Stop] = {}
+        for p in self.pending:
+            if p.obstacle is not None:
+                for table in p.tables:
+                    found.setdefault(table, Stop(p.ts, p.obstacle))
+        return found
 
     def entries(self, reached: Reached, names: Mapping[Ts, list[Any]]) -> DdlEntries:
         """What people are shown, with the names of all that the sink's ledger may speak of."""
+        late = shard_ddl.missing(self.pending, self.groups, self.rounds)
         return DdlEntries(
             pending=[
-                p.entry(before)
+                p.entry(before + late.get(p.ts, []))
                 for p, before in zip(self.pending, waits(self.pending, reached), strict=True)
             ],
             ended=list(self.ended),
@@ -110,6 +129,7 @@ class Changes:
             skipped=self.skipped,
             ignored=self.ignored,
             transactions=dict(names),
+            shard_rounds={leader: list(ts) for leader, ts in self.rounds.items()},
         )
 
 
@@ -122,14 +142,27 @@ def take_in(
     now_ms: int,
 ) -> Changes:
     """Judge DDLs of the log, in their order."""
+    before, schemas = changes, changes.groups.schemas
     for ddl in ddls:
         if changes.stop is not None:
             break
-        changes = _take_in(changes, ddl, scope, policy, recorded.get(ddl.ts), now_ms)
+        leader = shard_ddl.leader_of(changes.rounds, ddl.ts)
+        state = recorded.get(ddl.ts if leader is None else leader)
+        changes = _take_in(changes, ddl, scope, policy, state, now_ms)
         if ddl.change is not None:
             # What it proves may be gone again behind the next.
             changes = settle(changes, ddl.change.after, policy, ddl.ts)
-    return changes
+            schemas = ddl.change.after
+    if changes.pending == before.pending and schemas is before.groups.schemas:
+        return changes
+    return _regrouped(changes, scope, schemas)
+
+
+def _regrouped(changes: Changes, scope: FeedScope, schemas: Catalog) -> Changes:
+    """With the shard groups as they are now."""
+    grouped = any(p.judged.shard is not None for p in changes.pending)
+    groups = Groups(members(scope.filter, schemas) if grouped else {}, schemas)
+    return replace(changes, groups=groups)
 
 
 def _take_in(
@@ -160,6 +193,7 @@ def _take_in(
         state, why = DdlState.HELD, f"held by the policy {policy}"
     if judged.undecided is not None and recorded is None:
         state, why = DdlState.HELD, _UNDECIDED
+    state = shard_ddl.state_of(changes.rounds, ddl.ts, state)
     pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
     return replace(changes, pending=(*changes.pending, pending))
 
@@ -228,13 +262,18 @@ def _hold(changes: Changes, pending: Pending, error: ErrorInfo) -> Changes:
 
 def decide(changes: Changes, decisions: Mapping[Ts, DdlDecision]) -> Changes:
     """Take the operator's words in: they count for what does not run yet."""
-    return replace(changes, pending=tuple(_decide(p, decisions.get(p.ts)) for p in changes.pending))
+    pending = tuple(_decide(p, decisions.get(p.ts)) for p in changes.pending)
+    pending = shard_ddl.with_obstacles(pending, changes.groups, changes.rounds)
+    return changes if pending == changes.pending else replace(changes, pending=pending)
 
 
 def _decide(p: Pending, said: DdlDecision | None) -> Pending:
     if said is None or p.state is DdlState.EXECUTING or p.action is DDLAction.SKIP:
         return p
     why = f"{said.action} by an operator" + (f": {said.reason}" if said.reason else "")
+    accepted = said.action is DdlAction.APPROVE and said.about in ACCEPTABLE
+    if accepted is not p.accepted:
+        p = replace(p, accepted=accepted, why=why)
     if said.action is DdlAction.SKIP:
         return replace(p, action=DDLAction.SKIP, state=DdlState.WAITING, why=why, error=None)
     if p.state is DdlState.FAILED:
@@ -257,6 +296,18 @@ def _tie(p: Pending, ties: Iterable[tuple[str, str]]) -> Pending:
     return p if tables == p.tables else replace(p, judged=replace(p.judged, tables=tables))
 
 
+def joined(changes: Changes, reached: Reached, now_ms: int) -> Changes:
+    """End what a table did to join its shard group, where rows behind it are delivered.
+
+    That is not recorded: whoever owns the changefeed anew finds it again.
+    """
+    for p in changes.pending:
+        part = p.judged.shard
+        if part is not None and part.role is ShardRole.JOIN and reached(part.table) >= p.ts:
+            changes = _end(changes, p, now_ms)
+    return changes
+
+
 def conclude(changes: Changes, outcomes: Iterable[ChangeOutcome], now_ms: int) -> Changes:
     """Take in what the executor has ended."""
     for outcome in outcomes:
@@ -270,7 +321,7 @@ def conclude(changes: Changes, outcomes: Iterable[ChangeOutcome], now_ms: int) -
 def _conclude(changes: Changes, p: Pending, outcome: ChangeOutcome, now_ms: int) -> Changes:
     error = outcome.error
     if error is None:
-        return _end(changes, p, now_ms)
+        return _end_round(changes, p, now_ms)
     if error.kind in (ErrorKind.TRANSIENT, ErrorKind.FENCED):
         delay = min(_RETRY_MAX_MS, _RETRY_FIRST_MS << min(p.attempts, 10))
         again = replace(
@@ -285,11 +336,22 @@ def _conclude(changes: Changes, p: Pending, outcome: ChangeOutcome, now_ms: int)
     return _hold(replace(changes, pending=_with(changes.pending, failed)), failed, error)
 
 
+def _end_round(changes: Changes, leader: Pending, now_ms: int) -> Changes:
+    """End a change, and with it those of its shard group for which it was carried out too."""
+    round_ = changes.rounds.get(leader.ts, ())
+    for p in changes.pending:
+        if p.ts in round_ and p.ts != leader.ts:
+            why = f"carried out once for its shard group, as ts {leader.ts}"
+            ended = replace(p, action=leader.action, why=why)
+            changes = _end(changes, ended, now_ms, counted=False)
+    return _end(changes, leader, now_ms)
+
+
 def _with(pending: Sequence[Pending], changed: Pending) -> tuple[Pending, ...]:
     return tuple(changed if p.ts == changed.ts else p for p in pending)
 
 
-def _end(changes: Changes, p: Pending, now_ms: int) -> Changes:
+def _end(changes: Changes, p: Pending, now_ms: int, *, counted: bool = True) -> Changes:
     state = {
         DDLAction.EXECUTE: DdlState.DONE,
         DDLAction.IGNORE: DdlState.IGNORED,
@@ -308,9 +370,9 @@ def _end(changes: Changes, p: Pending, now_ms: int) -> Changes:
     return replace(
         changes,
         ended=(*changes.ended, entry)[-_ENDED_KEPT:],
-        executed=changes.executed + (state is DdlState.DONE),
-        skipped=changes.skipped + (state is DdlState.SKIPPED),
-        ignored=changes.ignored + (state is DdlState.IGNORED),
+        executed=changes.executed + (counted and state is DdlState.DONE),
+        skipped=changes.skipped + (counted and state is DdlState.SKIPPED),
+        ignored=changes.ignored + (counted and state is DdlState.IGNORED),
     )
 
 
@@ -319,15 +381,48 @@ def begin(changes: Changes, reached: Reached, now_ms: int) -> tuple[Changes, tup
     orders: list[Order] = []
     while True:
         due = [p for p in ready(changes.pending, reached) if p.retry_ms <= now_ms]
-        if not due:
-            return changes, tuple(orders)
-        for p in due:
+        alone = [
+            p for p in due if shard_ddl.may_run(p, changes.pending, changes.groups, changes.rounds)
+        ]
+        if not alone:
+            changes, more = _begin_rounds(changes, due, now_ms)
+            return changes, (*orders, *more)
+        for p in alone:
             if p.action is DDLAction.IGNORE:
-                changes = _end(changes, p, now_ms)
+                changes = _end_round(changes, p, now_ms)
                 continue
             running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
             changes = replace(changes, pending=_with(changes.pending, running))
-            orders.append(Order(p.ddl, p.judged.replicated, skip=p.action is DDLAction.SKIP))
+            skip = p.action is DDLAction.SKIP
+            round_ = [q for q in changes.pending if q.ts in changes.rounds.get(p.ts, ())]
+            ddl, replicated = p.ddl, p.judged.replicated
+            if round_ and not skip:
+                ddl, replicated = shard_ddl.statement_of(round_)
+            orders.append(Order(ddl, replicated, skip=skip))
+
+
+def _begin_rounds(
+    changes: Changes, due: Sequence[Pending], now_ms: int
+) -> tuple[Changes, list[Order]]:
+    """Begin what all tables of a shard group have come to."""
+    # What has ended just now may have kept apart what differs.
+    pending = shard_ddl.with_obstacles(changes.pending, changes.groups, changes.rounds)
+    changes, orders = replace(changes, pending=pending), []
+    for round_ in shard_ddl.complete(due, changes.pending, changes.groups):
+        orders.append(Order(*shard_ddl.statement_of(round_)))
+        pending = changes.pending
+        for p in round_:
+            running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
+            pending = _with(pending, running)
+        begun = {round_[-1].ts: tuple(p.ts for p in round_)}
+        changes = replace(changes, pending=pending, rounds={**changes.rounds, **begun})
+    return changes, orders
+
+
+def without_rounds_below(changes: Changes, checkpoint_ts: Ts) -> Changes:
+    """Without rounds that lie below the checkpoint: they are not judged again."""
+    kept = {leader: ts for leader, ts in changes.rounds.items() if leader > checkpoint_ts}
+    return changes if len(kept) == len(changes.rounds) else replace(changes, rounds=kept)
 
 
 def next_retry_ms(changes: Changes) -> int | None:

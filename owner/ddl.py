@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
+from functools import lru_cache
 from textwrap import shorten
 
 from cdc.base.errors import DefiniteError
@@ -18,6 +18,7 @@ from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from filter.decision import DdlFilter, Outcome
 from filter.online import NOTHING, OnlineDdl, OnlineReading
+from owner.shard_part import ShardPart, inside_of, of_database, part_of
 from sink.schema_change import SchemaChange
 
 TableName = tuple[str, str]
@@ -76,12 +77,19 @@ class FeedScope:
     """What a changefeed delivers: its filter, and tables that must not run apart from each other.
 
     ``whole``: no table may run apart from any other, as a transaction is delivered whole.
-    ``ties``: pairs of ``schema.table`` that foreign keys hold together at the target.
+    ``ties``: pairs of ``schema.table`` that foreign keys hold together at the target. ``apart``:
+    the sink keeps the tables of a shard group apart, so each has its schema changes for itself.
     """
 
     filter: DdlFilter
     whole: bool = False
     ties: tuple[tuple[str, str], ...] = ()
+    apart: bool = False
+
+    @property
+    def grouping(self) -> bool:
+        """Whether several tables are one at the target."""
+        return self.filter.targets.merging and not self.apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,8 @@ class Judged:
 
     ``replicated`` are the tables that are delivered, before or after it. ``error``: those tables
     stop at the change instead. ``undecided``: it waits until it shows whether this table is the
-    copy of an online schema change.
+    copy of an online schema change. ``shard``: its part in a shard group. ``behind``: changes of
+    these databases come first, as barriers know them.
     """
 
     tables: frozenset[str]
@@ -99,6 +108,8 @@ class Judged:
     why: str = ""
     error: ErrorInfo | None = None
     undecided: TableName | None = None
+    shard: ShardPart | None = None
+    behind: frozenset[str] = frozenset()
 
 
 def meant(ddl: Ddl, online: OnlineDdl) -> Ddl:
@@ -148,7 +159,7 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
         same = f"{_took_place(online.cut_over)}, which was the same"
         return Judged(_waiting(matched, scope), (), DDLAction.IGNORE, same)
     read = [name for name in statement.referenced if rules.matches(*name)]
-    tables = frozenset({EVERY}) if statement.schemas else _waiting((*matched, *read), scope)
+    tables = _of_database(ddl, scope) if statement.schemas else _waiting((*matched, *read), scope)
     if ddl.error is not None:
         return Judged(tables, tuple(matched), DDLAction.EXECUTE, error=ddl.error)
     if online.error is not None:
@@ -181,15 +192,24 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     if statement.kind == "create table":
         made += delivered
     after = (ddl.change.after.table(*name) for name in delivered)
-    both = chain(ddl.change.before, ddl.change.after)
-    wrong = (
-        scope.filter.conflict(ddl.change.after, made)
-        or scope.filter.shared(both, delivered)
-        or scope.filter.unfit((table for table in after if table is not None), ddl.change.session)
+    wrong = scope.filter.conflict(ddl.change.after, made) or scope.filter.unfit(
+        (table for table in after if table is not None), ddl.change.session
     )
+    part, kept = None, ""
+    if scope.grouping:
+        try:
+            if statement.schemas:
+                kept, part = of_database(statement, ddl.change, scope.filter)
+            else:
+                part = part_of(statement, ddl.change, scope.filter, tuple(delivered))
+        except DefiniteError as e:
+            wrong = wrong or e
     if wrong is not None:
         error = _said(wrong, ddl, now_ms)
         return Judged(tables, tuple(delivered), DDLAction.EXECUTE, error=error)
+    if kept or (part is not None and not part.executes):
+        because = kept or (part.why if part is not None else "")
+        return Judged(tables, tuple(delivered), DDLAction.IGNORE, because, shard=part)
     why = [f"rows of {'.'.join(new)} are no longer delivered" for _, new in decision.left]
     if online.cut_over is not None:
         why.append(_took_place(online.cut_over))
@@ -204,7 +224,25 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
         DDLAction.EXECUTE,
         "; ".join(why),
         undecided=online.undecided if online.undecided in delivered else None,
+        shard=part,
+        behind=_databases(statement, scope),
     )
+
+
+def _of_database(ddl: Ddl, scope: FeedScope) -> frozenset[str]:
+    """Whom a change of a database waits for: all, which a shard group that waits cannot bear."""
+    if not scope.grouping or ddl.change is None or ddl.statement is None:
+        return frozenset({EVERY})
+    databases = ddl.statement.schemas
+    inside = inside_of(ddl.change.before, databases) if ddl.statement.destroys_rows else []
+    tables = (n for n in inside if scope.filter.rules.matches(*n))
+    return _waiting((*tables, *((schema, EVERY) for schema in databases)), scope)
+
+
+def _databases(statement: DdlStatement, scope: FeedScope) -> frozenset[str]:
+    """What orders a CREATE TABLE behind a change of its database that does not stop all."""
+    made = scope.grouping and statement.kind == "create table"
+    return frozenset(full_name(schema, EVERY) for schema, _ in statement.tables if made)
 
 
 def _waiting(names: Iterable[TableName], scope: FeedScope) -> frozenset[str]:
@@ -281,6 +319,8 @@ def _partitions(table: Table) -> set[str]:
     return {p.name for p in table.partitioning.partitions} if table.partitioning else set()
 
 
+# Asked for in every tick, for all that waits.
+@lru_cache(maxsize=1024)
 def excerpt(sql: str) -> str:
     """The statement in one line, without passwords, cut where it is long."""
     return shorten(mask_sql(sql), _EXCERPT, placeholder="…")

@@ -110,6 +110,11 @@ class _Ticked:
         effects = self.effects
         return len(self.ops) == 1 and effects.status is not None and effects.info is None
 
+    @property
+    def begins_rounds(self) -> bool:
+        """Whether changes of a shard group are about to be carried out together."""
+        return any(order.ddl.ts in self.tick.changes.rounds for order in self.effects.orders)
+
 
 class OwnerRunner:
     """Runs the owner's ticks while this capture holds the owner key.
@@ -503,7 +508,8 @@ class OwnerRunner:
         if ops:
             compares: list[Compare] = [Held(self._keys.owner, self._token)]
             compares += (Unchanged(t.entry.key, t.entry.mod_revision) for t in ticks)
-            decided = any(t.effects.info is not None for t in ticks)
+            # A round of a shard group is known to no ledger, only its leader is.
+            decided = any(t.effects.info is not None or t.begins_rounds for t in ticks)
             written = self._store.txn(compares, ops, durable=decided)
         for t in ticks:
             if t.effects.ddls is not None and t.effects.ddls != t.feed.shown:

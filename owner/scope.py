@@ -19,7 +19,8 @@ def scope_of(
         sink = open_sink(
             info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
         )
-        return FeedScope(DdlFilter(config), whole=sink.single_stream), None
+        scope = FeedScope(DdlFilter(config), whole=sink.single_stream, apart=sink.tables_apart)
+        return scope, None
     except TidegateError as e:
         error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
         return FeedScope(DdlFilter(FeedConfig())), error

@@ -35,13 +35,16 @@ from owner.changes import (
     begin,
     conclude,
     decide,
+    joined,
     settle,
     take_in,
     tie,
+    without_rounds_below,
 )
 from owner.copies import CopyTurn, Orders, advance
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
+from owner.shard_ddl import ended_by
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
 from sink.schema_change import Recorded
 
@@ -73,7 +76,8 @@ class FeedTick:
     def stops(self) -> dict[str, Stop]:
         """Tables that have stopped until the operator acts, each at its first reason."""
         found = dict(self.table_stops)
-        for table, stop in self.changes.stops.items():
+        held = [*self.changes.stops.items(), *self.changes.obstructed.items()]
+        for table, stop in held:
             if table not in found or stop.ts < found[table].ts:
                 found[table] = stop
         return found
@@ -157,10 +161,14 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         tick = replace(_hold_reported(tick, report), delivers=tick.delivers or report.running)
     reached = _reached(seen.status, report)
     changes = tie(conclude(tick.changes, seen.outcomes, now_ms), seen.scope.ties)
-    changes = decide(changes, seen.decisions)
     orders: tuple[Order, ...] = ()
-    if info.state in RUNNING and tick.ready and tick.delivers:
+    runs = info.state in RUNNING and tick.ready and tick.delivers
+    if runs:
+        changes = joined(changes, reached, now_ms)
+    changes = decide(changes, seen.decisions)
+    if runs:
         changes, orders = begin(changes, reached, now_ms)
+    changes = without_rounds_below(changes, seen.status.checkpoint_ts)
     tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
     status = _progress(tick, seen, info, report)
     copies = advance(info, status, report, seen.orders)
@@ -247,7 +255,11 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
         # Not all of them were read: nothing beyond what has been judged may pass.
         return tick
     new = [d for d in seen.ddls if tick.scanned_ts < d.ts <= seen.resolved_ts]
-    changes = take_in(tick.changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
+    changes = tick.changes
+    if not tick.ready:
+        # What was written down and is not in the ledger was never begun at the target.
+        changes = replace(changes, rounds=ended_by(changes.rounds, seen.recorded))
+    changes = take_in(changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
     if seen.schemas is not None:
         changes = settle(changes, seen.schemas, seen.ddl_policy, seen.resolved_ts)
     scanned = max(tick.scanned_ts, seen.resolved_ts)

@@ -233,6 +233,10 @@ class Sink(Protocol):
         """Whether all tables are one stream, so that none may run apart from the others."""
 
     @property
+    def tables_apart(self) -> bool:
+        """Whether tables that have one name at the target stay apart there nevertheless."""
+
+    @property
     def snapshot_obstacle(self) -> str:
         """Why it cannot take rows that were there before; "" if it can."""
 

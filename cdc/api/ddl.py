@@ -85,8 +85,6 @@ def _decide(capture: Capture, feed: str, ts: int, action: DdlAction, reason: str
     store, keys = capture.store, capture.keys
     admin.get(store, keys, feed)
     now_ms = capture.clock.now_ms()
-    decision = DdlDecision(ts=ts, action=action, reason=reason, time_ms=now_ms)
-    put = Put(keys.ddl_decision(feed, ts), decision.model_dump_json().encode())
     for _ in range(_ATTEMPTS):
         revision, known = _entries(capture, feed)
         entry = next((e for e in known.pending if e.ts == ts), None)
@@ -94,6 +92,9 @@ def _decide(capture: Capture, feed: str, ts: int, action: DdlAction, reason: str
             raise _not_pending(known, feed, ts)
         if entry.state is DdlState.FAILED and action is not DdlAction.SKIP:
             raise _failed(feed, ts)
+        about = entry.error.code if entry.error else ""
+        said = DdlDecision(ts=ts, action=action, reason=reason, about=about, time_ms=now_ms)
+        put = Put(keys.ddl_decision(feed, ts), said.model_dump_json().encode())
         if store.txn([Unchanged(keys.feed_ddls(feed), revision)], [put]):
             _log.warning(
                 "changefeed %s: operator: %s schema change %d %s", feed, action, ts, reason

@@ -295,7 +295,8 @@ class DdlEntries(StoredMessage):
     """What the owner says of a changefeed's schema changes: pending ones, then the last ended.
 
     ``transactions`` names those above the checkpoint, ended or not: the sink's ledger may have a
-    record of each.
+    record of each. ``shard_rounds``: of changes that are carried out once for a shard group, by
+    the ts of the one that the ledger has a record of, those of all.
     """
 
     pending: list[DdlEntry] = Field(default_factory=list)
@@ -304,6 +305,7 @@ class DdlEntries(StoredMessage):
     skipped: int = 0
     ignored: int = 0
     transactions: Names = Field(default_factory=dict)
+    shard_rounds: dict[int, list[int]] = Field(default_factory=dict)
 
 
 class DdlAction(StrEnum):
@@ -315,11 +317,15 @@ class DdlAction(StrEnum):
 
 
 class DdlDecision(StoredMessage):
-    """An operator's word on one schema change; kept until the change lies below the checkpoint."""
+    """An operator's word on one schema change; kept until the change lies below the checkpoint.
+
+    ``about`` is the code of the error that the change showed then.
+    """
 
     ts: int
     action: DdlAction
     reason: str = ""
+    about: str = ""
     time_ms: int = 0
 
 

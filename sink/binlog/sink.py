@@ -22,6 +22,7 @@ class BinlogSink:
 
     whole_transactions = True
     single_stream = True
+    tables_apart = False
     patience_s = 60.0
     snapshot_obstacle = "each transaction of a binlog has the upstream's name, and they have none"
 

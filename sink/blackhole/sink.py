@@ -49,6 +49,7 @@ class BlackholeSink:
 
     whole_transactions = False
     single_stream = False
+    tables_apart = True
     patience_s = 60.0
     snapshot_obstacle = ""
     interval_s = 0.0

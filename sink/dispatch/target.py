@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.matcher import FilterRuleInvalid, TableMatcher, parse_matcher
-from cdc.base.nodes import node_of, plain
+from cdc.base.nodes import is_qualified, node_of, plain
 from sink.dispatch.settings import DispatcherSettings
 
 Name = tuple[str, str]
@@ -104,6 +104,18 @@ class TargetRouter:
                     hint=f"correct sink.dispatchers[{rule.index}]",
                 )
         return found
+
+    def merges(self, schema: str, table: str) -> bool:
+        """Whether a table is one of a shard group: other names may become the same as its own.
+
+        So it is of one that has no other table now.
+        """
+        rule = self._rule(schema, table)
+        text = ("{schema}", "{table}")
+        if rule is not None:
+            text = rule.schema or text[0], rule.table or text[1]
+        needed = {"schema", "table"} | ({"node"} if is_qualified(schema) else set())
+        return self.merging and not needed <= set(_HOLE.findall(" ".join(text)))
 
     def target_schema(self, schema: str) -> str:
         """The database that a statement about a whole database of the upstream is about.

@@ -24,6 +24,7 @@ class FileSink:
 
     whole_transactions = False
     single_stream = False
+    tables_apart = True
     patience_s = 60.0
     snapshot_obstacle = ""
 

@@ -27,6 +27,7 @@ class KafkaSink:
     interval_s = 0.0
 
     snapshot_obstacle = ""
+    tables_apart = False
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class MysqlSink:
     interval_s = 0.0
 
     snapshot_obstacle = ""
+    tables_apart = False
 
     def __init__(
         self,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
-from tests.e2e.conftest import CaptureMaker
 from tests.seeds import seed
 from tests.servers import Broker, Database
 from tests.servers.database import database
@@ -45,11 +46,21 @@ def nodes() -> Iterator[dict[str, Database]]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def fleet(capture: CaptureProcess, nodes: dict[str, Database]) -> CaptureProcess:
+    """Return the capture, which knows the nodes as one upstream."""
+    words = [word for name, db in nodes.items() for word in ("--node", f"{name}={db.uri()}")]
+    done = capture.cli("upstream", "create", "-u", "fleet", "--kind", "shards", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return capture
+
+
 class Load:
     """Inserts, updates and deletes on every node, each with keys of its own."""
 
-    def __init__(self, nodes: dict[str, Database]) -> None:
+    def __init__(self, nodes: dict[str, Database], tables: Sequence[str] = TABLES) -> None:
         self.inserted: set[int] = set()
+        self._tables = tables
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._write, args=(node, number * 1_000_000))
@@ -71,8 +82,8 @@ class Load:
         with node.connect() as connection, connection.cursor() as cursor:
             while not self._stop.wait(0.003):
                 key += 1
-                table = rng.choice(TABLES)
-                cursor.execute(f"INSERT INTO {SCHEMA}.{table} VALUES ({key}, 0)")
+                table = rng.choice(self._tables)
+                cursor.execute(f"INSERT INTO {SCHEMA}.{table} (id, v) VALUES ({key}, 0)")
                 self.inserted.add(key)
                 older = rng.randrange(first, key + 1)
                 cursor.execute(f"UPDATE {SCHEMA}.{table} SET v = v + 1 WHERE id = {older}")
@@ -85,9 +96,9 @@ def _union(nodes: dict[str, Database]) -> list[tuple[object, ...]]:
     return sorted(row for node in nodes.values() for row in node.execute(query))
 
 
-def _create(capture: CaptureProcess, feed: str, sink: str) -> None:
+def _create(capture: CaptureProcess, feed: str, sink: str, config_text: str = CONFIG) -> None:
     config = capture.folder / "shards.toml"
-    config.write_text(CONFIG)
+    config.write_text(config_text)
     done = capture.cli(
         *("changefeed", "create", "--upstream", "fleet", "-c", feed),
         *("--sink-uri", sink, "--config", str(config)),
@@ -96,12 +107,9 @@ def _create(capture: CaptureProcess, feed: str, sink: str) -> None:
 
 
 def test_the_target_is_the_union(
-    captures: CaptureMaker, nodes: dict[str, Database], mysql: Database, broker: Broker
+    fleet: CaptureProcess, nodes: dict[str, Database], mysql: Database, broker: Broker
 ) -> None:
-    capture = captures()
-    words = [word for name, db in nodes.items() for word in ("--node", f"{name}={db.uri()}")]
-    done = capture.cli("upstream", "create", "-u", "fleet", "--kind", "shards", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    capture = fleet
     mysql.execute(f"CREATE DATABASE {TARGET}", f"CREATE TABLE {TARGET}.orders {COLUMNS}")
     topic = "fleet_orders"
     topics.create(broker.bootstrap, topic, partitions=3)
@@ -146,3 +154,114 @@ def test_the_target_is_the_union(
     shown = capture.wait_state("whole", "warning", "failed")
     error = shown["error"] or shown["warning"]
     assert error["code"] == "TG:ErrShardKeyConflict"
+
+
+PARCELS = ("parcels_1", "parcels_2")
+
+
+def _ddls(capture: CaptureProcess, feed: str) -> list[Any]:
+    done = capture.cli("ddl", "list", "-c", feed, "--all", "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def _waiting(capture: CaptureProcess, table: str) -> int:
+    """Return how many changes wait for a table."""
+    return sum(table in d["waits_for"] for d in _ddls(capture, "sent"))
+
+
+def _altered(target: Database, table: str) -> list[str]:
+    """Return what has altered a table since the last flush, by the server's own binlog."""
+    name = target.execute("SHOW BINARY LOGS")[-1][0]
+    events = target.execute(f"SHOW BINLOG EVENTS IN '{name}'")
+    statements = (str(event[-1]) for event in events if event[2] == "Query")
+    return [s for s in statements if "ALTER TABLE" in s and f"`{table}`" in s]
+
+
+def test_a_change_of_all_shards_is_carried_out_once(
+    fleet: CaptureProcess, nodes: dict[str, Database], mysql: Database, broker: Broker
+) -> None:
+    capture, topic, target = fleet, "fleet_parcels", "fleet_sent"
+    for node in nodes.values():
+        node.execute(*(f"CREATE TABLE {SCHEMA}.{table} {COLUMNS}" for table in PARCELS))
+    mysql.execute(f"CREATE DATABASE {target}", f"CREATE TABLE {target}.parcels {COLUMNS}")
+    mysql.execute("FLUSH BINARY LOGS")
+    topics.create(broker.bootstrap, topic, partitions=2)
+    config = CONFIG.replace("orders", "parcels").replace(TARGET, target)
+    sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2"
+    _create(capture, "sent", sink, config)
+    kafka = f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json"
+    _create(capture, "sent-topic", kafka, config)
+
+    def change(node: str, table: str, sql: str) -> None:
+        count = len(load.inserted)
+        nodes[node].execute(f"{sql.format(table)}", database=SCHEMA)
+        until(lambda: len(load.inserted) > count + 30, "rows behind a change")
+
+    with Load(nodes, PARCELS) as load:
+        until(lambda: len(load.inserted) > 100, "rows")
+        change("n2", "parcels_1", "ALTER TABLE {} ADD COLUMN w INT NOT NULL DEFAULT 7")
+        # One is two changes ahead.
+        change("n2", "parcels_1", "ALTER TABLE {} MODIFY v BIGINT NOT NULL, ADD KEY (w)")
+        change("n1", "parcels_2", "alter table {} add `w` int(11) default 7 not null")
+        capture.kill()
+        change("n2", "parcels_2", "ALTER TABLE fleet.{} ADD (w INTEGER NOT NULL DEFAULT '7')")
+        change("n2", "parcels_2", "ALTER TABLE {} MODIFY v BIGINT NOT NULL, ADD KEY (w)")
+        capture.start()
+        until(lambda: _waiting(capture, "n1:fleet .parcels_1") == 3, "changes that wait")
+        assert not _altered(mysql, "parcels")
+        change("n1", "parcels_1", "ALTER TABLE {} ADD COLUMN w INT NOT NULL DEFAULT 7")
+        until(lambda: len(_altered(mysql, "parcels")) == 1, "the first change")
+        change("n1", "parcels_1", "ALTER TABLE {} MODIFY v BIGINT NOT NULL, ADD KEY (w)")
+        change("n1", "parcels_2", "ALTER TABLE {} MODIFY v BIGINT NOT NULL, ADD KEY (w)")
+        for number, node in enumerate(nodes.values()):
+            first = 5_000_000 * (number + 1)
+            rows = (f"({first + i}, 9000000000, {i})" for i in range(10))
+            node.execute(f"INSERT INTO {SCHEMA}.parcels_1 VALUES {', '.join(rows)}")
+    for feed in ("sent", "sent-topic"):
+        capture.wait_checkpoint(feed)
+    query = " UNION ALL ".join(f"SELECT id, v, w FROM {SCHEMA}.{table}" for table in PARCELS)
+    union = sorted(row for node in nodes.values() for row in node.execute(query))
+    assert sorted(mysql.execute(f"SELECT id, v, w FROM {target}.parcels")) == union
+    assert len(_altered(mysql, "parcels")) == 2
+    page = capture.ask("GET", "/changefeeds/sent/ddls?state=all")
+    assert (page["executed"], [d["state"] for d in page["items"]]) == (2, ["done"] * 8)
+
+    rows_of: dict[int, tuple[int, int]] = {}
+    width: dict[int, int] = defaultdict(int)
+    for message in topics.read(broker.bootstrap, [topic]):
+        if message.body["type"] == "TIDB_WATERMARK":
+            continue
+        if message.body["isDdl"]:
+            assert message.body["table"] == "parcels"
+            width[message.partition] += 1
+            continue
+        for row in message.body["data"]:
+            # No row crosses the change, in any partition.
+            assert ("w" in row) == (width[message.partition] > 0)
+            key = int(row["id"])
+            if message.body["type"] == "DELETE":
+                del rows_of[key]
+            else:
+                rows_of[key] = int(row["v"]), int(row.get("w", 7))
+    assert width == {0: 2, 1: 2}
+    assert sorted((key, *row) for key, row in rows_of.items()) == union
+
+    # Changes that differ stop those that differ from the first, until somebody says what is meant.
+    nodes["n1"].execute(f"ALTER TABLE {SCHEMA}.parcels_1 ADD x INT DEFAULT 0")
+    nodes["n2"].execute(f"ALTER TABLE {SCHEMA}.parcels_2 ADD x INT DEFAULT 1")
+    shown = capture.wait_state("sent", "warning")
+    error = shown["error"] or shown["warning"]
+    assert error["code"] == "TG:ErrShardDDLConflict"
+    assert "DEFAULT 0" in error["message"]
+    assert "DEFAULT 1" in error["message"]
+    held = next(d for d in _ddls(capture, "sent") if d["state"] == "held")
+    done = capture.cli("ddl", "approve", "-c", "sent", "--ts", str(held["ts"]))
+    assert done.returncode == 0, done.stderr
+    nodes["n1"].execute(f"ALTER TABLE {SCHEMA}.parcels_2 ADD x INT DEFAULT 0")
+    nodes["n2"].execute(f"ALTER TABLE {SCHEMA}.parcels_1 ADD x INT DEFAULT 0")
+    capture.wait_state("sent", "normal")
+    capture.wait_checkpoint("sent")
+    assert len(_altered(mysql, "parcels")) == 3
+    assert "DEFAULT 0" in _altered(mysql, "parcels")[-1]

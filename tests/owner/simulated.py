@@ -15,7 +15,15 @@ from cdc.base.position import Position
 from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
-from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, FeedState, FeedStatus, Report
+from cdc.coord.messages import (
+    Assignment,
+    DdlEntries,
+    ErrorInfo,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    Report,
+)
 from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
@@ -143,6 +151,8 @@ class World:
     running: dict[int, Order] = field(default_factory=dict)
     outcomes: list[ChangeOutcome] = field(default_factory=list)
     recorded: tuple[int, dict[int, Recorded]] | None = None
+    scope: FeedScope = SCOPE
+    shown: DdlEntries = field(default_factory=DdlEntries)
 
     def __post_init__(self) -> None:
         self.sink = Sink(self)
@@ -173,7 +183,8 @@ class World:
             resolved_ts=self.resolved,
             ddls_above=above,
             ddls=tuple(d for d, _ in self.history if above < d.ts <= self.resolved),
-            scope=SCOPE,
+            scope=self.scope,
+            shown=self.shown,
             recorded=self.recorded[1],
             outcomes=tuple(self.outcomes),
         )
@@ -181,6 +192,7 @@ class World:
         self.outcomes = []
         self.info = effects.info or self.info
         self.status = effects.status or self.status
+        self.shown = effects.ddls or self.shown
         self.assignment = effects.assignment
         for order in effects.orders:
             assert order.ddl.ts not in self.running

@@ -13,7 +13,8 @@ from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from filter.decision import DdlFilter
-from owner.ddl import Ddl, DDLAction, FeedScope, Judged, destructive, judge
+from owner.ddl import EVERY, Ddl, DDLAction, FeedScope, Judged, destructive, judge
+from owner.shard_part import ShardRole
 from owner.target_ties import TargetTies
 from sink.schema_change import SchemaChange
 
@@ -175,28 +176,81 @@ def test_what_loses_rows_or_columns(sql: str, lost: bool) -> None:
 
 SHARDED = {
     "shard_mode": "pessimistic",
-    "filter": {"rules": ["shop.*"]},
-    "sink": {"dispatchers": [{"matcher": ["shop.a", "shop.b"], "target_table": "one"}]},
+    "filter": {"rules": ["shop.*", "crm.*"]},
+    "sink": {"dispatchers": [{"matcher": ["shop.a", "shop.b*"], "target_table": "one"}]},
 }
 
 
 @pytest.mark.parametrize(
-    ("sql", "code"),
+    ("sql", "what"),
     [
-        ("ALTER TABLE a ADD c INT", "TG:ErrShardChangeRefused"),
-        ("DROP TABLE b", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE a ADD c INT", ShardRole.CHANGE),
+        ("CREATE INDEX i ON b (age)", ShardRole.CHANGE),
+        ("ALTER TABLE a ADD c DATETIME DEFAULT NOW()", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE a ADD c CHAR(36) DEFAULT (UUID())", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE a ADD c INT AUTO_INCREMENT UNIQUE", "TG:ErrShardChangeRefused"),
+        ("DROP TABLE b", ShardRole.LEAVE),
+        ("DROP TABLE a, b", ShardRole.LEAVE),
+        ("DROP TABLE a, crm.c", "TG:ErrShardChangeRefused"),
         ("TRUNCATE TABLE b", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE b TRUNCATE PARTITION p0", "TG:ErrShardChangeRefused"),
         ("RENAME TABLE b TO d", "TG:ErrShardChangeRefused"),
-        ("DROP TABLE a, b", "TG:ErrShardChangeRefused"),
-        ("ALTER TABLE tmp_1 ADD c INT", None),
+        ("RENAME TABLE crm.c TO b2", "TG:ErrShardChangeRefused"),
+        ("RENAME TABLE b TO b2", ShardRole.MOVE),
+        ("ALTER TABLE b RENAME TO b2", ShardRole.MOVE),
+        ("ALTER TABLE b RENAME TO b2, ADD c INT", "TG:ErrShardChangeRefused"),
+        ("CREATE TABLE b2 LIKE a", ShardRole.JOIN),
+        ("CREATE TABLE IF NOT EXISTS a (id INT)", ShardRole.NOTHING),
+        ("CREATE OR REPLACE TABLE a (id INT)", "TG:ErrShardChangeRefused"),
+        ("ALTER TABLE crm.c ADD c INT", None),
         ("ALTER TABLE a ENGINE = InnoDB", None),
     ],
 )
-def test_a_change_of_one_table_of_a_shard_group_stops_it(sql: str, code: str | None) -> None:
+def test_what_a_change_is_to_a_shard_group(sql: str, what: ShardRole | str | None) -> None:
     scope = FeedScope(DdlFilter(FeedConfig.model_validate(SHARDED)))
     found = judge(_ddl(sql), scope, 0)
     assert found is not None
-    assert (found.error.code if found.error else None) == code
+    if isinstance(what, ShardRole):
+        assert found.error is None
+        assert found.shard is not None
+        assert found.shard.role is what
+        executes = what in (ShardRole.CHANGE, ShardRole.FIRST)
+        assert (found.action is DDLAction.EXECUTE) is executes
+        assert bool(found.why) is not executes
+    else:
+        assert (found.error.code if found.error else None) == what
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("CREATE DATABASE fresh", DDLAction.EXECUTE),
+        ("CREATE DATABASE more", DDLAction.IGNORE),
+        ("DROP DATABASE crm", DDLAction.EXECUTE),
+        ("DROP DATABASE shop", "TG:ErrShardChangeRefused"),
+        ("DROP DATABASE part", DDLAction.IGNORE),
+    ],
+)
+def test_databases_of_shard_groups_stay_at_the_target(sql: str, what: str) -> None:
+    catalog = BEFORE
+    for one in ("CREATE DATABASE part", "CREATE TABLE part.z (id INT PRIMARY KEY, age INT)"):
+        catalog = apply(catalog, read_ddl(one, SESSION))
+    rules = [
+        {"matcher": ["shop.a", "part.*", "more.*"], "target_schema": "all", "target_table": "one"}
+    ]
+    config = {
+        **SHARDED,
+        "filter": {"rules": ["shop.*", "crm.*", "part.*", "more.*", "fresh.*"]},
+        "sink": {"dispatchers": rules},
+    }
+    found = judge(_ddl(sql, before=catalog), _scope(config), 0)
+    assert found is not None
+    assert (found.error.code if found.error else found.action) == what
+    assert EVERY not in found.tables
+
+
+def _scope(config: Any) -> FeedScope:
+    return FeedScope(DdlFilter(FeedConfig.model_validate(config)))
 
 
 def test_ties_of_the_target_are_of_the_tables_that_have_these_names_there() -> None:

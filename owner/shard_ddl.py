@@ -1,0 +1,257 @@
+"""Schema changes of a shard group, pessimistic: carried out once, when all its tables have come.
+
+Each table waits at its own barrier, below its own change, so all that the group has delivered has
+the old definition, and all that it delivers later the new one. A *round* is one change of each
+table; its ledger record has the ts of the last of them, the *leader*: it is forgotten when the
+whole round lies below the checkpoint. All here are steps over values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc.base.errors import DefiniteError
+from cdc.base.ts import Ts
+from cdc.coord.messages import DdlState, ErrorInfo
+from cdc.schema.catalog import Catalog
+from owner.barrier import Pending
+from owner.ddl import EVERY, Ddl, DDLAction, excerpt
+from owner.shard_part import Members, ShardChangeRefused, ShardPart, ShardRole, TableName
+from sink.dispatch.shards import ShardTablesDiffer, difference
+
+Rounds = Mapping[Ts, tuple[Ts, ...]]
+"""Rounds that were begun: by the leader's ts those of all its changes."""
+
+
+class ShardDdlConflict(DefiniteError):
+    """A table has come to another schema change than the others of its shard group."""
+
+    code = "TG:ErrShardDDLConflict"
+
+
+ACCEPTABLE = frozenset({ShardDdlConflict.code, ShardTablesDiffer.code})
+"""Obstacles that an operator can accept."""
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Shard groups behind the last statement that was taken in."""
+
+    members: Members = field(default_factory=dict)
+    schemas: Catalog = field(default_factory=Catalog)
+
+
+def leader_of(rounds: Rounds, ts: Ts) -> Ts | None:
+    """The leader of the begun round that a change belongs to."""
+    return next((leader for leader, all_of in rounds.items() if ts in all_of), None)
+
+
+def missing(pending: Sequence[Pending], groups: Groups, rounds: Rounds) -> dict[Ts, list[str]]:
+    """By change, the tables of its group that have not come to theirs."""
+    found: dict[Ts, list[str]] = {}
+    for view in _views(pending, groups).values():
+        late = sorted(t for t in view.wanted if _change(view.heads.get(t)) is None)
+        for table, p in view.heads.items():
+            if late and _change(p) is not None and leader_of(rounds, p.ts) is None:
+                others = [t for t in late if t != table]
+                more = len(others) - _SHOWN
+                found[p.ts] = others[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+    return found
+
+
+def with_obstacles(
+    pending: Sequence[Pending], groups: Groups, rounds: Rounds
+) -> tuple[Pending, ...]:
+    """Each change with what keeps it from being carried out with its group, as things are now."""
+    errors: dict[Ts, DefiniteError] = {}
+    for view in _views(pending, groups).values():
+        errors |= {**_conflicts(view), **_strangers(view, pending)}
+    found: dict[Ts, ErrorInfo] = {}
+    for p in pending if errors else ():
+        error = errors.get(p.ts)
+        if error is None or leader_of(rounds, p.ts) is not None:
+            continue
+        if not (p.accepted and error.code in ACCEPTABLE):
+            said = error.to_dict() | {"position": f"ts {p.ts}"}
+            # A time of its own would be news in every tick.
+            found[p.ts] = ErrorInfo(**said, time_ms=p.since_ms)
+    return tuple(
+        p if p.obstacle == found.get(p.ts) else replace(p, obstacle=found.get(p.ts))
+        for p in pending
+    )
+
+
+def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Rounds) -> bool:
+    """Whether a change that its own table has come to may run without others of its group."""
+    part = p.judged.shard
+    if part is None or p.action is DDLAction.SKIP:
+        return True
+    if part.role is ShardRole.CHANGE:
+        return p.ts in rounds
+    if part.role is not ShardRole.JOIN:
+        return True
+    if p.obstacle is not None:
+        return False
+    for q in pending:
+        other = q.judged.shard
+        if other is not None and other.group == part.group and q.ts != p.ts:
+            first = other.role is ShardRole.FIRST and q.ts < p.ts
+            if first or leader_of(rounds, q.ts) is not None:
+                return False
+    return p.accepted or not _views(pending, groups)[part.group].unlike(part)
+
+
+def complete(
+    due: Collection[Pending], pending: Sequence[Pending], groups: Groups
+) -> list[list[Pending]]:
+    """Rounds that may begin: all tables of a group have come to the same change.
+
+    ``due`` are changes that their own tables have come to.
+    """
+    came = {p.ts for p in due if _change(p) is not None}
+    found = []
+    for view in _views(pending, groups).values() if came else ():
+        heads = [view.heads.get(table) for table in view.wanted]
+        round_ = sorted((p for p in heads if p is not None), key=lambda p: p.ts)
+        fit = all(p.ts in came and p.obstacle is None for p in round_)
+        if round_ and fit and len(round_) == len(heads) and not view.about_to_join():
+            found.append(round_)
+    return found
+
+
+def statement_of(round_: Sequence[Pending]) -> tuple[Ddl, tuple[TableName, ...]]:
+    """What a round executes, and of which table: the group's change, under the leader's ts."""
+    leader = round_[-1]
+    model = next((p for p in reversed(round_) if not p.accepted), leader)
+    if model is leader:
+        return leader.ddl, leader.judged.replicated
+    assert model.ddl.change is not None
+    change = replace(model.ddl.change, ts=leader.ts)
+    ddl = replace(model.ddl, ts=leader.ts, name=leader.ddl.name, change=change)
+    return ddl, model.judged.replicated
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One group: the next change of each table that has any, and the tables that are in it by now.
+
+    Those that are made by a change that is still pending are not.
+    """
+
+    group: TableName
+    heads: Mapping[str, Pending]
+    wanted: frozenset[str]
+    groups: Groups
+
+    def unlike(self, part: ShardPart) -> str:
+        """In what a new table differs from the others as they are at the target; "" in nothing."""
+        names = self.groups.members.get(self.group, {})
+        for table in sorted(self.wanted - {part.table}):
+            change = _change(self.heads.get(table))
+            if change is not None:
+                known = change.definition
+            else:
+                known = self.groups.schemas.table(*names[table]) if table in names else None
+            if known is not None and part.definition is not None:
+                return difference(known, part.definition)
+        return ""
+
+    def about_to_join(self) -> bool:
+        """Whether a table is made as the target is now, or comes from another name."""
+        return any(
+            (part := p.judged.shard) is not None and table in part.begins and not self.unlike(part)
+            for table, p in self.heads.items()
+        )
+
+
+def _views(pending: Sequence[Pending], groups: Groups) -> dict[TableName, _View]:
+    """Groups of which changes are pending."""
+    heads: dict[TableName, dict[str, Pending]] = {}
+    for p in pending:
+        part = p.judged.shard
+        if part is not None:
+            leaves = part.leaves or ((part.group, part.table),)
+            for group, table in (*leaves, *((part.group, table) for table in part.begins)):
+                heads.setdefault(group, {}).setdefault(table, p)
+    found = {}
+    for group, of_group in heads.items():
+        begun = {t for t, p in of_group.items() if p.judged.shard and t in p.judged.shard.begins}
+        wanted = (groups.members.get(group, {}).keys() | of_group.keys()) - begun
+        found[group] = _View(group, of_group, frozenset(wanted), groups)
+    return found
+
+
+def _change(p: Pending | None) -> ShardPart | None:
+    part = None if p is None or p.action is not DDLAction.EXECUTE else p.judged.shard
+    return part if part is not None and part.role is ShardRole.CHANGE else None
+
+
+def _conflicts(view: _View) -> dict[Ts, DefiniteError]:
+    """Changes that are not the group's next, which is the first of the log that is not accepted."""
+    wanted = ((t, view.heads.get(t)) for t in view.wanted)
+    heads = sorted(
+        ((p, part) for t, p in wanted if p is not None and (part := _change(p)) is not None),
+        key=lambda head: head[0].ts,
+    )
+    found: dict[Ts, DefiniteError] = {}
+    model = next(((p, part) for p, part in heads if not p.accepted), None)
+    for p, part in heads:
+        others = view.wanted - {part.table}
+        if others and (EVERY in p.tables or others & p.tables):
+            found[p.ts] = _tied(part, EVERY in p.tables)
+        elif model is not None and part.effect != model[1].effect:
+            found[p.ts] = _differs(p, part, *model)
+    return found
+
+
+def _strangers(view: _View, pending: Sequence[Pending]) -> dict[Ts, DefiniteError]:
+    """Tables that are made with another definition than their group has or, so far, comes to."""
+    found: dict[Ts, DefiniteError] = {}
+    joining = [
+        (p, part)
+        for p in view.heads.values()
+        if (part := p.judged.shard) is not None and part.role is ShardRole.JOIN
+    ]
+    if joining and any((c := _change(p)) and c.group == view.group for p in pending):
+        return {}
+    for p, part in joining:
+        if what := view.unlike(part):
+            found[p.ts] = ShardTablesDiffer(
+                f"would become {'.'.join(view.group)}, but {what}",
+                object=part.table,
+                hint="give it the group's definition, or accept it: cdc cli ddl approve",
+            )
+    return found
+
+
+def _tied(part: ShardPart, every: bool) -> ShardChangeRefused:
+    why = "all tables are one stream" if every else "foreign keys of the target tie its tables"
+    return ShardChangeRefused(
+        f"{why}, so that none of {'.'.join(part.group)} can wait for the others",
+        object=part.table,
+        hint="carry it out at the target by hand, then skip it for each table: cdc cli ddl skip",
+    )
+
+
+def _differs(p: Pending, part: ShardPart, model: Pending, other: ShardPart) -> ShardDdlConflict:
+    return ShardDdlConflict(
+        f"its change is {excerpt(p.ddl.sql)!r}; that of {other.table} (ts {model.ts}) is "
+        f"{excerpt(model.ddl.sql)!r}, and both become {'.'.join(part.group)}",
+        object=part.table,
+        hint=f"cdc cli ddl approve --ts {p.ts} takes it for the same; ddl skip leaves one out",
+    )
+
+
+def ended_by(rounds: Rounds, recorded: Iterable[Ts]) -> Rounds:
+    """Rounds of which the sink's ledger knows; others were never begun there."""
+    known = set(recorded)
+    return {leader: all_of for leader, all_of in rounds.items() if leader in known}
+
+
+def state_of(rounds: Rounds, ts: Ts, state: DdlState) -> DdlState:
+    """The state of a change that is judged anew: all of a begun round but its leader just wait."""
+    leader = leader_of(rounds, ts)
+    return state if leader is None or leader == ts else DdlState.EXECUTING
