@@ -41,6 +41,7 @@ from cdc.api.models import (
     Tso,
 )
 from cdc.api.request_id import RequestIdMiddleware
+from cdc.api.swagger import serving as swagger
 from cdc.base.ts import compose
 from cdc.coord import draining, election
 from cdc.coord.keys import last
@@ -171,5 +172,6 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
 
     app.include_router(routes)
     serving.install(app)
+    swagger.install(app)
     roles.check(roles.routes(app))
     return app

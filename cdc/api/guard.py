@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cdc.api import roles
 from cdc.api.console import serving
 from cdc.api.failures import FAILURES, WINDOW_S, Failures
+from cdc.api.swagger import serving as swagger
 from cdc.base.errors import InvalidError, TidegateError, TransientError
 from cdc.server.api_tokens import OWN, Caller
 
@@ -30,7 +31,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::"})
 MAX_BODY = 8 << 20
 # They tell names and numbers, no rows and no addresses; probes and scrapers ask for them, and a
 # browser for the console's files before it has a token.
-OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"}) | serving.PATHS
+OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"}) | serving.PATHS | swagger.PATHS
 READS = frozenset({"GET", "HEAD"})
 
 

@@ -19,6 +19,8 @@ _FEED = f"{_V2}/changefeeds/{{feed}}"
 
 ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_V2}/openapi.json"): ApiRole.VIEWER,
+    ("GET", f"{_V2}/docs"): ApiRole.VIEWER,
+    ("GET", f"{_V2}/docs/{{name}}"): ApiRole.VIEWER,
     ("GET", "/metrics"): ApiRole.VIEWER,
     ("GET", "/"): ApiRole.VIEWER,
     ("GET", "/console/{name}"): ApiRole.VIEWER,

@@ -24,7 +24,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -66,4 +66,4 @@ def _answer(name: str) -> Response:
     if name not in _FILES:
         raise HTTPException(404)
     content, media_type = _FILES[name]
-    return Response(content, media_type=media_type, headers=_HEADERS)
+    return Response(content, media_type=media_type, headers=HEADERS)

@@ -1,0 +1,1 @@
+"""``/api/v2/docs``: the API's description in Swagger UI, which comes with the package."""
