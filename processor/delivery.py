@@ -25,6 +25,7 @@ from cdc.snapshot.log import is_snapshot
 from filter.passing import Passing
 from filter.transactions import Transactions
 from processor.catalog import DeliveredTables, Numbering
+from processor.laps import Laps
 from processor.log_reading import LogReading
 from processor.plans import Plans
 from processor.slot import HeldSlot
@@ -117,7 +118,7 @@ class FeedDelivery:
 
     def deliver(self, descriptor: Descriptor) -> Ack:
         """Deliver the descriptor's rows; an error of ours is part of the result."""
-        began = time.perf_counter()
+        laps = Laps()
         sent, log_bytes = Sent(0, 0), 0
         self._committed, self._filtered = {}, 0
         error: dict[str, str] | None = None
@@ -126,10 +127,12 @@ class FeedDelivery:
         try:
             self._log.refresh()
             sink = self.open()
+            laps.end("open")
             known = self._know(descriptor)
             runs = self._runs(descriptor, known, sink)
             log_bytes = int(runs.length.sum())
-            sent = self._deliver(descriptor, runs, known, sink)
+            laps.end("read")
+            sent = self._deliver(descriptor, runs, known, sink, laps)
         except TidegateError as e:
             if known is not None:
                 known.plans.blame(e)
@@ -148,7 +151,9 @@ class FeedDelivery:
             sent_bytes=sent.sent_bytes,
             requests=sent.requests,
             filtered=self._filtered,
-            seconds=time.perf_counter() - began,
+            began_ns=laps.began_ns,
+            seconds=laps.whole_s,
+            parts=laps.seconds,
             reached=self._committed,
             error=error,
             table=table,
@@ -203,7 +208,9 @@ class FeedDelivery:
         self._log.verify(runs)
         return runs
 
-    def _deliver(self, d: Descriptor, runs: Runs, known: _Known, sink: Deliverer) -> Sent:
+    def _deliver(
+        self, d: Descriptor, runs: Runs, known: _Known, sink: Deliverer, laps: Laps
+    ) -> Sent:
         ledger = sink.begin(d.destinations, d.at_once)
         asked = {at: position for at, position in d.acknowledged.items() if at in ledger}
         if gone := behind(asked, {at: p for at, p in ledger.items() if p is not None}):
@@ -217,7 +224,9 @@ class FeedDelivery:
             for destination in d.destinations:
                 sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
         reached = {at: _reached(stands[at], d) for at in touched}
+        laps.end("encode")
         sent = sink.commit(reached)
+        laps.end("commit")
         self._committed = reached
         return sent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -10,14 +11,16 @@ from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts, physical_ms
 from processor.task_messages import Ack
+from processor.traced import WindowTrace
 
 
 class Measured:
-    """Rows and bytes of an epoch for reports, and all that ``/metrics`` shows of windows."""
+    """Rows and bytes of an epoch for reports; what ``/metrics`` and traces show of windows."""
 
     def __init__(self, feed: str, clock: Clock) -> None:
         self._feed = feed
         self._clock = clock
+        self._trace = WindowTrace(feed)
         self._jobs = 0
         self.rows = self.bytes = 0
 
@@ -25,7 +28,13 @@ class Measured:
     def window(self) -> Iterator[None]:
         """Time a window; one that had nothing to deliver is none."""
         began, jobs = self._clock.monotonic(), self._jobs
-        yield
+        self._trace.begin()
+        try:
+            yield
+        except TidegateError as e:
+            self._trace.end(e.code)
+            raise
+        self._trace.end()
         if self._jobs > jobs:
             took = self._clock.monotonic() - began
             measures.WINDOW_SECONDS.labels(self._feed).observe(took)
@@ -33,13 +42,15 @@ class Measured:
     @contextmanager
     def job(self) -> Iterator[None]:
         """Time a job that comes back."""
-        began = self._clock.monotonic()
+        began, at = self._clock.monotonic(), time.time_ns()
         yield
         self._jobs += 1
+        self._trace.job(at)
         measures.JOB_SECONDS.labels(self._feed).observe(self._clock.monotonic() - began)
 
     def delivered(self, acks: Sequence[Ack], upto: Ts) -> None:
         """Count what the tasks of a window have done, up to a ts."""
+        self._trace.delivered(acks, upto)
         self.rows += (rows := sum(a.rows for a in acks))
         self.bytes += (size := sum(a.bytes for a in acks))
         measures.ROWS.labels(self._feed).inc(rows)

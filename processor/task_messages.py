@@ -69,6 +69,7 @@ class Ack:
 
     ``reached``: the positions that it has committed. ``bytes``, ``sent_bytes`` and ``requests`` are
     those of ``sink.contract.Sent``; ``filtered``: rows that value filters have left out.
+    ``began_ns`` is of the worker's clock, ``parts`` are seconds of what followed one another.
 
     ``table``: the one table (``schema.table``) that a definite error is about, if it is.
     """
@@ -80,7 +81,9 @@ class Ack:
     sent_bytes: int = 0
     requests: int = 0
     filtered: int = 0
+    began_ns: int = 0
     seconds: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
     reached: Mapping[Destination, Position] = field(default_factory=dict)
     error: dict[str, str] | None = None
     table: str | None = None

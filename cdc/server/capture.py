@@ -29,6 +29,7 @@ from cdc.server.log_server import open_endpoint
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
 from cdc.server.settings import ServerSettings
+from cdc.server.tracing import export_traces
 from cdc.server.upstreams import LogSource, Upstreams
 from cdc.verify.job import Jobs
 from owner.ddl_log import DdlLogs
@@ -226,6 +227,7 @@ class Capture:
     def start(self) -> None:
         """Start everything; returns before Spark is ready, which takes some seconds."""
         _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
+        self._end_traces = export_traces(self.settings.tracing, self.id)
         if self._endpoint is not None:
             self._endpoint.start()
         self._starter.start()
@@ -287,6 +289,7 @@ class Capture:
             self._spark.stop()
         if self._endpoint is not None:
             self._endpoint.stop()
+        self._end_traces()
         self.store.close()
         self._dir.close()
         _log.info("capture %s: stopped", self.id)

@@ -17,6 +17,7 @@ from cdc.base.errors import InvalidError
 from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.opening import EMBEDDED, check_address
 from cdc.server.log_server import LogServerSettings
+from cdc.server.tracing import TracingSettings
 from cdc.source.settings import SourceSettings
 from processor.settings import ProcessorSettings
 
@@ -154,6 +155,7 @@ class ServerSettings(BaseModel):
     source: SourceSettings = Field(default_factory=SourceSettings)
     processor: ProcessorSettings = Field(default_factory=ProcessorSettings)
     log_server: LogServerSettings = Field(default_factory=LogServerSettings)
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
 
     @field_validator("addr", "advertise_addr")
     @classmethod

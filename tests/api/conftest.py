@@ -7,12 +7,27 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.server_process import CdcServer
+from tests.api.trace_collector import TraceCollector
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
+def collector() -> Iterator[TraceCollector]:
+    """What the server's traces go to."""
+    with TraceCollector() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, collector: TraceCollector
+) -> Iterator[CdcServer]:
     """A running server with an empty store."""
     made = CdcServer(tmp_path_factory.mktemp("server") / "data")
+    made.environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer planted",
+        "OTEL_BSP_SCHEDULE_DELAY": "200",
+    }
     try:
         yield made.start()
     finally:

@@ -28,6 +28,7 @@ class CdcServer:
         self.log = data_dir.parent / f"{data_dir.name}.log"
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
 
     def start(self, *, ready: bool = True) -> CdcServer:
         """Start; waits for the API, and with ``ready`` for Spark too."""
@@ -36,7 +37,10 @@ class CdcServer:
         command += ["--spark-master", "local[2]", *self.flags]
         offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True,
+                env=os.environ | self.environment,
+            )  # fmt: skip
         self.url = self._await(offset, _LISTENING, 60)[1]
         if ready:
             self._await(offset, re.compile(r"capture \S+: ready"), 120)
