@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cdc.base.matcher import FilterRuleInvalid, TableMatcher, TableRule, parse_rule
 from cdc.base.nodes import plain
 
-# Never replicated, whatever the rules say: the servers' own schemas and the ledger's.
+# Never replicated, whatever the rules say: the servers' own schemas, a cluster's and the ledger's.
 SYSTEM_SCHEMAS = frozenset(
     {
         "mysql",
@@ -23,6 +23,7 @@ SYSTEM_SCHEMAS = frozenset(
         "lightning_task_info",
         "dm_meta",
         "tidb_cdc",
+        "__cdc__",
         "tidegate",
     }
 )

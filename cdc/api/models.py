@@ -21,7 +21,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
-from cdc.coord.names import NODE_NAME, UPSTREAM_NAME
+from cdc.coord.names import CARRIER_NAMES, NODE_NAME, UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable
 from cdc.server.logging_setup import LOGGERS
 from cdc.server.settings import LogLevel
@@ -97,11 +97,13 @@ class CreateNode(_Request):
 class CreateUpstream(_Request):
     """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time.
 
-    One of kind ``shards`` has ``nodes`` in the place of ``uri``.
+    One of kind ``shards`` or ``cluster`` has ``nodes`` in the place of ``uri``; ``carrier``, of the
+    latter: where the nodes' binlogs have commit TSOs, ``timestamp`` if nothing is said.
     """
 
     name: str = Field(json_schema_extra={"pattern": f"^{UPSTREAM_NAME}$"})
-    kind: Literal["single", "shards"] = "single"
+    kind: Literal["single", "shards", "cluster"] = "single"
+    carrier: str = Field(default="", json_schema_extra={"enum": ["", *CARRIER_NAMES]})
     uri: SecretStr = SecretStr("")
     nodes: list[CreateNode] = Field(default_factory=list)
     ca: str | None = None
@@ -449,6 +451,7 @@ class UpstreamOut(BaseModel):
 
     name: str
     kind: str
+    carrier: str
     uri: str
     server_kind: str
     server_version: str
@@ -475,6 +478,7 @@ class UpstreamOut(BaseModel):
         return cls(
             name=info.name,
             kind=info.kind,
+            carrier=info.carrier,
             uri=mask_uri(info.uri) if info.uri else "",
             server_kind=info.server_kind,
             server_version=info.server_version,

@@ -49,6 +49,7 @@ def router(capture: Capture) -> APIRouter:
             asked.name,
             asked.uri.get_secret_value(),
             kind=asked.kind,
+            carrier=asked.carrier,
             nodes=[NewNode(n.name, n.uri.get_secret_value(), n.start) for n in asked.nodes],
             ca=asked.ca,
             cert=asked.cert,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cdc.base.ts import LOGICAL_BITS, Ts
 
 TSO_LOGICAL_BITS = 22
+TSO_TO_TS_SHIFT = TSO_LOGICAL_BITS - LOGICAL_BITS
 _TEXT = re.compile(r"(\d{19})(\d{19})(\d{10})(\d{6})", re.ASCII)
 
 
@@ -43,4 +44,4 @@ class VTso(NamedTuple):
 
 def ts_of(tso: int) -> Ts:
     """The first ts of a TSO's moment; what the logical part loses of its precision is lost."""
-    return tso >> (TSO_LOGICAL_BITS - LOGICAL_BITS)
+    return tso >> TSO_TO_TS_SHIFT

@@ -293,6 +293,15 @@ class LogWriter:
         with self._writing():
             self._make_durable(self._planned(first, [], base=True))
 
+    def begin_later(self, ts: Ts) -> None:
+        """Move the begin of a log that holds nothing yet up to ``ts``, durably."""
+        if self._state.segment or self._segment is not None or ts < self._state.resolved_ts:
+            raise LogOrderBroken("the log holds something already")
+        self._order = OrderState(ts)
+        later = replace(self._state, first_ts=ts, resolved_ts=ts, last_ts=ts)
+        with self._writing():
+            self._make_durable(self._planned(later, [], base=True))
+
     def save_snapshot(self, ts: Ts, snapshot: dict[str, Any]) -> None:
         """Keep a schema snapshot (any JSON) as of ``ts``, durably."""
         self.wait()

@@ -27,6 +27,7 @@ class Kind(StrEnum):
 
     SINGLE = "single"
     SHARDS = "shards"
+    CLUSTER = "cluster"
 
 
 class NodeOptionInvalid(InvalidError):
@@ -70,7 +71,13 @@ def create(
     uri: Annotated[
         str | None, typer.Option("--uri", help="mysql://user@host:port; - reads it.")
     ] = None,
-    kind: Annotated[Kind, typer.Option(help="One server, or nodes as shards.")] = Kind.SINGLE,
+    kind: Annotated[Kind, typer.Option(help="One server, or nodes: shards, or a cluster.")] = (
+        Kind.SINGLE
+    ),
+    carrier: Annotated[
+        str | None,
+        typer.Option(help="Where the nodes of a cluster have commit TSOs; default: timestamp."),
+    ] = None,
     node: Annotated[
         list[str] | None, typer.Option("--node", help="name=uri of one of several nodes.")
     ] = None,
@@ -93,6 +100,8 @@ def create(
         body["uri"] = complete(uri, password_file)
     if node or node_start:
         body["nodes"] = _nodes(node or [], node_start or [], password_file)
+    if carrier is not None:
+        body["carrier"] = carrier
     body |= {"ca": _path(ca), "cert": _path(cert), "key": _path(key)}
     info = client().post("/upstreams", body)
     for finding in info["findings"]:

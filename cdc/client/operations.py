@@ -210,6 +210,8 @@ class Client(Connection):
         uri: str = "",
         *,
         nodes: Sequence[CreateNode] = (),
+        kind: Literal["shards", "cluster"] = "shards",
+        carrier: str = "",
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
@@ -217,7 +219,7 @@ class Client(Connection):
     ) -> UpstreamOut:
         """Register one; the files are the server's, ``start`` a GTID set, file:position or time.
 
-        With ``nodes`` in the place of ``uri`` these servers are one upstream.
+        With ``nodes`` in the place of ``uri`` these servers are one upstream of this ``kind``.
         """
         body: dict[str, Any] = {"name": name, "uri": uri, "start": start}
         body |= {"ca": ca, "cert": cert, "key": key}
@@ -225,7 +227,7 @@ class Client(Connection):
             made = [
                 {"name": n.name, "uri": n.uri.get_secret_value(), "start": n.start} for n in nodes
             ]
-            body |= {"kind": "shards", "nodes": made}
+            body |= {"kind": kind, "carrier": carrier, "nodes": made}
         return _read(UpstreamOut, self.post("/upstreams", body))
 
     def update_upstream(

@@ -94,7 +94,8 @@ class UpstreamInfo(StoredMessage):
     """A registered upstream. ``uri`` holds the password: mask it before showing.
 
     ``findings``: what its registration found and did not refuse. ``nodes``: of one that is several
-    servers, which has no URI of its own; each is called ``upstream.node``.
+    servers, which has no URI of its own; each is called ``upstream.node``. ``carrier``: of one of
+    kind ``cluster``, where its nodes' binlogs have commit TSOs.
     """
 
     name: str
@@ -111,6 +112,7 @@ class UpstreamInfo(StoredMessage):
     create_time_ms: int = 0
     findings: list[UpstreamFinding] = Field(default_factory=list)
     nodes: list[UpstreamInfo] = Field(default_factory=list)
+    carrier: str = ""
 
 
 class PreparedXa(Message):

@@ -7,3 +7,14 @@ UPSTREAM_NAME = "[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*"
 
 NODE_NAME = "[a-z0-9]+([-_][a-z0-9]+)*"
 """What the name of a node matches, as a whole: servers may fold it together with a database's."""
+
+CARRIER_NAMES = (
+    "timestamp",
+    "commit-log",
+    "original-timestamp",
+    "gtid",
+    "sequence",
+    "gcn",
+    "query-gcn",
+)
+"""Ways in which the nodes of a cluster have commit TSOs (``cdc.merge.carriers``)."""

@@ -19,7 +19,8 @@ MATRIX = types.int64[:, ::1]
 
 # --- state -------------------------------------------------------------------------------------
 HORIZON: Final = 0  # everything below it was taken
-ALIGNED: Final = 1  # 0 until a heartbeat of all nodes was seen: what is before it may lack branches
+# TSO of the first heartbeat of all nodes, 0 until then: what is before it may lack branches
+ALIGNED: Final = 1
 LAST_TSO: Final = 2  # of the last row that was taken
 LAST_TXN: Final = 3
 LAST_SEQ: Final = 4
@@ -84,6 +85,7 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
     for hole in range(size - 1, -1, -1):
         _sift(ready, at, heap, size, hole, heap[hole])
     aligned = state[ALIGNED] != 0
+    begun = state[ALIGNED]
     ltso, ltxn, lseq, lnode = state[LAST_TSO], state[LAST_TXN], state[LAST_SEQ], state[LAST_NODE]
     taken = 0
     while size > 0:
@@ -132,13 +134,15 @@ def merge_nodes(state, ready, at, ends, horizon, heap, order, firsts):  # type: 
         whole = beats == nodes and branches == nodes and others == nodes
         if not aligned:
             aligned = whole
+            if whole:
+                begun = tso
             taken = begin
             continue
         if beats > 0 and not whole:
             return HEARTBEAT_INCOMPLETE, order[begin]
         if seq == 0 and expected > 0 and branches != expected:
             return BRANCH_MISSING, order[begin]
-    state[ALIGNED] = 1 if aligned else 0
+    state[ALIGNED] = begun
     state[HORIZON] = max(state[HORIZON], horizon)
     state[LAST_TSO], state[LAST_TXN], state[LAST_SEQ] = ltso, ltxn, lseq
     state[LAST_NODE] = lnode

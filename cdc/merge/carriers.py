@@ -15,11 +15,15 @@ Table = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """One way to carry a TSO; ``number`` is the kernel's. ``in_row``: a row before the commit."""
+    """One way to carry a TSO; ``number`` is the kernel's. ``in_row``: a row before the commit.
+
+    ``family``: the kind of server whose binlog can have it, "" for any.
+    """
 
     name: str
     number: int
     what: str
+    family: str = ""
 
     @property
     def in_row(self) -> bool:
@@ -41,13 +45,17 @@ class Carrier:
 CARRIERS: dict[str, Carrier] = {
     c.name: c
     for c in (
-        Carrier("sequence", C.SEQUENCE, "SEQUENCE events (PolarDB-X on 5.7)"),
-        Carrier("gcn", C.GCN, "GCN events (PolarDB-X on 8.0)"),
-        Carrier("query-gcn", C.QUERY_GCN, "a status variable of XA COMMIT (PolarDB-X on 8.0)"),
+        Carrier("sequence", C.SEQUENCE, "SEQUENCE events (PolarDB-X on 5.7)", "mysql"),
+        Carrier("gcn", C.GCN, "GCN events (PolarDB-X on 8.0)", "mysql"),
+        Carrier(
+            "query-gcn", C.QUERY_GCN, "a status variable of XA COMMIT (PolarDB-X on 8.0)", "mysql"
+        ),
         Carrier("timestamp", C.TIMESTAMP, "SET timestamp, pseudo_thread_id before XA COMMIT"),
         Carrier("commit-log", C.COMMIT_LOG, "a row that another session writes before XA COMMIT"),
-        Carrier("gtid", C.MARIADB_GTID, "SET gtid_seq_no before XA COMMIT (MariaDB)"),
-        Carrier("original-timestamp", C.ORIGINAL_TIMESTAMP, "SET original_commit_timestamp"),
+        Carrier("gtid", C.MARIADB_GTID, "SET gtid_seq_no before XA COMMIT (MariaDB)", "mariadb"),
+        Carrier(
+            "original-timestamp", C.ORIGINAL_TIMESTAMP, "SET original_commit_timestamp", "mysql"
+        ),
     )
 }  # fmt: skip
 

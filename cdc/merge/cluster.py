@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.base.vtso import VTso
+from cdc.base.vtso import TSO_LOGICAL_BITS, VTso
 from cdc.kernels import merge_nodes as N  # noqa: N812
 from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.errors import MergeBranchMissing, MergeGoesBack, MergeHeartbeatIncomplete
@@ -99,6 +99,11 @@ class ClusterMerge:
         return bool(self.state[N.ALIGNED])
 
     @property
+    def begun(self) -> int:
+        """The TSO of that heartbeat, once it was seen: nothing lower is returned."""
+        return int(self.state[N.ALIGNED])
+
+    @property
     def horizon(self) -> int:
         """Everything below this TSO was returned."""
         return int(self.state[N.HORIZON])
@@ -106,6 +111,20 @@ class ClusterMerge:
     def holding(self) -> int:
         """The node that holds back all others: what it has is final up to the lowest TSO."""
         return min(range(len(self.nodes)), key=lambda n: self.nodes[n].floor)
+
+    def behind_ms(self) -> int:
+        """How far the node that holds back all is behind the one that is known furthest."""
+        floors = [node.floor for node in self.nodes]
+        return (max(floors) - min(floors)) >> TSO_LOGICAL_BITS
+
+    def waiting(self, node: int) -> int:
+        """How many transactions of a node are committed and not returned yet."""
+        return self.nodes[node].waiting + len(self.ready[node])
+
+    def left(self, node: int) -> NDArray[np.int64]:
+        """Numbers (int64) of these."""
+        rows = np.concatenate([self.nodes[node].queue, self.ready[node]])
+        return rows[:, K.Q_NUMBER]
 
     def stand(self) -> ClusterStand:
         """What to keep, together with what the steps so far have returned."""

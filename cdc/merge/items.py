@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,15 @@ class Coordinator:
     without_tso: bool = False
 
 
+class CommitLogRow(NamedTuple):
+    """What a row of the commit log says of a transaction; ``number``: its place, as an item's."""
+
+    transaction: int
+    tso: int
+    branches: int
+    number: int
+
+
 def number_of(segment: int, row: int) -> int:
     """The number of an item from where its row is."""
     return segment << _SEGMENT_SHIFT | row
@@ -51,12 +61,30 @@ def place_of(number: int) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class NodeItems:
-    """Reads one node's log, in its order. ``known`` are commit log rows whose commit is to come."""
+    """Reads one node's log, in its order.
+
+    ``known``: rows of the commit log whose commit is to come, by transaction. ``used`` are those
+    whose commit has come, with its number.
+    """
 
     name: str
     coordinator: Coordinator
-    known: dict[int, tuple[int, int]] = field(default_factory=dict)
+    known: dict[int, CommitLogRow] = field(default_factory=dict)
+    used: list[tuple[int, CommitLogRow]] = field(default_factory=list)
     _tables: list[str] = field(default_factory=list)
+
+    def astride(self, number: int) -> list[CommitLogRow]:
+        """Rows of the commit log before an item of which the commit is it, or comes later.
+
+        Who reads on from there must be given them. No lower number may be asked for later.
+        """
+        self.used = [pair for pair in self.used if pair[0] >= number]
+        rows = (*self.known.values(), *(row for _, row in self.used))
+        return [row for row in rows if row.number < number]
+
+    def hidden(self, tables: Mapping[int, TableEntry]) -> NDArray[np.bool_]:
+        """By a table's number, whether it is the coordinator's own; -1: it is not."""
+        return np.logical_or(*self._special(tables))
 
     def take(
         self,
@@ -92,9 +120,8 @@ class NodeItems:
         beats = with_rows & of_heartbeat[runs.table[last]]
         items[commits, K.FLAGS] = np.where(beats, K.HEARTBEAT, 0)
         if self.coordinator.carrier.in_row:
-            self._learn(
-                segment, new.take(of_commit_log[new.table] & (new.kind == RunKind.DML)), data
-            )
+            said = np.flatnonzero(of_commit_log[new.table] & (new.kind == RunKind.DML))
+            self._learn(segment, new, said, first_row, data)
         two_phase = commits[types != _XA_PREPARE]
         if len(two_phase):
             items[two_phase, K.TSO : K.TXN + 1], items[two_phase, K.BRANCHES] = self._commits(
@@ -111,11 +138,21 @@ class NodeItems:
         names = np.array([*self._tables, ""])
         return names == self.coordinator.heartbeat, names == self.coordinator.commit_log
 
-    def _learn(self, segment: int, runs: Runs, data: NDArray[np.uint8]) -> None:
-        begins = runs.offset.astype(np.int64)
-        rows = commit_log_rows(data, begins, begins + runs.length, self._where(segment))
-        for tso, transaction, branches in rows.tolist():
-            self.known[transaction] = tso, branches
+    def _learn(
+        self, segment: int, runs: Runs, said: Table, first_row: int, data: NDArray[np.uint8]
+    ) -> None:
+        """Take what the commit log's runs with these indices insert."""
+        begins = runs.offset[said].astype(np.int64)
+        found = commit_log_rows(data, begins, begins + runs.length[said], self._where(segment))
+        at = np.repeat(said, runs.rows[said])
+        if len(at) != len(found):
+            # Rows of other kinds are among them; one that is placed too early is only kept longer.
+            at = np.full(len(found), said[0] if len(said) else 0)
+        numbers = number_of(segment, first_row) + at
+        for (tso, transaction, branches), number in zip(
+            found.tolist(), numbers.tolist(), strict=True
+        ):
+            self.known[transaction] = CommitLogRow(transaction, tso, branches, number)
 
     def _commits(
         self, segment: int, runs: Runs, rows: Table, data: NDArray[np.uint8]
@@ -134,7 +171,8 @@ class NodeItems:
             for i, transaction in enumerate(found[:, C.TXN].tolist()):
                 said = self.known.pop(transaction, None)
                 if said is not None:
-                    found[i, C.TSO], found[i, C.BRANCHES] = said
+                    found[i, C.TSO], found[i, C.BRANCHES] = said.tso, said.branches
+                    self.used.append((number_of(segment, int(rows[i])), said))
         without = (found[:, C.TSO] == 0) & (found[:, C.TXN] >= 0)
         if without.any() and not self.coordinator.without_tso:
             transaction = int(found[np.argmax(without), C.TXN])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
-from cdc.base.ts import Ts, physical_ms
+from cdc.base.ts import Ts
 from cdc.changelog import node_logs
 from cdc.changelog.behind import Behind
 from cdc.changelog.reader import ChangeLog
@@ -19,9 +19,14 @@ from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import ErrorInfo, UpstreamInfo, UpstreamStatus
+from cdc.merge.carriers import CARRIERS
+from cdc.merge.items import Coordinator
 from cdc.server.needed import Needed
+from cdc.server.nodes import CLUSTER
+from cdc.source.cluster_merging import ClusterMerging
 from cdc.source.compaction import Compaction
-from cdc.source.merging import Merging, NodeLog
+from cdc.source.merged_rows import NodeLog
+from cdc.source.merging import Merging
 
 _log = logging.getLogger("upstream")
 # An index holds about as much of many small transactions as a segment of a node does.
@@ -80,15 +85,23 @@ class Merger:
             writer = LogWriter.open(self._folder, own, self._clock)
             self._writer = stack.enter_context(closing(writer))
             self._beside = stack.enter_context(closing(Behind("schema-snapshot")))
-            merging = Merging(self._writer, self._nodes, self._settings.segment_bytes)
+            self._merging = self._policy()
             while not stop.is_set():
-                self._turn(merging, stop)
+                self._turn(stop)
             self._say("stopped")
+
+    def _policy(self) -> Merging | ClusterMerging:
+        """By whose time the nodes are merged: their own, or that of their coordinator."""
+        size = self._settings.segment_bytes
+        if self._info.kind != CLUSTER:
+            return Merging(self._writer, self._nodes, size)
+        coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
+        return ClusterMerging(self._writer, self._nodes, size, coordinator)
 
     def _opened(self, stack: ExitStack, folder: Path) -> ChangeLog:
         return stack.enter_context(closing(ChangeLog.open(folder, index_bytes=_INDEX_BYTES)))
 
-    def _turn(self, merging: Merging, stop: threading.Event) -> None:
+    def _turn(self, stop: threading.Event) -> None:
         began = self._clock.monotonic()
         if began - self._said > 1:
             self._over = self._writer.over_budget()
@@ -97,31 +110,22 @@ class Merger:
             self._say()
         if began - self._collected > self._settings.collect_s:
             self._collected = began
-            self._collect(merging)
+            self._collect()
         if self._over is not None:
             stop.wait(_TICK_S)
-        elif merging.step():
+        elif self._merging.step():
             stop.wait(max(0.0, _PACE_S - (self._clock.monotonic() - began)))
         else:
-            log = merging.behind().log
+            log = self._merging.behind().log
             log.wait(log.state.resolved_ts, _TICK_S)
 
     # --- what is kept ----------------------------------------------------------------------------
 
-    def _collect(self, merging: Merging) -> None:
+    def _collect(self) -> None:
         wanted = self._needed()
         self._writer.collect(wanted.checkpoint_ts, wanted.starts)
         state = self._writer.state
-        lowest = self._lowest(state)
-        merged = merging.merged()
-        self._keep(
-            {
-                node.name: node_logs.collectable(
-                    node.log.state, lowest.get(number), merged[node.name]
-                )
-                for number, node in enumerate(self._nodes)
-            }
-        )
+        self._keep(self._merging.collectable(self._lowest(state)))
         if not self._beside.busy:
             self._beside.begin(partial(self._compact, state, wanted))
 
@@ -175,9 +179,8 @@ class Merger:
 
     def _holder(self) -> str:
         """The node that the others wait for; "" if none is far behind them."""
-        by_ts = sorted(self._nodes, key=lambda node: node.log.state.resolved_ts)
-        low, high = by_ts[0].log.state.resolved_ts, by_ts[-1].log.state.resolved_ts
-        return by_ts[0].name if physical_ms(high) - physical_ms(low) > _HOLDS_MS else ""
+        node, behind_ms = self._merging.behind_ms()
+        return node.name if behind_ms > _HOLDS_MS else ""
 
 
 def _state_of(nodes: Mapping[str, UpstreamStatus]) -> tuple[str, ErrorInfo | None]:

@@ -16,9 +16,14 @@ from cdc.base.errors import InvalidError
 from cdc.changelog.node_logs import MOST_NODES
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.coord.names import NODE_NAME
+from cdc.merge.carriers import CARRIERS
 from cdc.source.connection import parse_uri
 
 SHARDS = "shards"
+CLUSTER = "cluster"
+# Kinds of upstreams that are several servers.
+SEVERAL = frozenset({SHARDS, CLUSTER})
+DEFAULT_CARRIER = "timestamp"
 
 # With it, the name of a node's database fits where events have room for that of a database.
 _LONGEST = 30
@@ -49,25 +54,35 @@ class NodeSource(Protocol):
         """Make the log over the logs of nodes, by name."""
 
 
-def check_nodes(upstream: str, kind: str, uri: str, nodes: Sequence[NewNode]) -> None:
+def check_nodes(
+    upstream: str, kind: str, uri: str, nodes: Sequence[NewNode], carrier: str = ""
+) -> None:
     """Raises NodesInvalid unless what is asked for is one server, or nodes that are several."""
-    wrong = _wrong(kind, uri, nodes)
+    wrong = _wrong(kind, uri, nodes) or _wrong_carrier(kind, carrier)
     if wrong:
         raise NodesInvalid(
             wrong[0], object=f"upstream {upstream}", hint=wrong[1] or "see docs/shards.md"
         )
 
 
+def _wrong_carrier(kind: str, carrier: str) -> tuple[str, str] | None:
+    if carrier and kind != CLUSTER:
+        return f"an upstream of kind {kind} has no carrier", "--kind cluster takes --carrier"
+    if carrier and carrier not in CARRIERS:
+        return f"{carrier[:40]!r} is not a carrier of commit TSOs", f"one of {', '.join(CARRIERS)}"
+    return None
+
+
 def _wrong(kind: str, uri: str, nodes: Sequence[NewNode]) -> tuple[str, str] | None:
-    if kind != SHARDS:
+    if kind not in SEVERAL:
         if nodes or not uri:
             return (
                 f"an upstream of kind {kind} has one URI and no nodes",
-                "--kind shards takes --node",
+                "--kind shards and --kind cluster take --node",
             )
         return None
     if uri or not nodes:
-        return "an upstream of kind shards has nodes and no URI of its own", "give --node name=uri"
+        return f"an upstream of kind {kind} has nodes and no URI of its own", "give --node name=uri"
     if len(nodes) > MOST_NODES:
         return f"{len(nodes)} nodes are more than {MOST_NODES}", ""
     servers: dict[tuple[str, int], str] = {}
@@ -140,6 +155,7 @@ def register_nodes(
                 )
         nodes.append(found)
     first = nodes[0]
+    _check_family(asked, first.server_kind)
     info = asked.model_copy(
         update={
             "nodes": nodes,
@@ -150,3 +166,15 @@ def register_nodes(
     )
     source.unite(info, folder(asked.name), [(short(n), folder(n.name)) for n in nodes])
     return info
+
+
+def _check_family(asked: UpstreamInfo, server_kind: str) -> None:
+    """Raises NodesInvalid if servers of the nodes' family cannot carry TSOs as was asked for."""
+    family = CARRIERS[asked.carrier].family if asked.carrier else ""
+    if family and family != server_kind:
+        fitting = ", ".join(c.name for c in CARRIERS.values() if c.family in ("", server_kind))
+        raise NodesInvalid(
+            f"no binlog of {server_kind} has commit TSOs as carrier {asked.carrier} reads them",
+            object=f"upstream {asked.name}",
+            hint=f"--carrier is one of {fitting}",
+        )

@@ -51,6 +51,8 @@ from cdc.server.log_replacement import LogMaker, LogReplacement
 from cdc.server.merging import Statuses
 from cdc.server.needed import Needed
 from cdc.server.nodes import (
+    CLUSTER,
+    DEFAULT_CARRIER,
     NewNode,
     asked_nodes,
     check_nodes,
@@ -277,6 +279,7 @@ class Upstreams:
         *,
         kind: str = "single",
         nodes: Sequence[NewNode] = (),
+        carrier: str = "",
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
@@ -284,18 +287,19 @@ class Upstreams:
     ) -> UpstreamInfo:
         """Check a server, or each of several nodes, and begin to pull.
 
-        ``start`` is of a node, too, that has none of its own.
+        ``start`` is of a node, too, that has none of its own. ``carrier`` is of kind ``cluster``.
         """
         if not re.fullmatch(UPSTREAM_NAME, name) or len(name) > 128:
             raise UpstreamNameInvalid(
                 f"{name[:130]!r} is not a name of an upstream",
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",
             )
-        check_nodes(name, kind, uri, nodes)
+        check_nodes(name, kind, uri, nodes, carrier)
         asked = UpstreamInfo(
             name=name,
             uri=uri,
             kind=kind,
+            carrier=carrier or (DEFAULT_CARRIER if kind == CLUSTER else ""),
             ca=ca,
             cert=cert,
             key=key,

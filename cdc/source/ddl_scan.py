@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from cdc.binlog.events import EventType
 from cdc.binlog.gtid import MariadbGtidExtra
@@ -12,8 +11,8 @@ from cdc.binlog.payload import payload_events
 from cdc.binlog.query import Query
 from cdc.binlog.statement import first_word, is_empty, is_step, is_temporary
 from cdc.coord.messages import UpstreamInfo
-from cdc.source.dump import DumpedEvent, read_dump
-from cdc.source.position import UpstreamPosition, file_number
+from cdc.source.dump import DumpedEvent, events_between
+from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 
 # Of an ALTER in two phases only the last step has changed the table, and it has the whole text.
@@ -42,22 +41,8 @@ def has_ddl_between(
 
     ``low`` goes by file and offset where it has them, else by its GTIDs.
     """
-    if low.file:
-        low = replace(low, gtid=None)
-    if (low.file, low.pos) == (high.file, high.pos):
-        return False
-    end = (file_number(high.file), high.pos)
-    for event in read_dump(info, low, settings):
-        at = (file_number(event.file), event.header.next_position)
-        # Events that are only sent, not stored, have no next position.
-        passed = event.header.next_position and event.type != EventType.ROTATE
-        if passed and at > end:
-            return False
-        if any(map(may_change_tables, _queries(event))):
-            return True
-        if passed and at >= end:
-            return False
-    return False
+    found = events_between(info, low, high, settings)
+    return any(may_change_tables(query) for event in found for query in _queries(event))
 
 
 def _queries(event: DumpedEvent) -> Iterator[Query]:

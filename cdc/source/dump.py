@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from cdc.coord.messages import UpstreamInfo
 from cdc.kernels import stream as S  # noqa: N812
 from cdc.source.connection import open_connection
 from cdc.source.errors import StreamBroken
-from cdc.source.position import UpstreamPosition
+from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.settings import SourceSettings
 from cdc.source.stream import open_stream, server_error
 
@@ -35,6 +36,29 @@ class DumpedEvent(NamedTuple):
     def type(self) -> int:
         """Type code."""
         return self.header.type_code
+
+
+def events_between(
+    info: UpstreamInfo, low: UpstreamPosition, high: UpstreamPosition, settings: SourceSettings
+) -> Iterator[DumpedEvent]:
+    """The events from ``low`` up to ``high``.
+
+    ``low`` goes by file and offset where it has them, else by its GTIDs.
+    """
+    if low.file:
+        low = replace(low, gtid=None)
+    if (low.file, low.pos) == (high.file, high.pos):
+        return
+    end = (file_number(high.file), high.pos)
+    for event in read_dump(info, low, settings):
+        at = (file_number(event.file), event.header.next_position)
+        # Events that are only sent, not stored, have no next position.
+        passed = event.header.next_position and event.type != EventType.ROTATE
+        if passed and at > end:
+            return
+        yield event
+        if passed and at >= end:
+            return
 
 
 def read_dump(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from cdc.coord.messages import UpstreamInfo
 from cdc.source import compaction
 from cdc.source.errors import UpstreamGone
 from cdc.source.merged_schema import check_alike, united
-from cdc.source.merging import merged_to, position_of
+from cdc.source.merging import merged_to, position_of, schema_to
 from cdc.source.registration import schema_now as node_schema_now
 from cdc.source.settings import SourceSettings
 
@@ -47,6 +47,18 @@ def begin(
     writer.begin(ts, position_of(begins))
 
 
+def begin_later(
+    writer: LogWriter, ts: Ts, nodes: Sequence[tuple[str, ChangeLog]], schema: Mapping[str, Ts]
+) -> None:
+    """Move the begin of a log that holds nothing yet to ``ts``.
+
+    ``schema``: by node, the ts in its log at which it has its schema there. Raises UpstreamGone.
+    """
+    found = [(name, _schema_of(log, schema[name], name)) for name, log in nodes]
+    writer.save_snapshot(ts, united(found, ts))
+    writer.begin_later(ts)
+
+
 def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:
     """As ``cdc.source.registration.schema_now``, of all nodes at one ts of the merged log.
 
@@ -57,8 +69,8 @@ def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock
     now = {n: node_schema_now(infos[n], path, settings, clock) for n, path in nodes}
     with closing(ChangeLog.open(folder)) as log:
         state = _passed(log, now, info, settings, clock)
-    merged = merged_to(state.position)
-    found = [(name, _schema_at(path, merged[name], info)) for name, path in nodes]
+    schema = schema_to(state.position)
+    found = [(name, _schema_at(path, schema[name], name)) for name, path in nodes]
     snapshots.save(folder, state.resolved_ts, united(found, state.resolved_ts))
     return state.resolved_ts
 
@@ -79,13 +91,17 @@ def _passed(
     return state
 
 
-def _schema_at(folder: Path, ts: Ts, info: UpstreamInfo) -> dict[str, Any]:
+def _schema_at(folder: Path, ts: Ts, node: str) -> dict[str, Any]:
     with closing(ChangeLog.open(folder)) as log:
-        found = compaction.at(log, ts)
+        return _schema_of(log, ts, node)
+
+
+def _schema_of(log: ChangeLog, ts: Ts, node: str) -> dict[str, Any]:
+    found = compaction.at(log, ts)
     if found is None:
         raise UpstreamGone(
             "a statement that came just now makes the schema of a node unknown",
-            object=f"upstream {info.name}",
+            object=f"node {node}",
             hint="try again in a moment",
         )
     return found

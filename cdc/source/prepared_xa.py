@@ -7,14 +7,20 @@ import time
 from typing import Any
 
 from cdc.base.clock import Clock
-from cdc.binlog.xa import Xid
+from cdc.binlog.events import EventType
+from cdc.binlog.query import Query
+from cdc.binlog.xa import XaPrepare, Xid, parse_statement
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.connection import try_rows
+from cdc.source.dump import events_between
 from cdc.source.errors import UpstreamNotReady
+from cdc.source.position import UpstreamPosition
+from cdc.source.settings import SourceSettings
+from cdc.source.snapshot import current_position
 
 # MySQL since 5.7, MariaDB since 10.3, older ones. The first two print bytes that are no text.
 _RECOVER = ("XA RECOVER CONVERT XID", "XA RECOVER FORMAT='SQL'", "XA RECOVER")
-_POLL_S = 0.1
+_POLL_S = 0.02
 _SHOWN = 5
 
 
@@ -36,12 +42,49 @@ def refuse_prepared(info: UpstreamInfo, found: list[Xid]) -> None:
     )
 
 
-def wait_for_none(connection: Any, clock: Clock, patience_s: float) -> list[Xid]:
-    """Wait until no transaction is prepared; those that are left when patience ends."""
-    end = clock.monotonic() + patience_s
-    while (found := prepared(connection) or []) and clock.monotonic() < end:
+def place_without(
+    connection: Any, info: UpstreamInfo, settings: SourceSettings, clock: Clock
+) -> UpstreamPosition:
+    """The end of the binlog, at a moment at which no transaction is prepared.
+
+    Raises UpstreamNotReady with those that are, when the settings' patience ends. That none is
+    shown is not enough: one may have been prepared before the place, and committed before we asked.
+    """
+    end = clock.monotonic() + settings.prepared_xa_s
+    while True:
+        place = current_position(connection, info.server_kind)
+        left = prepared(connection) or []
+        now = current_position(connection, info.server_kind)
+        found = _astride(info, place, now, left, settings)
+        if not found:
+            return place
+        if clock.monotonic() >= end:
+            refuse_prepared(info, found)
         time.sleep(_POLL_S)
-    return found
+
+
+def _astride(
+    info: UpstreamInfo,
+    low: UpstreamPosition,
+    high: UpstreamPosition,
+    left: list[Xid],
+    settings: SourceSettings,
+) -> list[Xid]:
+    """Those prepared before ``low`` that commit up to ``high``, or are ``left`` there."""
+    inside: set[Xid] = set()
+    found: list[Xid] = []
+    for event in events_between(info, low, high, settings):
+        if event.type == EventType.XA_PREPARE:
+            prepare = XaPrepare.parse(event.body)
+            if not prepare.one_phase:
+                inside.add(prepare.xid)
+        elif event.type == EventType.QUERY:
+            said = parse_statement(Query.parse(event.body).sql)
+            if said is not None and said[1] in inside:
+                inside.discard(said[1])
+            elif said is not None and said[0] == "COMMIT":
+                found.append(said[1])
+    return found + [xid for xid in left if xid not in inside and xid not in found]
 
 
 def _xid(row: dict[str, Any]) -> Xid:

@@ -22,7 +22,7 @@ from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone, UpstreamOtherServer, UpstreamReset
 from cdc.source.history import check_history, file_head
 from cdc.source.position import UpstreamPosition, file_number
-from cdc.source.prepared_xa import prepared, refuse_prepared, wait_for_none
+from cdc.source.prepared_xa import place_without
 from cdc.source.readiness import Finding, check_upstream, describe, refuse_unready
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
@@ -122,18 +122,19 @@ def _begin_now(
     connection = open_connection(info, settings)
     try:
         for _ in range(_ATTEMPTS):
-            refuse_prepared(info, wait_for_none(connection, clock, settings.prepared_xa_s))
             end, snapshot = take_snapshot(info, settings)
-            # Asked behind the place: what is prepared now may have been there.
-            left = prepared(connection)
-            if not left:
-                break
-        refuse_prepared(info, left or [])
-        return end, snapshot
+            place = place_without(connection, info, settings, clock)
+            if not has_ddl_between(info, end, place, settings):
+                return place, snapshot
     except pymysql.err.MySQLError as error:
         raise query_error(error, f"upstream {info.name}") from None
     finally:
         connection.close()
+    raise UpstreamGone(
+        "tables changed each time that a place without prepared XA transactions was found",
+        object=f"upstream {info.name}",
+        hint="try again when fewer statements change tables",
+    )
 
 
 def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:

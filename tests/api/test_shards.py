@@ -264,6 +264,7 @@ def test_what_is_refused_by_name(
 
     one, two = nodes.values()
     shards: dict[str, Any] = {"kind": "shards"}
+    cluster = {"kind": "cluster", "nodes": [node("a", one), node("b", two)]}
     for body, code in (
         ({}, "TG:ErrNodesInvalid"),
         (shards, "TG:ErrNodesInvalid"),
@@ -272,6 +273,11 @@ def test_what_is_refused_by_name(
         (shards | {"nodes": [node("a", one), node("b", one)]}, "TG:ErrNodesInvalid"),
         (shards | {"nodes": [node("a", one), node("a", two)]}, "TG:ErrNodesInvalid"),
         (shards | {"nodes": [node("A", one)]}, "TG:ErrNodesInvalid"),
+        (shards | {"nodes": [node("a", one)], "carrier": "gtid"}, "TG:ErrNodesInvalid"),
+        ({"kind": "cluster", "uri": one.uri()}, "TG:ErrNodesInvalid"),
+        (cluster | {"carrier": "pigeon"}, "TG:ErrNodesInvalid"),
+        # No MariaDB writes it.
+        (cluster | {"carrier": "original-timestamp"}, "TG:ErrNodesInvalid"),
         (shards | {"nodes": [node("a", one), node("b", mysql)]}, "TG:ErrNodesUnlike"),
     ):
         answer = server.api("POST", "/upstreams", {"name": "r"} | body)

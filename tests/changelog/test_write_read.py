@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,26 @@ def test_snapshots(tmp_path: Path) -> None:
         log.runs(Position(4), END)
     assert len(log.runs(Position(5), END)) == 0
     writer.close()
+
+
+def test_a_log_that_holds_nothing_may_begin_later(tmp_path: Path) -> None:
+    with open_log(tmp_path) as writer:
+        writer.begin(5, {"pos": 4})
+        writer.begin_later(9)
+        with pytest.raises(LogOrderBroken):
+            writer.begin_later(8)
+    with open_log(tmp_path) as writer, closing(ChangeLog.open(tmp_path)) as log:
+        assert (log.state.first_ts, log.state.resolved_ts) == (9, 9)
+        assert log.state.position == {"pos": 4}
+        with pytest.raises(LogCollected):
+            log.runs(Position(8), END)
+        with pytest.raises(LogOrderBroken):
+            dml(writer, 9, [(0, 1)])
+        dml(writer, 10, [(0, 1)])
+        with pytest.raises(LogOrderBroken):
+            writer.begin_later(20)
+        writer.commit(10, {})
+        assert len(ChangeLog.open(tmp_path).runs(Position(9), END)) == 1
 
 
 def test_segments_roll_and_each_begins_with_the_format(tmp_path: Path) -> None:

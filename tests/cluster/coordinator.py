@@ -60,10 +60,11 @@ class InDoubt(Exception):
 class DistributedDatabase:
     """``nodes`` under one coordinator; with a bank whose money stays the same.
 
-    Node n has the table ``bank.accounts_<n>``.
+    Node n has the table ``bank.accounts_<n>``; ids of accounts begin at n times ``spread``.
     """
 
-    def __init__(self, nodes: Sequence[Database], seed: int = 1) -> None:
+    def __init__(self, nodes: Sequence[Database], seed: int = 1, spread: int = 0) -> None:
+        self.spread = spread
         self.nodes = list(nodes)
         self.random = random.Random(seed)
         self.tso = TimestampService()
@@ -72,13 +73,15 @@ class DistributedDatabase:
         self._lock = threading.Lock()
         self._next = seed << 40 | time.time_ns() // 1000 % (1 << 32)
         self.stop = threading.Event()
+        self.silence = threading.Event()
         self.threads: list[threading.Thread] = []
+        self.beating: threading.Thread | None = None
         self.errors: list[BaseException] = []
 
     def create(self) -> None:
         """The bank and the coordinator's own tables, anew."""
         for n, node in enumerate(self.nodes):
-            rows = ", ".join(f"({i}, {START})" for i in range(ACCOUNTS))
+            rows = ", ".join(f"({self.account(n, i)}, {START})" for i in range(ACCOUNTS))
             node.execute(
                 "DROP DATABASE IF EXISTS bank",
                 "DROP DATABASE IF EXISTS __cdc__",
@@ -97,16 +100,28 @@ class DistributedDatabase:
             self._next += 1
             return self._next
 
-    def start(self, workers: int, heartbeat_s: float = 0.05) -> None:
-        """One heartbeat, then load, until :meth:`finish`."""
+    def account(self, node: int, number: int) -> int:
+        """The id of an account."""
+        return node * self.spread + number
+
+    def beat(self, heartbeat_s: float = 0.05) -> None:
+        """One heartbeat, then more, until :meth:`finish`."""
         Session(self, 0).heartbeat()
-        self.threads = [threading.Thread(target=self._beat, args=(heartbeat_s,))]
-        self.threads += [threading.Thread(target=self._work, args=(i,)) for i in range(workers)]
+        self.beating = threading.Thread(target=self._beat, args=(heartbeat_s,))
+        self.beating.start()
+
+    def start(self, workers: int, pause_s: float = 0.0) -> None:
+        """Heartbeats and load, until :meth:`finish`; each worker rests between transactions."""
+        if self.beating is None:
+            self.beat()
+        self.threads = [
+            threading.Thread(target=self._work, args=(i, pause_s)) for i in range(workers)
+        ]
         for thread in self.threads:
             thread.start()
 
-    def finish(self) -> None:
-        """End the load, decide what is in doubt, and close with two heartbeats."""
+    def rest(self) -> None:
+        """End the load and decide what is in doubt; heartbeats go on."""
         self.stop.set()
         for thread in self.threads:
             thread.join(60)
@@ -114,6 +129,17 @@ class DistributedDatabase:
             raise self.errors[0]
         session = Session(self, 0)
         session.recover()
+        session.close()
+
+    def finish(self) -> None:
+        """End the load, decide what is in doubt, and close with two heartbeats."""
+        self.rest()
+        self.silence.set()
+        if self.beating is not None:
+            self.beating.join(60)
+        if self.errors:
+            raise self.errors[0]
+        session = Session(self, 0)
         session.heartbeat()
         session.heartbeat()
         session.close()
@@ -121,14 +147,14 @@ class DistributedDatabase:
     def _beat(self, heartbeat_s: float) -> None:
         with self._noted():
             session = Session(self, 0)
-            while not self.stop.wait(heartbeat_s):
+            while not self.silence.wait(heartbeat_s):
                 session.heartbeat()
             session.close()
 
-    def _work(self, seed: int) -> None:
+    def _work(self, seed: int, pause_s: float) -> None:
         with self._noted():
             session = Session(self, seed + 1)
-            while not self.stop.is_set():
+            while not self.stop.wait(pause_s):
                 try:
                     session.one()
                 except InDoubt:
@@ -196,7 +222,7 @@ class Session:
                 node,
                 [
                     f"UPDATE bank.accounts_{node} SET balance = balance + {change}"
-                    f" WHERE id = {self.random.randrange(ACCOUNTS)}"
+                    f" WHERE id = {self._account(node)}"
                 ],
             )
             for node, change in zip(nodes, changes, strict=True)
@@ -243,11 +269,15 @@ class Session:
     def _within(self, node: int) -> list[str]:
         amount = self.random.randrange(1, 50)
         # Rows in one order, so that nobody waits for one who waits for him.
-        a, b = sorted(self.random.sample(range(ACCOUNTS), 2))
+        chosen = sorted(self.random.sample(range(ACCOUNTS), 2))
+        a, b = (self.cluster.account(node, number) for number in chosen)
         return [
             f"UPDATE bank.accounts_{node} SET balance = balance {sign} {amount} WHERE id = {i}"
             for sign, i in (("-", a), ("+", b))
         ]
+
+    def _account(self, node: int) -> int:
+        return self.cluster.account(node, self.random.randrange(ACCOUNTS))
 
     def _fate(self) -> str:
         chosen = self.random.random()

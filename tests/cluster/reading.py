@@ -51,7 +51,7 @@ class Books:
             for i in range(len(runs)):
                 ts, kind = int(runs.commit_ts[i]), int(runs.kind[i])
                 if kind == RunKind.DML and int(runs.table[i]) in ours:
-                    by_ts.setdefault(ts, []).extend(_changes(log.event(runs.slice(i, i + 1))))
+                    by_ts.setdefault(ts, []).extend(changes_in(log.event(runs.slice(i, i + 1))))
         for info in log.state.segments():
             runs = log.index_of(info.number)
             for i in range(len(runs)):
@@ -61,7 +61,7 @@ class Books:
         log.close()
 
 
-def _changes(data: bytes) -> list[Change]:
+def changes_in(data: bytes) -> list[Change]:
     """Updates of ``(INT NOT NULL, BIGINT NOT NULL)`` in whole events."""
     found: list[Change] = []
     at = 0

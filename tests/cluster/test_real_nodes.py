@@ -3,89 +3,23 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cdc.kernels import merge_sort as K  # noqa: N812
-from cdc.merge.carriers import CARRIERS
 from cdc.merge.cluster import ClusterMerge, ClusterStand
 from cdc.merge.errors import MergeBranchMissing
-from cdc.merge.items import Coordinator
 from tests import seeds
-from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.conftest import NAMES, Recorded, coordinator_with, merged
 from tests.cluster.reading import Books, items_of
 from tests.merge import slow
 from tests.merge.bank import judge, parts_of
-from tests.servers import Database
-from tests.source.pulling import Pulled
-
-SECONDS = 3.0
-KINDS = ("mariadb-11.4", "mariadb-11.4", "mysql-8.0")
-NAMES = [f"n{i + 1}" for i in range(len(KINDS))]
-
-
-@dataclass
-class Recorded:
-    cluster: DistributedDatabase
-    folders: list[Path]
-    items: dict[str, list[np.ndarray]]
-
-    @property
-    def first(self) -> list[np.ndarray]:
-        return self.items["timestamp"]
-
-
-def _coordinator(carrier: str) -> Coordinator:
-    return Coordinator(carrier=CARRIERS[carrier])
-
-
-@pytest.fixture(scope="module")
-def recorded(
-    database: Callable[..., Database], tmp_path_factory: pytest.TempPathFactory
-) -> Recorded:
-    """A few seconds of load on three nodes, and the logs that were pulled of it."""
-    servers = [
-        database(kind, options=[f"--server-id={i + 11}", "--innodb-lock-wait-timeout=20"])
-        for i, kind in enumerate(KINDS)
-    ]
-    cluster = DistributedDatabase(servers, seeds.seed())
-    cluster.create()
-    folders = [tmp_path_factory.mktemp(name) for name in NAMES]
-    with ExitStack() as stack:
-        pulled = [
-            stack.enter_context(Pulled(db, folder))
-            for db, folder in zip(servers, folders, strict=True)
-        ]
-        cluster.start(workers=8)
-        time.sleep(SECONDS)
-        cluster.finish()
-        for one in pulled:
-            one.caught_up()
-    items = {
-        carrier: [
-            items_of(f, n, _coordinator(carrier)) for f, n in zip(folders, NAMES, strict=True)
-        ]
-        for carrier in ("timestamp", "commit-log")
-    }
-    return Recorded(cluster, folders, items)
-
-
-def _merged(items: list[np.ndarray]) -> list[list[tuple[int, int, int, int, int]]]:
-    merge = ClusterMerge.begin(NAMES, ClusterStand.first(len(NAMES)))
-    merge, merged = merge.step(items)
-    assert merge.aligned
-    return parts_of([merged])  # type: ignore[return-value]
 
 
 def test_each_transaction_is_whole_and_in_its_place(recorded: Recorded) -> None:
-    order = _merged(recorded.first)
+    order = merged(recorded.first)
     books = Books(recorded.cluster, recorded.folders)
     verdict = judge(books, order)
     journal = recorded.cluster.journal
@@ -109,7 +43,7 @@ def test_transactions_of_one_node_are_all_there(recorded: Recorded) -> None:
         node for _, nodes in recorded.cluster.journal.distributed.values() for node in nodes
     )
     local: Counter[int] = Counter()
-    for parts in _merged(recorded.first):
+    for parts in merged(recorded.first):
         if parts[0][4] > 0:
             local[parts[0][0]] += 1
     for node, count in recorded.cluster.journal.local.items():
@@ -124,9 +58,9 @@ def test_carriers_agree(recorded: Recorded) -> None:
         same = items.copy()
         same[:, K.BRANCHES] = by_row[node][:, K.BRANCHES]
         np.testing.assert_array_equal(same, by_row[node])
-    assert _merged(by_row) == _merged(recorded.first)
+    assert merged(by_row) == merged(recorded.first)
     # MySQL has it a third time.
-    original = items_of(recorded.folders[2], "n3", _coordinator("original-timestamp"))
+    original = items_of(recorded.folders[2], "n3", coordinator_with("original-timestamp"))
     np.testing.assert_array_equal(original, recorded.first[2])
 
 
@@ -141,7 +75,7 @@ def test_branches_are_counted(recorded: Recorded) -> None:
     prepare = np.flatnonzero((log[:, K.KIND] == K.PREPARED) & (log[:, K.KEY] == log[lost, K.KEY]))
     items[1] = np.delete(log, [int(prepare[-1]), lost], axis=0)
     with pytest.raises(MergeBranchMissing, match=f"{log[lost, K.TXN]:x}"):
-        _merged(items)
+        merged(items)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +91,7 @@ def test_what_is_left_out_is_seen(recorded: Recorded, off: slow.Switches) -> Non
 
 def test_a_restart_at_any_commit_gives_the_same(recorded: Recorded) -> None:
     chosen = random.Random(seeds.seed())
-    expected = _merged(recorded.first)
+    expected = merged(recorded.first)
     logs = recorded.first
     ends = sorted(chosen.randrange(len(logs[0])) for _ in range(60))
     for end in ends:
@@ -174,5 +108,5 @@ def test_a_restart_at_any_commit_gives_the_same(recorded: Recorded) -> None:
 def test_how_a_log_is_read_does_not_matter(recorded: Recorded) -> None:
     for node, folder in enumerate(recorded.folders):
         for carrier, whole in recorded.items.items():
-            pieces = items_of(folder, NAMES[node], _coordinator(carrier), cut=7)
+            pieces = items_of(folder, NAMES[node], coordinator_with(carrier), cut=7)
             np.testing.assert_array_equal(pieces, whole[node])

@@ -14,6 +14,7 @@ import pytest
 
 from cdc.binlog.gtid import Gtid, GtidSource, MariadbGtid, MariadbGtidEvent, MariadbGtidFlags
 from cdc.binlog.query import Query
+from cdc.coord.names import CARRIER_NAMES
 from cdc.merge.carriers import CARRIERS, commit_log_rows
 from cdc.merge.errors import MergeCommitMalformed
 
@@ -138,3 +139,7 @@ def test_hostile_bytes_are_an_error_or_nothing() -> None:
                 _read(name, cut)
             except MergeCommitMalformed:
                 continue
+
+
+def test_names_that_requests_may_have() -> None:
+    assert sorted(CARRIER_NAMES) == sorted(CARRIERS)

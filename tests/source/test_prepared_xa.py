@@ -11,6 +11,7 @@ import pytest
 
 from cdc.binlog.xa import Xid
 from cdc.coord.messages import UpstreamInfo
+from cdc.source import prepared_xa
 from cdc.source.errors import UpstreamNotReady
 from cdc.source.prepared_xa import prepared
 from cdc.source.readiness import check_upstream
@@ -62,6 +63,38 @@ def test_a_log_does_not_begin_behind_a_prepare(db: Database, tmp_path: Path) -> 
             p.caught_up()
             assert p.rows() == 1
             assert db.execute("SELECT COUNT(*) FROM d.t") == [(2,)]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["", "not looked at"])
+def test_nor_behind_one_that_ends_before_we_ask(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    """As heartbeats of a coordinator do; without the look into the binlog a commit has no rows."""
+    with db.connect() as other, other.cursor() as cursor:
+        for text in ("START", "END", "PREPARE"):
+            cursor.execute(f"XA {text} 'short'")
+            if text == "START":
+                cursor.execute("INSERT INTO d.t VALUES (1)")
+        ended = False
+
+        def too_late(connection: object) -> list[Xid]:
+            # The place is taken already.
+            nonlocal ended
+            if not ended:
+                ended = True
+                cursor.execute("XA COMMIT 'short'")
+            return []
+
+        monkeypatch.setattr(prepared_xa, "prepared", too_late)
+        if not seen:
+            monkeypatch.setattr(prepared_xa, "events_between", lambda *_: ())
+        with Pulled(db, tmp_path / "log") as p:
+            if not seen:
+                assert getattr(p.failed(), "code", "") == "TG:ErrXaNotKnown"
+                return
+            db.execute("INSERT INTO d.t VALUES (2)")
+            p.caught_up()
+            assert p.rows() == 1
 
 
 def test_commit_of_an_xid_that_the_log_does_not_know_stops(db: Database, tmp_path: Path) -> None:

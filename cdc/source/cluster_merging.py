@@ -1,0 +1,251 @@
+"""One log of a cluster's nodes: whole transactions, in the order of their virtual TSOs.
+
+Branches of one transaction become one transaction of the merged log: its rows lie in the logs of
+several nodes, under one ts, and are numbered through. The order is that of ``cdc.merge``, and a ts
+is a function of it, so both are the same after any restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.position import Position
+from cdc.base.ts import Ts
+from cdc.base.vtso import TSO_TO_TS_SHIFT, ts_of
+from cdc.changelog import node_logs
+from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.writer import LogWriter
+from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
+from cdc.merge.items import CommitLogRow, Coordinator, NodeItems, place_of
+from cdc.source.item_reader import ItemReader, commit_ts, ts_before
+from cdc.source.merged_log import begin_later
+from cdc.source.merged_rows import MergedRows, NodeLog, PlacedRows, clocks_apart, rising
+from cdc.source.merging import merged_to, position_of, schema_to
+
+# Of a node's index in one step.
+_BATCH_ROWS = 200_000
+# A node of which so many transactions wait for others is not read on meanwhile.
+_MOST_WAITING = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPosition:
+    """Where the merged log of a cluster goes on, as its manifest has it.
+
+    ``merged``: by node, up to which ts of its log all is merged. ``schema``: as ``schema_to``.
+    ``said``: rows of the nodes' commit logs that are not read again.
+    """
+
+    merged: dict[str, Ts]
+    schema: dict[str, Ts]
+    stand: ClusterStand
+    said: dict[str, list[CommitLogRow]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        said = {name: [list(row) for row in rows] for name, rows in self.said.items() if rows}
+        return {
+            **position_of(self.merged),
+            "schema": self.schema,
+            "stand": self.stand.to_dict(),
+            "said": said,
+        }
+
+    @classmethod
+    def of(cls, value: dict[str, Any], nodes: int) -> ClusterPosition:
+        """Inverse of ``to_dict``; also of the position of a log that has just begun."""
+        stand = value.get("stand")
+        return cls(
+            merged_to(value),
+            schema_to(value),
+            ClusterStand.of(stand) if stand is not None else ClusterStand.first(nodes),
+            {n: [CommitLogRow(*row) for row in rows] for n, rows in value.get("said", {}).items()},
+        )
+
+
+class ClusterMerging:
+    """Of one merged log, by its writer. One thread at a time.
+
+    After an error nothing is known of what was read: make another one, of a writer that was
+    opened anew.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        nodes: Sequence[NodeLog],
+        segment_bytes: int,
+        coordinator: Coordinator,
+        *,
+        batch_rows: int = _BATCH_ROWS,
+    ) -> None:
+        self._writer = writer
+        self._nodes = nodes
+        self._rows = MergedRows(writer, nodes, segment_bytes)
+        self._batch_rows = batch_rows
+        at = self._durable()
+        self._merge = ClusterMerge.begin([n.name for n in nodes], at.stand)
+        self._readers = []
+        for node, stand in zip(nodes, at.stand.nodes, strict=True):
+            known = {row.transaction: row for row in at.said.get(node.name, ())}
+            items = NodeItems(node.name, coordinator, known)
+            self._readers.append(ItemReader(node, items, stand.number))
+        self._schema = at.schema
+
+    def behind(self) -> NodeLog:
+        """The node that is known least far, as of the last step: all others wait for it."""
+        return self._nodes[self._merge.holding()]
+
+    def behind_ms(self) -> tuple[NodeLog, int]:
+        """A node, and how far it is behind the one that is known furthest.
+
+        By the coordinator's TSOs that is :meth:`behind`; but where a node is down, no heartbeat of
+        all nodes is there to show it, and the nodes' clocks do.
+        """
+        by_tso = self.behind(), self._merge.behind_ms()
+        return max(by_tso, clocks_apart(self._nodes), key=lambda found: found[1])
+
+    def collectable(self, lowest: Mapping[int, int]) -> dict[str, Ts]:
+        """By node, up to which ts its log is not needed any more.
+
+        ``lowest``: by a node's place, the lowest of its segments that kept rows point to.
+        """
+        found, at = {}, self._durable()
+        for number, (node, stand) in enumerate(zip(self._nodes, at.stand.nodes, strict=True)):
+            segment = min(lowest.get(number, node.log.state.segment), place_of(stand.number)[0])
+            merged = at.merged[node.name]
+            found[node.name] = node_logs.collectable(node.log.state, segment, merged)
+        return found
+
+    def step(self) -> bool:
+        """Merge some of what the nodes' logs have, durably; whether there was anything to read.
+
+        Raises what reading and writing logs and ``cdc.merge`` raise.
+        """
+        for node in self._nodes:
+            node.log.refresh()
+        held = self._merge.holding()
+        items = [
+            reader.read(self._batch_rows if n == held or self._has_room(n) else 0)
+            for n, reader in enumerate(self._readers)
+        ]
+        if not any(map(len, items)):
+            return False
+        aligned = self._merge.aligned
+        self._merge, merged = self._merge.step(items)
+        if not self._merge.aligned:
+            return True
+        if not aligned:
+            self._begin(merged)
+        before = self._writer.last_ts
+        self._append(merged)
+        last = self._writer.last_ts
+        resolved = max(ts_of(self._merge.horizon) - 1, last, self._writer.state.resolved_ts)
+        if last > before or resolved > self._writer.state.resolved_ts:
+            self._writer.commit(resolved, self._position().to_dict())
+        return True
+
+    def _has_room(self, node: int) -> bool:
+        return self._merge.waiting(node) < _MOST_WAITING
+
+    def _durable(self) -> ClusterPosition:
+        return ClusterPosition.of(self._writer.state.position, len(self._nodes))
+
+    def _position(self) -> ClusterPosition:
+        stand = self._merge.stand()
+        merged, said = {}, {}
+        for reader, at in zip(self._readers, stand.nodes, strict=True):
+            name = reader.node.name
+            merged[name] = ts_before(reader.node.log, at.number)
+            said[name] = reader.items.astride(at.number)
+            self._schema[name] = max(self._schema[name], merged[name])
+        return ClusterPosition(merged, dict(self._schema), stand, said)
+
+    def _begin(self, merged: Merged) -> None:
+        """The order begins: the log holds what is above the first heartbeat of all nodes.
+
+        Schema changes below it are in the snapshot there. Done again behind a kill it is the same.
+        """
+        for number, reader in enumerate(self._readers):
+            above = np.append(merged.number[merged.node == number], self._merge.left(number))
+            below = np.setdiff1d(reader.statements(), above)
+            if len(below):
+                self._schema[reader.node.name] = int(commit_ts(reader.node.log, below).max())
+        ts = max(self._writer.state.first_ts, ts_of(self._merge.begun))
+        begin_later(self._writer, ts, [(n.name, n.log) for n in self._nodes], self._schema)
+
+    # --- what is written -------------------------------------------------------------------------
+
+    def _append(self, merged: Merged) -> None:
+        transaction = np.cumsum(merged.first) - 1
+        parts, of_row = [], []
+        for number in range(len(self._nodes)):
+            ours = np.flatnonzero(merged.node == number)
+            if len(ours):
+                part, which = self._rows_of(number, merged.number[ours], transaction[ours])
+                parts.append(part)
+                of_row.append(which)
+        if not parts:
+            return
+        joined, which = self._rows.join(parts), np.concatenate(of_row)
+        order = np.argsort(which, kind="stable")
+        wanted = merged.tso[merged.first] >> TSO_TO_TS_SHIFT
+        runs = glued(joined.runs.take(order), which[order], wanted, self._writer.last_ts)
+        self._rows.append(replace(joined, runs=runs))
+
+    def _rows_of(
+        self, number: int, items: NDArray[np.int64], transaction: NDArray[np.int64]
+    ) -> tuple[PlacedRows, NDArray[np.int64]]:
+        """What is in a node's items, and the transaction of each row: of what its index was given.
+
+        Rows of the coordinator's own tables are left out.
+        """
+        node, log = self._nodes[number], self._nodes[number].log
+        ts = commit_ts(log, items)
+        order = np.argsort(ts)
+        pick = partial(_picked, ts[order], transaction[order])
+        lo, hi = int(ts.min()) - 1, int(ts.max())
+        rows, of_row = pick(log.runs(Position(lo), Position(hi)))
+        shown = ~self._readers[number].items.hidden(log.tables)[rows.table]
+        statements, of_statement = pick(log.ddls(lo, hi))
+        for said in statements.commit_ts[-1:].tolist():
+            self._schema[node.name] = max(self._schema[node.name], said)
+        placed = self._rows.placed(number, rows.take(shown), statements)
+        return placed, np.append(of_row[shown], of_statement)
+
+
+def _picked(
+    ts: NDArray[np.int64], transaction: NDArray[np.int64], runs: Runs
+) -> tuple[Runs, NDArray[np.int64]]:
+    """Those of ``runs`` whose ts is among the rising ``ts``, and the transaction of each."""
+    at = np.minimum(np.searchsorted(ts, runs.commit_ts), len(ts) - 1)
+    ours = ts[at] == runs.commit_ts
+    return runs.take(ours), transaction[at[ours]]
+
+
+def glued(runs: Runs, transaction: NDArray[np.int64], wanted: NDArray[np.int64], last: Ts) -> Runs:
+    """Rows that lie in order as whole transactions: one ts, numbered through, one last row.
+
+    ``transaction`` (int64, rising) is that of each row, ``wanted`` the ts of each transaction; what
+    has no row gets none. All rows of a transaction have the GTID of its first.
+    """
+    begins = np.flatnonzero(np.append(True, np.diff(transaction) != 0)[: len(runs)])
+    counts = np.diff(np.append(begins, len(runs)))
+    first = np.repeat(begins, counts)
+    before = np.cumsum(runs.rows.astype(np.int64)) - runs.rows
+    flags = np.where(runs.kind == RunKind.DML, 0, runs.flags)
+    flags[begins + counts - 1] |= LAST_OF_TRANSACTION
+    return replace(
+        runs,
+        commit_ts=np.repeat(rising(wanted[transaction[begins]], last), counts),
+        flags=flags.astype(np.int16),
+        first_row=before - before[first],
+        gtid_source=runs.gtid_source[first],
+        gtid_seq=runs.gtid_seq[first],
+    )

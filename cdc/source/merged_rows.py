@@ -1,0 +1,174 @@
+"""Rows of nodes, and copies of their statements, as the log over the nodes' logs names them.
+
+Rows stay where they are; only statements are copied, since their session's database becomes the
+node's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.nodes import qualified
+from cdc.base.ts import Ts, physical_ms
+from cdc.binlog.errors import EventMalformed
+from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, checksum
+from cdc.binlog.query import Query
+from cdc.changelog import node_logs
+from cdc.changelog.errors import LogOrderBroken
+from cdc.changelog.index import Runs
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.writer import LogWriter
+
+
+@dataclass(eq=False)
+class NodeLog:
+    """A node's name, its log, and by its ids those that the merged log has for the same."""
+
+    name: str
+    log: ChangeLog
+    tables: dict[int, int] = field(default_factory=dict)
+    sources: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRows:
+    """Of one node: rows of its log, and copies of statements, whose segment is -1.
+
+    Offsets of statements count from the first of ``events``.
+    """
+
+    runs: Runs
+    events: tuple[bytes, ...]
+
+
+class MergedRows:
+    """What is put into one merged log, by its writer. One thread at a time.
+
+    After an error nothing is known of ids that were handed out: make another one, of a writer that
+    was opened anew.
+    """
+
+    def __init__(self, writer: LogWriter, nodes: Sequence[NodeLog], segment_bytes: int) -> None:
+        self._writer = writer
+        self._nodes = nodes
+        self._segment_bytes = segment_bytes
+        self._payload = 0
+
+    def placed(self, number: int, rows: Runs, statements: Runs) -> PlacedRows:
+        """Rows, then statements, of the node with this number, as the merged log names them."""
+        node = self._nodes[number]
+        top = int(rows.segment.max(initial=0))
+        if top >= node_logs.SEGMENTS_END:
+            raise LogOrderBroken(f"node {node.name} has too many segments: {top}")
+        rows = replace(rows, segment=node_logs.placed(number, rows.segment))
+        each = [statements.slice(i, i + 1) for i in range(len(statements))]
+        events = [qualified_event(node.log.event(run), node.name) for run in each]
+        lengths = np.array([len(e) for e in events], np.int64)
+        # What is no row of the node's log has no segment yet.
+        statements = replace(
+            statements,
+            segment=np.full(len(events), -1, np.int32),
+            offset=np.cumsum(lengths) - lengths,
+            length=lengths,
+        )
+        both = Runs.concat([rows, statements])
+        runs = replace(
+            both,
+            table=_mapped(both.table, lambda i: self._table(node, i)),
+            gtid_source=self._sources(node, both),
+            xid=np.full(len(both), -1, np.int32),
+        )
+        return PlacedRows(runs, tuple(events))
+
+    def _table(self, node: NodeLog, number: int) -> int:
+        known = node.tables.get(number)
+        if known is None:
+            entry = node.log.tables[number]
+            schema = qualified(node.name, entry.schema)
+            known = self._writer.table_id(schema, entry.name, entry.map_body)
+            node.tables[number] = known
+        return known
+
+    def _sources(self, node: NodeLog, runs: Runs) -> NDArray[np.int32]:
+        """The nodes' GTID sources; where a transaction has none, its node and file are it."""
+        found = np.full(len(runs), -1, np.int32)
+        pairs = np.stack([runs.gtid_source, runs.upstream_file], axis=1)
+        named = runs.gtid_seq >= 0
+        for source, file in np.unique(pairs[named], axis=0).tolist():
+            key = (source, -1 if source >= 0 else file)
+            if key not in node.sources:
+                text = node.log.sources[source] if source >= 0 else f"file {file}"
+                node.sources[key] = self._writer.source_id(f"{node.name}:{text}")
+            ours = named & (pairs == (source, file)).all(axis=1)
+            found[ours] = node.sources[key]
+        return found
+
+    def join(self, parts: Sequence[PlacedRows]) -> PlacedRows:
+        """All parts, one behind the other."""
+        at = 0
+        runs: list[Runs] = []
+        events: list[bytes] = []
+        for part in parts:
+            own = part.runs.segment < 0
+            offset = np.where(own, part.runs.offset + at, part.runs.offset)
+            runs.append(replace(part.runs, offset=offset))
+            events += part.events
+            at += sum(map(len, part.events))
+        return PlacedRows(Runs.concat(runs), tuple(events))
+
+    def append(self, rows: PlacedRows) -> None:
+        """Write what was brought into order; it is durable behind the writer's next commit."""
+        if not len(rows.runs):
+            return
+        if not self._writer.state.segment:
+            self._writer.set_format(self._format())
+        if self._payload > self._segment_bytes:
+            self._writer.turn()
+            self._payload = 0
+        self._payload += int(rows.runs.length.sum())
+        self._writer.append(b"".join(rows.events), rows.runs)
+
+    def _format(self) -> bytes:
+        # All nodes are of one version, so that of any will do.
+        node = next(n for n in self._nodes if n.log.state.segment)
+        return node.log.format_at(0)
+
+
+def clocks_apart(nodes: Sequence[NodeLog]) -> tuple[NodeLog, int]:
+    """The node whose log is resolved least, and how many ms the others are further, at most."""
+    least = min(nodes, key=lambda n: n.log.state.resolved_ts)
+    most = max(n.log.state.resolved_ts for n in nodes)
+    return least, physical_ms(most) - physical_ms(least.log.state.resolved_ts)
+
+
+def rising(wanted: NDArray[np.int64], last: Ts) -> NDArray[np.int64]:
+    """Ts (int64) of transactions in order: the wanted one where that is above all before it.
+
+    Else, and at or below ``last``, it is the next ts that is.
+    """
+    count = np.arange(len(wanted))
+    return np.maximum(np.maximum.accumulate(wanted - count), last + 1) + count
+
+
+def qualified_event(event: bytes, node: str) -> bytes:
+    """A QUERY event whose default database is the node's; one that is malformed stays as it is."""
+    with suppress(EventMalformed):
+        query = Query.parse(event[HEADER_LENGTH : len(event) - CHECKSUM_LENGTH])
+        body = replace(query, schema=qualified(node, query.schema)).encode()
+        length = HEADER_LENGTH + len(body) + CHECKSUM_LENGTH
+        whole = replace(EventHeader.parse(event), length=length).encode() + body
+        return whole + checksum(whole)
+    return event
+
+
+def _mapped(numbers: NDArray[np.int32], new: Any) -> NDArray[np.int32]:
+    """Each number by ``new``, which is asked once for each; negative ones stay."""
+    known, inverse = np.unique(numbers, return_inverse=True)
+    made = np.array([i if i < 0 else new(i) for i in known.tolist()], np.int32)
+    return made[inverse]

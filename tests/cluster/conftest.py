@@ -1,0 +1,83 @@
+"""A few seconds of a distributed database of stock servers, recorded once for all tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cdc.merge.carriers import CARRIERS
+from cdc.merge.cluster import ClusterMerge, ClusterStand
+from cdc.merge.items import Coordinator
+from tests import seeds
+from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.reading import items_of
+from tests.merge.bank import Part, parts_of
+from tests.servers import Database
+from tests.source.pulling import Pulled
+
+SECONDS = 3.0
+KINDS = ("mariadb-11.4", "mariadb-11.4", "mysql-8.0")
+NAMES = [f"n{i + 1}" for i in range(len(KINDS))]
+
+
+@dataclass
+class Recorded:
+    cluster: DistributedDatabase
+    folders: list[Path]
+    items: dict[str, list[np.ndarray]]
+
+    @property
+    def first(self) -> list[np.ndarray]:
+        return self.items["timestamp"]
+
+
+def coordinator_with(carrier: str) -> Coordinator:
+    return Coordinator(carrier=CARRIERS[carrier])
+
+
+def merged(items: list[np.ndarray]) -> list[list[Part]]:
+    """The order of all that is final at the end of the items."""
+    merge = ClusterMerge.begin(NAMES, ClusterStand.first(len(NAMES)))
+    merge, found = merge.step(items)
+    assert merge.aligned
+    return parts_of([found])
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    database: Callable[..., Database], tmp_path_factory: pytest.TempPathFactory
+) -> Recorded:
+    """A few seconds of load on three nodes, and the logs that were pulled of it."""
+    servers = [
+        database(kind, options=[f"--server-id={i + 11}", "--innodb-lock-wait-timeout=20"])
+        for i, kind in enumerate(KINDS)
+    ]
+    cluster = DistributedDatabase(servers, seeds.seed())
+    cluster.create()
+    folders = [tmp_path_factory.mktemp(name) for name in NAMES]
+    with ExitStack() as stack:
+        pulled = [
+            stack.enter_context(Pulled(db, folder))
+            for db, folder in zip(servers, folders, strict=True)
+        ]
+        servers[1].execute("ALTER TABLE bank.accounts_1 COMMENT 'before the order begins'")
+        cluster.start(workers=8)
+        time.sleep(SECONDS / 2)
+        servers[0].execute("CREATE TABLE bank.other (id INT PRIMARY KEY)")
+        time.sleep(SECONDS / 2)
+        cluster.finish()
+        for one in pulled:
+            one.caught_up()
+    items = {
+        carrier: [
+            items_of(f, n, coordinator_with(carrier)) for f, n in zip(folders, NAMES, strict=True)
+        ]
+        for carrier in ("timestamp", "commit-log")
+    }
+    return Recorded(cluster, folders, items)

@@ -1,0 +1,231 @@
+"""The merged log of a distributed database's nodes: the order of the merge, whole, at any kill."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cdc.base.nodes import node_of, plain
+from cdc.base.position import Position
+from cdc.base.vtso import ts_of
+from cdc.binlog.query import Query
+from cdc.changelog import node_logs
+from cdc.changelog.index import LAST_OF_TRANSACTION
+from cdc.changelog.node_logs import NodeFolder
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.settings import ChangelogSettings
+from cdc.changelog.writer import LogWriter
+from cdc.kernels import merge_sort as K  # noqa: N812
+from cdc.merge.errors import MergeBranchMissing
+from cdc.merge.items import NodeItems
+from cdc.source.cluster_merging import ClusterMerging, ClusterPosition
+from cdc.source.merged_rows import NodeLog
+from cdc.source.merging import position_of
+from tests import seeds
+from tests.changelog.logs import StillClock
+from tests.cluster.conftest import NAMES, Recorded, coordinator_with, merged
+from tests.cluster.coordinator import ACCOUNTS, START
+from tests.cluster.reading import Books, changes_in
+from tests.merge.bank import Change, Part
+
+Moved = tuple[int, Change]  # node, change
+
+
+class MergedLog:
+    """A merged log over what was recorded."""
+
+    def __init__(self, recorded: Recorded, folder: Path, carrier: str = "timestamp") -> None:
+        self.recorded, self.folder = recorded, folder
+        self.coordinator = coordinator_with(carrier)
+        places = [
+            NodeFolder(n, os.path.relpath(f, folder))
+            for n, f in zip(NAMES, recorded.folders, strict=True)
+        ]
+        node_logs.save(folder, places)
+        begins = {}
+        for name, path in zip(NAMES, recorded.folders, strict=True):
+            with closing(ChangeLog.open(path)) as log:
+                begins[name] = log.state.first_ts
+        with self.writer() as writer:
+            writer.begin(min(begins.values()), position_of(begins))
+
+    def writer(self) -> LogWriter:
+        settings = ChangelogSettings(free_space_reserve_bytes=0, keep_s=0)
+        return LogWriter.open(self.folder, settings, StillClock())
+
+    def merge(self, steps: int = 1 << 30, *, batch_rows: int = 200_000) -> bool:
+        """So many steps of a writer that is opened anew; whether there is more."""
+        with self.writer() as writer:
+            logs = [
+                NodeLog(n, ChangeLog.open(f))
+                for n, f in zip(NAMES, self.recorded.folders, strict=True)
+            ]
+            merging = ClusterMerging(writer, logs, 50_000, self.coordinator, batch_rows=batch_rows)
+            more = True
+            while steps and more:
+                more = merging.step()
+                steps -= 1
+            for node in logs:
+                node.log.close()
+        return more
+
+    def read(self) -> list[tuple[int, list[Moved]]]:
+        """What moves money, by ts, in the order of the rows; each run is checked."""
+        found: dict[int, list[Moved]] = {}
+        with closing(ChangeLog.open(self.folder)) as log:
+            runs = log.runs(Position(log.state.first_ts), Position(log.state.resolved_ts))
+            log.verify(runs)
+            assert not {e.name for e in log.tables.values()} & {"__cdc_heartbeat__"}
+            names = {}
+            for i in range(len(runs)):
+                ts, entry = int(runs.commit_ts[i]), log.tables[int(runs.table[i])]
+                if entry.name.startswith("accounts_"):
+                    node = NAMES.index(node_of(entry.schema))
+                    assert entry.name == f"accounts_{node}"
+                    moved = changes_in(log.event(runs.slice(i, i + 1)))
+                    found.setdefault(ts, []).extend((node, change) for change in moved)
+                name = int(runs.gtid_source[i]), int(runs.gtid_seq[i])
+                assert names.setdefault(ts, name) == name
+            last = np.flatnonzero(runs.flags & LAST_OF_TRANSACTION)
+            np.testing.assert_array_equal(
+                last, np.flatnonzero(np.append(np.diff(runs.commit_ts) > 0, True))
+            )
+        return list(found.items())
+
+
+def expected(recorded: Recorded) -> list[tuple[Part, list[Moved]]]:
+    """The same out of the pure order, and what the nodes' logs have at its places."""
+    books = Books(recorded.cluster, recorded.folders)
+    found = []
+    for parts in merged(recorded.first):
+        moved = [(p[0], change) for p in parts for change in books.changes[p[0], p[1]]]
+        if moved:
+            found.append((parts[0], moved))
+    return found
+
+
+def torn(transactions: Sequence[tuple[int, list[Moved]]]) -> int:
+    """After how many transactions money is lost, or was not what the row says that it was."""
+    balances = [[START] * ACCOUNTS for _ in NAMES]
+    whole, wrong = START * ACCOUNTS * len(NAMES), 0
+    for _, moved in transactions:
+        for node, (account, before, after) in moved:
+            wrong += balances[node][account] != before
+            balances[node][account] = after
+        wrong += sum(map(sum, balances)) != whole
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def whole(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> MergedLog:
+    """Return a log that was merged in one go."""
+    made = MergedLog(recorded, tmp_path_factory.mktemp("whole"))
+    made.merge()
+    return made
+
+
+def test_transactions_are_whole_and_in_the_clusters_order(
+    recorded: Recorded, whole: MergedLog
+) -> None:
+    found, wanted = whole.read(), expected(recorded)
+    assert [moved for _, moved in found] == [moved for _, moved in wanted]
+    assert len(found) > 200
+    assert torn(found) == 0
+    assert sum(len({node for node, _ in moved}) > 1 for _, moved in found) > 100
+    # A ts is that of the TSO's moment, or the next that is free.
+    ts = [one[0] for one in found]
+    assert ts == sorted(set(ts))
+    late = [t - ts_of(part[2]) for t, (part, _) in zip(ts, wanted, strict=True)]
+    assert min(late) >= 0
+    assert max(late) < 1 << 18
+
+
+def test_the_order_begins_behind_the_first_heartbeat_of_all(
+    recorded: Recorded, whole: MergedLog
+) -> None:
+    first = min(recorded.cluster.journal.heartbeats)
+    tso = recorded.cluster.journal.distributed[first][0]
+    with closing(ChangeLog.open(whole.folder)) as log:
+        assert log.state.first_ts == ts_of(tso)
+        snapshot = log.snapshot_at(log.state.first_ts)
+        assert "before the order begins" in str(snapshot)
+        said = [
+            Query.parse(event[19:-4])
+            for _, event in log.statements(log.state.first_ts, log.state.resolved_ts)
+        ]
+        assert [(node_of(q.schema), q.sql) for q in said] == [
+            ("n1", "CREATE TABLE bank.other (id INT PRIMARY KEY)")
+        ]
+        assert "other" not in str(snapshot["databases"])
+        assert plain(said[0].schema) == ""
+        # Where each node has the schema that it has at the end.
+        at = ClusterPosition.of(log.state.position, 3)
+    for name, path in zip(NAMES, recorded.folders, strict=True):
+        with closing(ChangeLog.open(path)) as node:
+            ddls = node.ddls(node.state.first_ts, node.state.resolved_ts)
+            assert at.schema[name] >= max(ddls.commit_ts.tolist(), default=0)
+
+
+@pytest.mark.parametrize("carrier", ["timestamp", "commit-log"])
+def test_a_kill_at_any_step_changes_nothing(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path, carrier: str
+) -> None:
+    chosen = random.Random(f"{seeds.seed()} {carrier}")
+    made, wanted, kills = MergedLog(recorded, tmp_path, carrier), whole.read(), 0
+    while True:
+        # Each time all that was read and not committed is forgotten.
+        more = made.merge(chosen.randint(3, 6), batch_rows=chosen.choice((20, 40, 60)))
+        found = made.read()
+        assert found == wanted[: len(found)]
+        if not more:
+            break
+        kills += 1
+    assert found == wanted
+    assert kills > 3
+
+
+def test_without_gluing_transactions_are_torn(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = NodeItems.take
+
+    def apart(self: NodeItems, *how: object) -> np.ndarray:
+        items = take(self, *how)  # type: ignore[arg-type]
+        # As if each branch were a transaction of its own node.
+        items[(items[:, K.FLAGS] & K.HEARTBEAT) == 0, K.TSO] = 0
+        return items
+
+    monkeypatch.setattr(NodeItems, "take", apart)
+    made = MergedLog(recorded, tmp_path)
+    made.merge()
+    assert torn(made.read()) > 100
+
+
+def test_a_branch_that_is_missing_stops_the_merge(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats, lost = recorded.cluster.journal.heartbeats, []
+    take = NodeItems.take
+
+    def without_one(self: NodeItems, *how: object) -> np.ndarray:
+        items = take(self, *how)  # type: ignore[arg-type]
+        ours = (items[:, K.KIND] == K.COMMITTED) & (items[:, K.TSO] > 0)
+        commits = np.flatnonzero(ours & ~np.isin(items[:, K.TXN], list(beats)))
+        if self.name != "n2" or lost or len(commits) < 50:
+            return items
+        at = int(commits[len(commits) // 2])
+        lost.append(int(items[at, K.TXN]))
+        items[at, K.KIND] = K.ROLLED_BACK
+        return items
+
+    monkeypatch.setattr(NodeItems, "take", without_one)
+    made = MergedLog(recorded, tmp_path, "commit-log")
+    with pytest.raises(MergeBranchMissing) as error:
+        made.merge(batch_rows=2000)
+    assert f"{lost[0]:x}" in str(error.value)
