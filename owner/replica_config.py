@@ -73,6 +73,18 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "event-collector-batch-count": (),
     "event-collector-batch-bytes": (),
 }
+# What is below a feature that is switched off asks for nothing: switch, off, and what it is about.
+_SWITCHES: tuple[tuple[str, tuple[Any, ...], frozenset[str]], ...] = (
+    ("consistent.level", ("none", ""), frozenset({"consistent"})),
+    ("integrity.integrity-check-level", ("none", ""), frozenset({"integrity"})),
+    ("scheduler.enable-table-across-nodes", (False,), frozenset({"scheduler"})),
+    ("enable-sync-point", (False,), frozenset({"sync-point-interval", "sync-point-retention"})),
+    (
+        "enable-active-active",
+        (False,),
+        frozenset({"active-active-progress-interval", "active-active-sync-stats-interval"}),
+    ),
+)
 _SECTIONS = frozenset({"filter", "sink", "mounter", "scheduler", "consistent", "integrity"})
 _KEPT = frozenset({"filter", "sink", "synced-status"})
 
@@ -82,7 +94,7 @@ def check(given: Mapping[str, Any]) -> FeedConfig:
 
     Raises one of the three errors above, or that of a rule, with the place in the configuration.
     """
-    kept = _sift(_spelt(given, "-"))
+    kept = _sift(_without_features(_spelt(given, "-")))
     duration = "changefeed-error-stuck-duration"
     if duration in kept:
         kept[duration] = _seconds(duration, kept[duration])
@@ -135,6 +147,17 @@ def _seconds(name: str, value: Any) -> float:
 
 def _invalid(name: str, what: str) -> ConfigInvalid:
     return ConfigInvalid(f"{name}: {what}", object=name, hint=f"correct {name}")
+
+
+def _without_features(config: Mapping[str, Any]) -> dict[str, Any]:
+    """All but what is below features that are explicitly switched off."""
+    off: set[str] = set()
+    for switch, values, about in _SWITCHES:
+        section, _, key = switch.rpartition(".")
+        found = config.get(section) if section else config
+        if isinstance(found, Mapping) and key in found and found[key] in values:
+            off |= about
+    return {key: value for key, value in config.items() if key not in off}
 
 
 def _sift(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ import typer
 
 from cdc.base.secrets import mask_uri
 from cdc.base.ts import physical_ms
-from cdc.cli import output
+from cdc.cli import output, ticdc_json
 from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import (
     FeedId,
@@ -160,7 +160,7 @@ def list_(
     api = client()
     items = api.get("/changefeeds", state="all" if every else state)["items"]
     if json:
-        output.as_json(items)
+        output.as_json([ticdc_json.summarized(item) for item in items])
         return
     columns = ("ID", "UPSTREAM", "STATE", "CHECKPOINT", "CHECKPOINT TIME", "LAG", "ERROR")
     now_ms = api.post("/tso")["timestamp"] if items else 0
@@ -202,6 +202,8 @@ def query(
     info = client().get(path + ("/status" if simple else ""))
     if not simple:
         info |= _applied(path)
+    elif json:
+        info = ticdc_json.simple(info)
     (output.as_json if json else output.fields)(info)
 
 

@@ -9,7 +9,7 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, ddl, output, processor, snapshot, token, upstream
+from cdc.cli import changefeed, ddl, output, processor, snapshot, ticdc_json, token, upstream
 from cdc.cli.audit import audit
 from cdc.cli.console import console
 from cdc.cli.options import Json, OfServer, access, client
@@ -76,7 +76,7 @@ def capture_list(json: Json = False) -> None:
     """List captures."""
     items = client().get("/captures")["items"]
     if json:
-        output.as_json(items)
+        output.as_json([ticdc_json.capture(item) for item in items])
         return
     keys = ("id", "is_owner", "is_drained", "address", "cluster_id", "version")
     rows = (tuple(i[k] for k in keys) for i in items)

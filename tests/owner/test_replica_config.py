@@ -60,6 +60,12 @@ def test_what_asks_for_nothing_is_accepted() -> None:
         "scheduler": None,
     }
     assert check(off).filter.rules == ["a.*"]
+    # As TiCDC's documented request has it: with the keys of what is switched off.
+    off["consistent"] = {"level": "none", "flush_interval": 0, "max_log_size": 64, "storage": ""}
+    off["integrity"] = {"integrity-check-level": "none", "corruption-handle-level": "warn"}
+    off["scheduler"] = {"enable_table_across_nodes": False, "region_threshold": 100_000}
+    off |= {"sync_point_interval": "10m", "sync_point_retention": "24h"}
+    assert check(off).filter.rules == ["a.*"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""TiCDC's documented requests and command lines, replayed: what is the same, other, or refused."""

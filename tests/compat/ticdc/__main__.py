@@ -1,0 +1,76 @@
+"""``python -m tests.compat.ticdc``: replay all at a server and an upstream of its own; a table."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.api.server_process import CdcServer
+from tests.compat.ticdc import replay
+from tests.server.without_spark import STARTED
+from tests.servers.database import database
+
+PAGE = Path(__file__).parents[3] / "docs/ticdc.md"
+BEGIN, END = "<!-- replayed -->", "<!-- end of replayed -->"
+
+
+@contextmanager
+def served(upstream: str, folder: Path) -> Iterator[CdcServer]:
+    """A server with an upstream ``main``."""
+    os.environ[STARTED] = str(folder / "started")
+    (folder / "started").touch()
+    server = CdcServer(folder / "data", module="tests.server.without_spark")
+    try:
+        server.start()
+        answer = server.api("POST", "/upstreams", {"name": "main", "uri": upstream})
+        assert answer.is_success, answer.text
+        yield server
+    finally:
+        server.end()
+        del os.environ[STARTED]
+
+
+def table(server: CdcServer) -> str:
+    """All that is documented, replayed at a server, as Markdown."""
+    capture = server.api("GET", "/status").json()["id"]
+
+    def send(method: str, path: str, body: Any) -> httpx.Response:
+        return server.send(method, path, json=body)
+
+    found = [
+        *replay.requests(send, capture),
+        *replay.lines(send, server.url, server.token),
+    ]
+    head = ["| request, or command line | answer | |", "| --- | --- | --- |"]
+    return "\n".join([*head, *(one.row for one in found)])
+
+
+def shown() -> str:
+    """The table that the page has."""
+    return PAGE.read_text().split(BEGIN)[1].split(END)[0].strip()
+
+
+def main() -> None:
+    """Print the table; with ``--write`` put it into the page."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        database("mysql-8.0") as upstream,
+        served(upstream.uri(), Path(folder)) as server,
+    ):
+        upstream.execute("CREATE DATABASE test", "CREATE TABLE test.worker (id INT PRIMARY KEY)")
+        made = table(server)
+    print(made)
+    if "--write" in sys.argv:
+        before, rest = PAGE.read_text().split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()
