@@ -67,10 +67,11 @@ ITEMS: dict[str, Item] = {
     "snapshot_kafka": snapshot.kafka,
     "schema_tables": schema.tables,
     "merge_txn": merge.txn,
-    "binlog_serve": serve.binlog,
     "remote_log": remote_log.remote_log,
     "scale_tables": scale.tables,
     "scale_feeds": scale.feeds,
+    "binlog_serve": serve.binlog,
+    "store_writes": scale.store_writes,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
 }

@@ -1,4 +1,4 @@
-"""``scale_tables`` and ``scale_feeds``: what many tables, and many changefeeds, cost.
+"""``scale_tables``, ``scale_feeds``, ``store_writes``: what many tables, and changefeeds, cost.
 
 Limits are the design's, for 100,000 tables in 5,000 schemas and for 1,000 changefeeds; fewer of
 either (``--rows``) have the same limits but for what goes by their number.
@@ -6,6 +6,8 @@ either (``--rows``) have the same limits but for what goes by their number.
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 from bench import ours
@@ -27,6 +30,7 @@ from tests.servers import Broker, Database
 _TABLES, _TABLES_EACH = 100_000, 20
 _FEEDS = 1_000
 _IDLE_S = 90.0
+_SETTLE_S = 5.0
 _LOOK_S = 0.002
 _LATEST_S = 300.0
 _CONFIG = "[changelog]\nfree-space-reserve-bytes = 0\n"
@@ -224,6 +228,54 @@ def feeds(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     for figure in figures:
         print(f"{figure.name} ours: {figure.value:g} {figure.unit}")
     return figures, {"scale_feeds": {"feeds": count}}
+
+
+def store_writes(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """Transactions of the store per second while many changefeeds deliver one busy table."""
+    count, seconds = settings.rows or _FEEDS, settings.seconds or 30.0
+    with _place(settings) as place:
+        place.database.execute("CREATE DATABASE s", f"CREATE TABLE s.t ({_ROW})")
+        place.register()
+        names = [f"feed-{number}" for number in range(count)]
+        for name in names:
+            place.feed(name, name, "s.t")
+        arrivals = _Arrivals(place.broker, names)
+        _one_row(place, arrivals, count)
+        with _busy(place.database):
+            time.sleep(_SETTLE_S)
+            before, began = _transactions(place), time.monotonic()
+            time.sleep(seconds)
+            rate = (_transactions(place) - before) / (time.monotonic() - began)
+        came = len(arrivals.wait(count))
+        arrivals.close()
+    figure = _limit("store_writes", rate, 200.0, "transactions/s")
+    print(f"{figure.name} ours: {figure.value:g} {figure.unit}")
+    return [figure], {"store_writes": {"feeds": count, "messages": came}}
+
+
+@contextmanager
+def _busy(database: Database) -> Iterator[None]:
+    """A row every 20 ms, so that no changefeed is ever without work."""
+    stopping = threading.Event()
+
+    def write() -> None:
+        while not stopping.wait(0.02):
+            database.execute("INSERT INTO s.t (name) VALUES ('x')")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def _transactions(place: _Place) -> float:
+    """How many the store has carried out since the capture's start, by its own count."""
+    text = httpx.get(f"{place.server.url}/metrics", trust_env=False, timeout=60).text
+    kinds = r'tidegate_store_operation_seconds_count\{operation="(?:progress_)?txn"\} (\S+)'
+    return sum(float(found) for found in re.findall(kinds, text))
 
 
 def _one_row(place: _Place, arrivals: _Arrivals, count: int) -> tuple[float, float]:

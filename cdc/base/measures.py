@@ -74,6 +74,14 @@ DDL_SECONDS = _histogram(
 )
 UPSTREAM_ERRORS = _counter("upstream_errors", "Errors of pullers", UPSTREAM, "code")
 PULLED_BYTES = _counter("upstream_pulled_bytes", "Bytes taken from the server", UPSTREAM)
+SERVED_BYTES = _counter(
+    "upstream_served_bytes",
+    "Bytes of the change log that workers on other hosts have read",
+    UPSTREAM,
+)
+REFUSED_READS = _counter(
+    "log_server_refused", "Requests for a change log that the token shown does not open"
+)
 CONNECTIONS = _counter("upstream_connections", "Binlog streams that were opened", UPSTREAM)
 COMMIT_SECONDS = _histogram(
     "upstream_commit_seconds", "Group commits of the log, with their fsync", _SHORT_S, UPSTREAM

@@ -11,6 +11,7 @@ import cdc
 from cdc.base.errors import TidegateError
 from cdc.cli import changefeed, ddl, output, processor, snapshot, ticdc_json, token, upstream
 from cdc.cli.audit import audit
+from cdc.cli.backup import backup, restore
 from cdc.cli.console import console
 from cdc.cli.options import Json, OfServer, access, client
 from cdc.cli.server import server
@@ -33,6 +34,8 @@ owner = typer.Typer(no_args_is_help=True, help="The capture that pulls and deliv
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
 app.command("server")(server)
+app.command("backup")(backup)
+app.command("restore")(restore)
 cli.command("console")(console)
 app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)

@@ -141,6 +141,12 @@ LOG = Dashboard(
                     "Bps",
                     (rate("upstream_pulled_bytes_total", "upstream"), "{{upstream}}"),
                 ),
+                graph(
+                    "Served",
+                    "Bytes of change logs that workers on other hosts read",
+                    "Bps",
+                    (rate("upstream_served_bytes_total", "upstream"), "{{upstream}}"),
+                ),
                 states(
                     "Up",
                     "Whether pullers have no error",
@@ -335,6 +341,12 @@ SPARK = Dashboard(
                     "none",
                     (rate("changefeed_task_seconds_sum", "changefeed"), "{{changefeed}}"),
                     stacked=True,
+                ),
+                graph(
+                    "Refused",
+                    "Requests for a change log that the token shown does not open",
+                    "ops",
+                    (rate("log_server_refused_total", "instance"), "{{instance}}"),
                 ),
                 graph(
                     "Around tasks",

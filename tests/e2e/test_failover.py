@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -224,6 +226,42 @@ def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_pat
         load.stop()
         capture.close()
     _check(root, load)
+
+
+def test_a_backup_of_a_running_server(mariadb: Database, schema_name: str, tmp_path: Path) -> None:
+    """All is lost but a backup, which is older than what was delivered and than schema changes."""
+    mariadb.execute(f"CREATE DATABASE {schema_name}")
+    mariadb.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema_name)
+    root, capture = tmp_path / "out", CaptureProcess(tmp_path)
+    load, backup = Load(mariadb, schema_name), tmp_path / "backup"
+    try:
+        capture.start()
+        capture.register("main", mariadb.uri())
+        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
+        capture.create("feed", "main", sink, [f"{schema_name}.*"])
+        load.start()
+        until(lambda: sum(_rows(root).values()) > 100, "rows")
+        _cdc("backup", "--data-dir", str(capture.data_dir), "--output", str(backup))
+        before = sum(_rows(root).values())
+        mariadb.execute("CREATE TABLE later (id INT PRIMARY KEY)", database=schema_name)
+        until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
+        capture.kill()
+        shutil.rmtree(capture.data_dir)
+        _cdc("restore", str(backup), "--data-dir", str(capture.data_dir))
+        capture.start()
+        load.stop()
+        end = compose(SystemClock().now_ms())
+        until(lambda: _has_delivered(capture, end), "the rest is delivered")
+    finally:
+        load.stop()
+        capture.close()
+    _check(root, load)
+
+
+def _cdc(*words: str) -> None:
+    command = [sys.executable, "-m", "cdc.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _has_delivered(capture: CaptureProcess, ts: int) -> bool:

@@ -15,11 +15,13 @@ import pytest
 from bench.fold import Fold, judge
 from bench.follow import Follower
 from bench.workload import Workload
+from tests.e2e import topics
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
 from tests.e2e.conftest import make_way
 from tests.e2e.counting import exactly
 from tests.e2e.spark_cluster import cluster
 from tests.servers import Broker, Database, process
+from tests.servers.database import database
 from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import content, same_schema
 
@@ -132,7 +134,7 @@ def test_both_deliver_exactly_once_though_executors_are_killed(
             executor.kill()
             seen = follower.fold.messages
             until(lambda f=follower, n=seen: f.fold.messages > n + 200, "they arrive again", 90)  # type: ignore[misc]
-            assert not any(one.is_running() for one in family)
+            assert psutil.wait_procs(family, 30)[1] == [], "its workers end with it"
         committed = load.stop()
         assert all(follower.wait(committed, 60) for follower in followers)
     finally:
@@ -165,6 +167,59 @@ def test_rows_that_were_there_come_from_workers_that_read_them(
     exactly(way, 1100)
 
 
+def test_a_log_over_those_of_its_nodes(
+    shared: Shared, mariadb: Database, broker: Broker, fresh_name: str
+) -> None:
+    capture, topic = shared.first, f"{fresh_name}_all"
+    with database("mariadb-11.4") as other:
+        nodes = (mariadb, other)
+        for node in nodes:
+            node.execute(
+                f"CREATE DATABASE {fresh_name}",
+                f"CREATE TABLE {fresh_name}.t (id INT PRIMARY KEY, v INT)",
+            )
+        words = [f"--node=n{i}={node.uri()}" for i, node in enumerate(nodes)]
+        done = capture.cli("upstream", "create", "-u", "fleet", "--kind", "shards", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        sink = f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&partition-num=1"
+        config = {"shard-mode": "pessimistic"}
+        capture.create("fleet", "fleet", sink, [f"{fresh_name}.t"], config)
+        for first in (0, 100):
+            for number, node in enumerate(nodes):
+                low = first + 50 * number
+                rows = ", ".join(f"({i}, 0)" for i in range(low, low + 50))
+                node.execute(f"INSERT INTO {fresh_name}.t VALUES {rows}")
+            capture.wait_checkpoint("fleet", timeout_s=120)
+        found = topics.read(broker.bootstrap, [topic])
+        assert sorted(topics.ids(found)) == list(range(200))
+        capture.ask("DELETE", "/changefeeds/fleet")
+
+
+def test_a_worker_that_cannot_reach_the_capture_goes_on_when_it_can(
+    shared: Shared, mysql: Database, broker: Broker, fresh_name: str
+) -> None:
+    capture = shared.second
+    way = make_way(capture, mysql, broker, fresh_name, "main")
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    way.create()
+    way.execute("INSERT INTO t VALUES (0, 0)")
+    way.delivered()
+    shared.heard.refuse()
+    way.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    until(lambda: "TG:ErrLogUnreachable" in capture.text(), "a worker cannot read the log")
+    assert sorted(topics.ids(way.messages())) == [0]
+    shared.heard.go_on()
+    way.delivered()
+    # A capture that begins anew has another token, and its workers another copy.
+    tokens = len(shared.heard.tokens())
+    capture.kill()
+    capture.start()
+    way.execute("INSERT INTO t VALUES (3, 3)")
+    way.delivered()
+    exactly(way, 4)
+    assert len(shared.heard.tokens()) > tokens
+
+
 def test_secrets_stand_in_no_page_event_log_or_process_list(
     shared: Shared, mysql: Database, mariadb: Database, broker: Broker, fresh_name: str
 ) -> None:
@@ -177,7 +232,8 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     way.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
     way.delivered()
     assert content(mariadb, fresh_name) == content(mysql, fresh_name)
-    (token,) = shared.heard.tokens()
+    tokens = shared.heard.tokens()
+    assert tokens
     seen = {
         "event log": "".join(p.read_text("utf-8", "replace") for p in shared.events.iterdir()),
         "pages": "".join(_pages(capture.ui_port)),
@@ -189,7 +245,7 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     assert way.name in seen["pages"]
     assert way.name in seen["log"]
     assert "processor.spark.daemon" in seen["process list"]
-    found = [where for where, text in seen.items() for s in (PLANTED, token) if s in text]
+    found = [where for where, text in seen.items() for s in (PLANTED, *tokens) if s in text]
     assert found == []
 
 

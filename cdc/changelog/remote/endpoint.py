@@ -23,6 +23,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Protocol
 
+from cdc.base import measures
 from cdc.base.errors import TidegateError
 from cdc.base.parts import Parts
 from cdc.changelog import origin
@@ -164,7 +165,7 @@ class _Requests(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A range of a file, or the names of a folder of schemas."""
         found = served.readable(self.path[1:])
-        if not self._may(found):
+        if not self._may(found) or found is None:
             return
         path = self._endpoint.root / self.path[1:]
         if self.path.endswith("/"):
@@ -177,7 +178,7 @@ class _Requests(BaseHTTPRequestHandler):
             self._say(HTTPStatus.NOT_FOUND)
             return
         with open(fd, "rb", buffering=0) as file:
-            self._send_range(file)
+            self._send_range(file, found.upstream)
 
     def do_POST(self) -> None:
         """Claim a slot."""
@@ -244,13 +245,14 @@ class _Requests(BaseHTTPRequestHandler):
             self.connection.settimeout(_IDLE_S)
             return True
         peer = self.client_address[0]
+        measures.REFUSED_READS.inc()
         _log.warning("%s asked for what its token does not open", peer)
         self._say(HTTPStatus.FORBIDDEN)
         # A body that was not read would be taken for the next request.
         self.close_connection = True
         return False
 
-    def _send_range(self, file: Any) -> None:
+    def _send_range(self, file: Any, upstream: str) -> None:
         size = os.fstat(file.fileno()).st_size
         lo, hi, status = 0, size, HTTPStatus.OK
         asked = _RANGE.match(self.headers.get("Range", ""))
@@ -261,6 +263,7 @@ class _Requests(BaseHTTPRequestHandler):
             if lo >= hi:
                 self._say(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
                 return
+        measures.SERVED_BYTES.labels(upstream).inc(hi - lo)
         self.send_response(status)
         self.send_header("Content-Length", str(hi - lo))
         if status is HTTPStatus.PARTIAL_CONTENT:
