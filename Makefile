@@ -19,7 +19,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --
 
 STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: ddl-corpus help setup kernels servers demo cluster-demo test test-fast lint dashboards pictures fmt bench soak lock clean
+.PHONY: ddl-corpus help setup kernels servers demo cluster-demo test test-fast lint wheel dashboards pictures fmt bench soak lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ lint: setup ## ruff, mypy and the layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+wheel: $(STAMP) ## dist/tidegate-….whl, with dashboards, sample configurations and docs
+	@rm -rf build dist
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+	@rm -rf build
+	@ls dist/*.whl
+
 dashboards: setup ## write Grafana's dashboards anew from configs/grafana/make.py
 	@$(BIN)/python -m configs.grafana.make
 
@@ -103,4 +109,4 @@ lock: setup ## write the lock files anew from pyproject.toml
 	@printf 'pip\nsetuptools>=77\n' | $(COMPILE) --allow-unsafe -o requirements-build.lock -
 
 clean: ## remove what was built (downloads in the cache stay)
-	@rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache bench/out
+	@rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache bench/out build dist

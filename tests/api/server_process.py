@@ -21,9 +21,16 @@ _LISTENING = re.compile(r"listening on (https?://\S+)")
 class CdcServer:
     """One server over a data directory; started again it works on the same data."""
 
-    def __init__(self, data_dir: Path, *flags: str, module: str = "cdc.cli.main") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *flags: str,
+        module: str = "cdc.cli.main",
+        python: Path | str = sys.executable,
+    ) -> None:
         self.data_dir = data_dir
         self.module = module
+        self.python = str(python)
         self.flags = flags
         self.log = data_dir.parent / f"{data_dir.name}.log"
         self.url = ""
@@ -32,7 +39,7 @@ class CdcServer:
 
     def start(self, *, ready: bool = True) -> CdcServer:
         """Start; waits for the API, and with ``ready`` for Spark too."""
-        command = [sys.executable, "-m", self.module, "server", "--data-dir"]
+        command = [self.python, "-m", self.module, "server", "--data-dir"]
         command += [str(self.data_dir), "--addr", "127.0.0.1:0"]
         command += ["--spark-master", "local[2]", *self.flags]
         offset = self.log.stat().st_size if self.log.exists() else 0
