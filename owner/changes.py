@@ -19,6 +19,7 @@ from cdc.coord.messages import (
     DdlEntry,
     DdlState,
     ErrorInfo,
+    ShardStand,
 )
 from cdc.schema.catalog import Catalog
 from cdc.schema.table_copy import Proof
@@ -119,17 +120,21 @@ class Changes:
     def entries(self, reached: Reached, names: Mapping[Ts, list[Any]]) -> DdlEntries:
         """What people are shown, with the names of all that the sink's ledger may speak of."""
         late = shard_ddl.missing(self.pending, self.groups, self.rounds)
+        before = list(zip(self.pending, waits(self.pending, reached), strict=True))
         return DdlEntries(
-            pending=[
-                p.entry(before + late.get(p.ts, []))
-                for p, before in zip(self.pending, waits(self.pending, reached), strict=True)
-            ],
+            pending=[p.entry(waits_for + late.get(p.ts, [])) for p, waits_for in before],
             ended=list(self.ended),
             executed=self.executed,
             skipped=self.skipped,
             ignored=self.ignored,
             transactions=dict(names),
             shard_rounds={leader: list(ts) for leader, ts in self.rounds.items()},
+            shard_stands={
+                p.ts: ShardStand(group=".".join(part.group), table=part.table, came=not waits_for)
+                for p, waits_for in before
+                if (part := p.judged.shard) is not None
+            },
+            shard_missing=shard_ddl.without_change(self.pending, self.groups),
         )
 
 

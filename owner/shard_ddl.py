@@ -62,6 +62,15 @@ def missing(pending: Sequence[Pending], groups: Groups, rounds: Rounds) -> dict[
     return found
 
 
+def without_change(pending: Sequence[Pending], groups: Groups) -> dict[str, list[str]]:
+    """By name at the target the tables of a group that have no change, while others have."""
+    found = {}
+    for group, view in _views(pending, groups).items():
+        if any(_change(p) is not None for p in view.heads.values()):
+            found[".".join(group)] = sorted(view.wanted - view.heads.keys())
+    return found
+
+
 def with_obstacles(
     pending: Sequence[Pending], groups: Groups, rounds: Rounds
 ) -> tuple[Pending, ...]:

@@ -20,6 +20,7 @@ from cdc.api import (
     openapi,
     progress,
     roles,
+    shard_ddl,
     snapshots,
     tokens,
     upstreams,
@@ -89,7 +90,8 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
             capture.check_owner()
 
     changes = [Depends(by_owner)]
-    for of in (changefeeds, upstreams, verify, explain, ddl, snapshots, feed_tables):
+    served = (changefeeds, upstreams, verify, explain, ddl, shard_ddl, snapshots, feed_tables)
+    for of in served:
         routes.include_router(of.router(capture), dependencies=changes)
     routes.include_router(tokens.router(capture))
     routes.include_router(audit.router(capture))

@@ -50,7 +50,7 @@ def router(capture: Capture) -> APIRouter:
 
 def _page(capture: Capture, feed: str, state: str, part: ListPart) -> DdlPage:
     info = admin.get(capture.store, capture.keys, feed)[1]
-    _, known = _entries(capture, feed)
+    _, known = ddls_of(capture, feed)
     shown = known.pending if state == "pending" else [*known.pending, *known.ended]
     if state in tuple(DdlState):
         shown = [e for e in shown if e.state == state]
@@ -69,7 +69,7 @@ def _page(capture: Capture, feed: str, state: str, part: ListPart) -> DdlPage:
 
 def _one(capture: Capture, feed: str, ts: int) -> DdlOut:
     admin.get(capture.store, capture.keys, feed)
-    _, known = _entries(capture, feed)
+    _, known = ddls_of(capture, feed)
     for entry in (*known.pending, *known.ended):
         if entry.ts == ts:
             return DdlOut.of(entry, _decisions(capture, feed).get(ts))
@@ -86,7 +86,7 @@ def _decide(capture: Capture, feed: str, ts: int, action: DdlAction, reason: str
     admin.get(store, keys, feed)
     now_ms = capture.clock.now_ms()
     for _ in range(_ATTEMPTS):
-        revision, known = _entries(capture, feed)
+        revision, known = ddls_of(capture, feed)
         entry = next((e for e in known.pending if e.ts == ts), None)
         if entry is None or entry.state is DdlState.EXECUTING:
             raise _not_pending(known, feed, ts)
@@ -121,8 +121,8 @@ def _failed(feed: str, ts: int) -> DdlNotPending:
     )
 
 
-def _entries(capture: Capture, feed: str) -> tuple[int, DdlEntries]:
-    """What the owner says, and the revision of it."""
+def ddls_of(capture: Capture, feed: str) -> tuple[int, DdlEntries]:
+    """What the owner says of a changefeed's schema changes, and the revision of it."""
     entry = capture.store.get(capture.keys.feed_ddls(feed))
     if entry is None:
         return 0, DdlEntries()

@@ -28,7 +28,9 @@ class DecisionOut(BaseModel):
     @classmethod
     def of(cls, decision: DdlDecision) -> DecisionOut:
         """From the store's form."""
-        return cls(action=decision.action, reason=decision.reason, time=_time(decision.time_ms))
+        return cls(
+            action=decision.action, reason=decision.reason, time=shown_time(decision.time_ms)
+        )
 
 
 class DdlOut(BaseModel):
@@ -58,9 +60,9 @@ class DdlOut(BaseModel):
         return cls(
             **same | {"sql": mask_sql(entry.sql), "why": mask_text(entry.why)},
             time=to_text(entry.ts),
-            since=_time(entry.since_ms),
-            begun=_time(entry.begun_ms),
-            ended=_time(entry.ended_ms),
+            since=shown_time(entry.since_ms),
+            begun=shown_time(entry.begun_ms),
+            ended=shown_time(entry.ended_ms),
             error=FeedError.of(entry.error),
             decision=DecisionOut.of(decision) if decision else None,
         )
@@ -80,5 +82,6 @@ class DdlPage(BaseModel):
     ignored: int
 
 
-def _time(ms: int) -> str:
+def shown_time(ms: int) -> str:
+    """A time of the clock, "" for none."""
     return to_text(compose(ms)) if ms else ""

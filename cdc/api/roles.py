@@ -56,6 +56,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_FEED}/ddls"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/ddls/{{ts}}"): ApiRole.VIEWER,
     ("POST", f"{_FEED}/ddls/{{ts}}/{{action}}"): ApiRole.OPERATOR,
+    ("GET", f"{_FEED}/shard-ddls"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/snapshots"): ApiRole.VIEWER,
     ("POST", f"{_FEED}/snapshots"): ApiRole.OPERATOR,
     ("GET", f"{_FEED}/snapshots/{{number}}"): ApiRole.VIEWER,

@@ -9,7 +9,17 @@ import typer
 
 import cdc
 from cdc.base.errors import TidegateError
-from cdc.cli import changefeed, ddl, output, processor, snapshot, ticdc_json, token, upstream
+from cdc.cli import (
+    changefeed,
+    ddl,
+    output,
+    processor,
+    shard_ddl,
+    snapshot,
+    ticdc_json,
+    token,
+    upstream,
+)
 from cdc.cli.audit import audit
 from cdc.cli.backup import backup, restore
 from cdc.cli.console import console
@@ -41,6 +51,7 @@ app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)
 cli.add_typer(changefeed.app, name="changefeed")
 cli.add_typer(ddl.app, name="ddl")
+cli.add_typer(shard_ddl.app, name="shard-ddl")
 cli.add_typer(snapshot.app, name="snapshot")
 cli.add_typer(upstream.app, name="upstream")
 cli.add_typer(capture, name="capture")

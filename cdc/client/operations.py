@@ -30,6 +30,7 @@ from cdc.api.models import (
     UpdateNode,
     UpstreamOut,
 )
+from cdc.api.shard_ddl_models import ShardDdlPage
 from cdc.api.token_models import CreatedToken, TokenOut
 from cdc.base.ts import Ts
 from cdc.client.access import Access
@@ -188,6 +189,10 @@ class Client(Connection):
     def ddl(self, changefeed: str, ts: Ts) -> DdlOut:
         """One schema change."""
         return _read(DdlOut, self.get(f"{_feed(changefeed)}/ddls/{ts}"))
+
+    def shard_ddls(self, changefeed: str) -> ShardDdlPage:
+        """Shard groups whose tables come to a schema change: who has come, who is missing."""
+        return _read(ShardDdlPage, self.get(f"{_feed(changefeed)}/shard-ddls"))
 
     def decide(
         self, changefeed: str, ts: Ts, action: Literal["hold", "approve", "skip"], reason: str = ""

@@ -271,6 +271,17 @@ class DdlState(StrEnum):
     IGNORED = "ignored"
 
 
+class ShardStand(Message):
+    """Where a table of a shard group stands at a schema change.
+
+    ``group`` is the name at the target, ``came``: it has delivered all before its change.
+    """
+
+    group: str
+    table: str
+    came: bool = False
+
+
 class DdlEntry(Message):
     """A schema change of a changefeed, as shown to people.
 
@@ -298,7 +309,9 @@ class DdlEntries(StoredMessage):
 
     ``transactions`` names those above the checkpoint, ended or not: the sink's ledger may have a
     record of each. ``shard_rounds``: of changes that are carried out once for a shard group, by
-    the ts of the one that the ledger has a record of, those of all.
+    the ts of the one that the ledger has a record of, those of all. ``shard_stands``: by ts, of
+    pending ones of tables in shard groups. ``shard_missing``: by group tables of it that have no
+    change pending, while others have.
     """
 
     pending: list[DdlEntry] = Field(default_factory=list)
@@ -308,6 +321,8 @@ class DdlEntries(StoredMessage):
     ignored: int = 0
     transactions: Names = Field(default_factory=dict)
     shard_rounds: dict[int, list[int]] = Field(default_factory=dict)
+    shard_stands: dict[int, ShardStand] = Field(default_factory=dict)
+    shard_missing: dict[str, list[str]] = Field(default_factory=dict)
 
 
 class DdlAction(StrEnum):

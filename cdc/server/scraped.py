@@ -153,6 +153,15 @@ def _ddls(made: _Families, seen: SeenFeed, now_ms: int) -> None:
     since = min((entry.since_ms for entry in ddls.pending if entry.since_ms), default=now_ms)
     text = "How long the oldest pending schema change has been known; 0: none is pending"
     made.gauge("changefeed_oldest_ddl_seconds", text, of, max(0.0, (now_ms - since) / 1000))
+    came = {s.table: s.came for _, s in sorted(ddls.shard_stands.items(), reverse=True)}
+    tables = {
+        "came": sum(came.values()),
+        "late": len(came) - sum(came.values()),
+        "missing": sum(map(len, ddls.shard_missing.values())),
+    }
+    for stand, count in tables.items():
+        text = "Tables of shard groups with a pending schema change, by where they stand at it"
+        made.gauge("changefeed_shard_ddl_tables", text, of | {"stand": stand}, count)
     for result in ("executed", "skipped", "ignored"):
         text = "Schema changes that have ended, by how"
         count = getattr(ddls, result)

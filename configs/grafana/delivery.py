@@ -184,6 +184,13 @@ DDL = Dashboard(
                         "{{changefeed}}",
                     ),
                 ),
+                graph(
+                    "Shard groups",
+                    "Tables of shard groups whose schema changes, by where they stand at it",
+                    "none",
+                    (f"sum by (stand) ({of('changefeed_shard_ddl_tables')})", "{{stand}}"),
+                    stacked=True,
+                ),
                 *waiting_tables(),
                 checkpoint_lag(),
             ),

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from cdc.api import ddl, errors
+from cdc.api import ddl, errors, shard_ddl
 from cdc.base.clock import Clock, SystemClock
 from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
@@ -29,6 +29,7 @@ from cdc.coord.messages import (
     DdlState,
     ErrorInfo,
     FeedInfo,
+    ShardStand,
 )
 from owner import admin
 from owner.replica_config import ConfigInvalid, check
@@ -84,8 +85,10 @@ class Stage:
         url = f"{self.url}/api/v2/changefeeds{path}"
         return httpx.request(method, url, json=body, timeout=60, trust_env=False)
 
-    def cli(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return run_cdc("cli", "ddl", *words, "--server", self.url, stdin=stdin)
+    def cli(
+        self, *words: str, stdin: str = "", of: str = "ddl"
+    ) -> subprocess.CompletedProcess[str]:
+        return run_cdc("cli", of, *words, "--server", self.url, stdin=stdin)
 
 
 @pytest.fixture
@@ -102,7 +105,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.say(ENTRIES)
     app, routes = FastAPI(), APIRouter(prefix="/api/v2")
     errors.install(app)
-    routes.include_router(ddl.router(made))  # type: ignore[arg-type]
+    for of in (ddl, shard_ddl):
+        routes.include_router(of.router(made))  # type: ignore[arg-type]
     app.include_router(routes)
     listener = socket.create_server(("127.0.0.1", 0))
     made.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -244,3 +248,69 @@ def test_a_skip_asks(stage: Stage) -> None:
         found = stage.decision(ts)
         assert found is not None
         assert found.action is DdlAction.SKIP
+
+
+def _of_group(ts: int, table: str, **more: Any) -> DdlEntry:
+    sql = f"ALTER TABLE {table} ADD c INT"
+    return DdlEntry(ts=ts, sql=sql, kind="alter table", tables=[table], **more)
+
+
+def _stand(table: str, *, came: bool) -> ShardStand:
+    return ShardStand(group="all.orders", table=table, came=came)
+
+
+CONFLICT = ErrorInfo(
+    code="TG:ErrShardDDLConflict", kind="definite", message="they differ", hint="approve it"
+)
+SHARDED = DdlEntries(
+    pending=[
+        ENTRIES.pending[0],
+        _of_group(WAITS + 1, "n1:shop .o1", since_ms=1_795_000_000_000),
+        _of_group(WAITS + 2, "n1:shop .o1", since_ms=1_795_000_000_001),
+        _of_group(
+            HELD + 1, "n2:shop .o1", since_ms=1_795_000_000_002,
+            state=DdlState.HELD, error=CONFLICT,
+        ),
+    ],
+    shard_stands={
+        WAITS + 1: _stand("n1:shop .o1", came=True),
+        WAITS + 2: _stand("n1:shop .o1", came=False),
+        HELD + 1: _stand("n2:shop .o1", came=False),
+    },
+    shard_missing={"all.orders": ["n2:shop .o2"]},
+)  # fmt: skip
+
+
+def test_who_has_come_to_the_change_of_a_shard_group_and_who_is_missing(stage: Stage) -> None:
+    assert stage.api("GET", "/f/shard-ddls").json() == {"total": 0, "items": []}
+    stage.say(SHARDED)
+    (group,) = stage.api("GET", "/f/shard-ddls").json()["items"]
+    assert (group["target"], group["state"]) == ("all.orders", "held")
+    assert group["since"] == "2026-11-18 11:06:40.000"
+    assert group["missing"] == ["n2:shop .o2"]
+    stands = [(c["table"], c["ts"], c["came"], c["later"]) for c in group["changes"]]
+    assert stands == [("n1:shop .o1", WAITS + 1, True, 1), ("n2:shop .o1", HELD + 1, False, 0)]
+    assert group["changes"][1]["error"]["code"] == "TG:ErrShardDDLConflict"
+    assert stage.api("GET", "/f/shard-ddls?contains=none").json()["total"] == 0
+    unknown = stage.api("GET", "/other/shard-ddls")
+    assert (unknown.status_code, unknown.json()["error_code"]) == (404, "TG:ErrChangeFeedNotExists")
+    # Who approves it has seen the conflict.
+    assert stage.api("POST", f"/f/ddls/{HELD + 1}/approve").status_code == 200
+    said = stage.decision(HELD + 1)
+    assert said is not None
+    assert said.about == "TG:ErrShardDDLConflict"
+
+
+def test_the_command_line_shows_shard_groups(stage: Stage) -> None:
+    stage.say(SHARDED)
+    (line,) = stage.cli("list", "-c", "f", of="shard-ddl").stdout.splitlines()[1:]
+    assert line.split()[:2] == ["all.orders", "held"]
+    assert "1/3" in line
+    assert "n2:shop .o1, n2:shop .o2" in line
+    shown = stage.cli("show", "-c", "f", "--target", "all.orders", of="shard-ddl").stdout
+    for text in ("n1:shop .o1", "missing", "TG:ErrShardDDLConflict", "hint: approve it"):
+        assert text in shown
+    as_json = stage.cli("show", "-c", "f", "-t", "all.orders", "--json", of="shard-ddl")
+    assert json.loads(as_json.stdout)["missing"] == ["n2:shop .o2"]
+    none = stage.cli("show", "-c", "f", "-t", "all.none", of="shard-ddl")
+    assert "no schema change of all.none waits" in none.stdout

@@ -20,6 +20,7 @@ from cdc.coord.messages import (
     FeedInfo,
     FeedState,
     FeedStatus,
+    ShardStand,
     UpstreamStatus,
 )
 from cdc.server.metrics import Metrics
@@ -63,7 +64,18 @@ def test_a_changefeed_as_its_owner_sees_it() -> None:
     status = FeedStatus(checkpoint_ts=_ts(129), resolved_ts=_ts(2), tables=tables)
     held = DdlEntry(ts=1, sql="x", state=DdlState.HELD, since_ms=NOW - 50_000)
     waits = DdlEntry(ts=2, sql="x", since_ms=NOW - 7_000)
-    ddls = DdlEntries(pending=[waits, held], executed=3, ignored=2)
+    stands = {
+        ts: ShardStand(group="all.t", table=table, came=came)
+        # The next change of a table counts, and not those behind it.
+        for ts, table, came in ((1, "s.t1", True), (2, "s.t2", False), (3, "s.t1", False))
+    }
+    ddls = DdlEntries(
+        pending=[waits, held],
+        executed=3,
+        ignored=2,
+        shard_stands=stands,
+        shard_missing={"all.t": ["s.t3", "s.t4", "s.t5"]},
+    )
     metrics.observe_feed(_info("a", state=FeedState.WARNING), status, ddls)
     clock.sleep(10)
     found = _samples(metrics)
@@ -78,6 +90,9 @@ def test_a_changefeed_as_its_owner_sees_it() -> None:
     slow = {k: v for k, v in found.items() if k.startswith("tidegate_changefeed_table_lag")}
     assert sorted(slow.values()) == [110 + n for n in range(20, 30)]
     assert found['tidegate_changefeed_pending_ddls{changefeed="a",state="held"}'] == 1
+    for stand, count in (("came", 1), ("late", 1), ("missing", 3)):
+        name = f'tidegate_changefeed_shard_ddl_tables{{changefeed="a",stand="{stand}"}}'
+        assert found[name] == count
     assert found['tidegate_changefeed_ddls_total{changefeed="a",result="executed"}'] == 3
     about = '{changefeed="a",sink="mysql",upstream="u"}'
     assert found[f"tidegate_changefeed_info{about}"] == 1

@@ -12,7 +12,7 @@ import owner.shard_ddl
 from owner.changes import Changes
 from owner.shard_part import ShardRole
 from tests import seeds
-from tests.owner.shard_simulated import run
+from tests.shard_ddl.simulated import run
 
 SCHEDULES = int(os.environ.get("TIDEGATE_SCHEDULES", "300"))
 PARTS = 6
