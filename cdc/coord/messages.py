@@ -129,7 +129,8 @@ class UpstreamStatus(StoredMessage):
     ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
     of the latest time that is believed.
     ``prepared``: XA transactions that have been prepared for long, oldest first. ``first_ts``: the
-    log holds every transaction above it. ``waits_for``: the node that all others wait for.
+    log holds every transaction above it. ``waits_for``: the node that all others wait for,
+    ``held_ms``: how far it is behind them.
     """
 
     state: str = "starting"
@@ -142,6 +143,7 @@ class UpstreamStatus(StoredMessage):
     prepared: list[PreparedXa] = Field(default_factory=list)
     first_ts: int = 0
     waits_for: str = ""
+    held_ms: int = 0
 
 
 class SnapshotProgress(Message):

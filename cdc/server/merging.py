@@ -156,6 +156,7 @@ class Merger:
     def _say(self, state: str = "") -> None:
         self._said = self._clock.monotonic()
         log, nodes = self._writer.state, self._statuses()
+        node, behind_ms = self._merging.behind_ms()
         found, error = state or "running", None
         if not state:
             found, error = _state_of(nodes)
@@ -173,14 +174,10 @@ class Merger:
                 error=error,
                 prepared=[one for s in nodes.values() for one in s.prepared],
                 first_ts=log.first_ts,
-                waits_for=self._holder(),
+                waits_for=node.name if behind_ms > _HOLDS_MS else "",
+                held_ms=behind_ms if behind_ms > _HOLDS_MS else 0,
             )
         )
-
-    def _holder(self) -> str:
-        """The node that the others wait for; "" if none is far behind them."""
-        node, behind_ms = self._merging.behind_ms()
-        return node.name if behind_ms > _HOLDS_MS else ""
 
 
 def _state_of(nodes: Mapping[str, UpstreamStatus]) -> tuple[str, ErrorInfo | None]:

@@ -212,6 +212,8 @@ def _upstream(made: _Families, of: Mapping[str, str], s: UpstreamStatus, now_ms:
     pinned = max((p.log_bytes for p in s.prepared), default=0)
     text = "Bytes of the change log that stay for their sake"
     made.gauge("upstream_pinned_bytes", text, of, pinned)
+    text = "How far the node that all others wait for is behind them"
+    made.gauge("upstream_held_seconds", text, of, s.held_ms / 1000)
 
 
 def _age_s(ts: Ts, now_ms: int) -> float:

@@ -239,6 +239,12 @@ LOG = Dashboard(
                     (f"max by (upstream) ({of('upstream_prepared_xa')})", "{{upstream}}"),
                 ),
                 graph(
+                    "Held",
+                    "How far the node that all others wait for is behind them",
+                    "s",
+                    (f"max by (upstream) ({of('upstream_held_seconds')})", "{{upstream}}"),
+                ),
+                graph(
                     "Kept for them",
                     "Bytes of logs that stay for their sake",
                     "bytes",

@@ -193,6 +193,7 @@ def test_one_log_of_two_nodes(server: CdcServer, nodes: dict[str, Database]) -> 
     until(lambda: query(server)["waits_for"] == "n2", "it waits for the node")
     held = query(server)
     assert held["state"] in ("retrying", "connecting")
+    assert server.metrics()['tidegate_upstream_held_seconds{upstream="s"}'] > 1
     assert held["error"]["code"] == "TG:ErrUpstreamGone"
     nodes["n1"].execute("INSERT INTO d.t (id) VALUES (1000000)")
     time.sleep(0.5)

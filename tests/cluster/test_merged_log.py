@@ -71,6 +71,8 @@ class MergedLog:
             while steps and more:
                 more = merging.step()
                 steps -= 1
+            node, behind_ms = merging.behind_ms()
+            self.waits_for, self.behind_ms = node.name, behind_ms
             for node in logs:
                 node.log.close()
         return more
@@ -188,6 +190,29 @@ def test_a_kill_at_any_step_changes_nothing(
         kills += 1
     assert found == wanted
     assert kills > 3
+
+
+def test_who_stays_prepared_holds_all_and_is_named(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, lost = NodeItems.take, []
+
+    def undecided(self: NodeItems, *how: object) -> np.ndarray:
+        items = take(self, *how)  # type: ignore[arg-type]
+        commits = np.flatnonzero(items[:, K.KIND] == K.COMMITTED)
+        if self.name != "n2" or lost or len(commits) < 20:
+            return items
+        lost.append(int(items[commits[len(commits) // 4], K.TSO]))
+        return np.delete(items, commits[len(commits) // 4], axis=0)
+
+    monkeypatch.setattr(NodeItems, "take", undecided)
+    made = MergedLog(recorded, tmp_path)
+    made.merge()
+    assert made.waits_for == "n2"
+    assert made.behind_ms > 1000
+    found = made.read()
+    assert found == whole.read()[: len(found)]
+    assert 0 < len(found) < len(whole.read()) / 2
 
 
 def test_without_gluing_transactions_are_torn(

@@ -62,6 +62,7 @@ HEALTHY = {
     f"tidegate_upstream_clock_skew_seconds{_UPSTREAM}": "0.01+0x90",
     f"tidegate_upstream_time_ahead_seconds{_UPSTREAM}": "0+0x90",
     f"tidegate_upstream_prepared_xa{_UPSTREAM}": "0+0x90",
+    f"tidegate_upstream_held_seconds{_UPSTREAM}": "0+0x90",
     f"tidegate_upstream_log_bytes{_UPSTREAM}": "1e9+0x90",
     f"tidegate_log_budget_bytes{{{_ONE}}}": "4e9+0x90",
     f"tidegate_log_reserve_bytes{{{_ONE}}}": "1e9+0x90",
@@ -158,6 +159,7 @@ FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "line breaks": (_upstream("connections_total", "0+1x90"), {"Reconnects"}),
     "clock": (_upstream("clock_skew_seconds", "-8+0x90"), {"ClockSkew"}),
     "future": (_upstream("time_ahead_seconds", "3600+0x90"), {"EventsInFuture"}),
+    "held": (_upstream("held_seconds", "5+60x90"), {"UpstreamHeld"}),
     "xa": (_upstream("prepared_xa", "1+0x90"), {"PreparedXa"}),
     "budget": (_upstream("log_bytes", "3.8e9+0x90"), {"LogBudget"}),
     "no budget": (
