@@ -20,6 +20,9 @@ class ProcessorSettings(BaseModel):
     # So long a job may take for each window's worth of bytes; then it is cancelled, and delivery
     # recovers. Longer than any sink waits by itself: what is left is a worker that hangs.
     job_timeout_s: float = Field(default=600.0, gt=0.0)
+    # A job without any executor is given up behind so long, and the application is registered anew
+    # with the cluster: a master that was started anew does not know of us. 0 waits for ever.
+    executors_timeout_s: float = Field(default=60.0, ge=0.0)
     # Below this, a window is one task: a second one would cost more than it saves.
     single_task_bytes: int = Field(default=4 * MIB, ge=0)
     # Pause between two windows, so that a trickle of rows is delivered in groups.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc.base import egress
-from processor.jobs import JobTimedOut
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
 from processor.spark.scratch import prepare
 from processor.spark.task import read, run, tend, warm
+from processor.spark.watching_jobs import ExecutorsLost, watched
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -60,6 +60,7 @@ _IN_CLEAR = (
     "what tasks need, passwords of sinks too, crosses the network in clear: set spark.authenticate"
     " and spark.network.crypto.enabled, see docs/spark.md"
 )
+_WARM = "tidegate: warm workers"
 # An idle worker answers at once.
 _TEND_S = 30.0
 # Nobody else must reach the driver of a local master; the executors of a cluster must.
@@ -94,6 +95,7 @@ class SparkRunner:
         self._access = access
         self._scratch = scratch
         self._context: SparkContext | None = None
+        self._patience_s = 0.0
         self._starting = threading.Lock()
 
     def start(self) -> None:
@@ -122,11 +124,21 @@ class SparkRunner:
         levels.core.config.Configurator.setLevel(
             "org.apache.spark.scheduler.FairSchedulableBuilder", levels.Level.ERROR
         )
-        self._warm(self._context)
+        try:
+            # At the first start executors may be long in coming, at others they have been there.
+            with watched(self._context, "workers", _WARM, math.inf, self._patience_s):
+                self._warm(self._context)
+        except ExecutorsLost:
+            self._give_up(self._context)
+            raise
+        self._patience_s = self._executors_s()
+
+    def _executors_s(self) -> float:
+        local = self._settings.spark_master.startswith("local")
+        return 0.0 if local else self._settings.executors_timeout_s
 
     def _warm(self, context: SparkContext) -> None:
         n = int(context.defaultParallelism)
-        context.setJobDescription("tidegate: warm workers")
         context.parallelize(range(n), n).mapPartitions(warm).collect()
 
     @property
@@ -145,13 +157,13 @@ class SparkRunner:
     ) -> list[Ack]:
         """One job, a task per descriptor; their acknowledgements in order.
 
-        Raises what Spark raises when a task or worker dies, and :class:`JobTimedOut`; errors of
-        ours come as part of the acknowledgement.
+        Raises what Spark raises when a task or worker dies, and as :func:`watched`; errors of ours
+        come as part of the acknowledgement.
         """
         context = self._need()
         context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed.name)
         of = f"changefeed {descriptors[0].plan.feed.name}"
-        with _deadline(context, of, description, timeout_s):
+        with self._watched(context, of, description, timeout_s):
             rdd = context.parallelize(self._reached(descriptors), len(descriptors))
             return list(rdd.mapPartitions(run).collect())
 
@@ -161,7 +173,7 @@ class SparkRunner:
         """One job, a task per chunk; what each has read, in order. Raises as :meth:`run` does."""
         context = self._need()
         context.setLocalProperty("spark.scheduler.pool", tasks[0].info.name)
-        with _deadline(context, f"upstream {tasks[0].info.name}", description, timeout_s):
+        with self._watched(context, f"upstream {tasks[0].info.name}", description, timeout_s):
             if self._access is not None:
                 tasks = [replace(t, access=self._access(Path(t.path).parent)) for t in tasks]
             rdd = context.parallelize(list(tasks), len(tasks))
@@ -186,7 +198,7 @@ class SparkRunner:
             return
         n = int(context.defaultParallelism)
         # A worker that hangs must not keep its core from windows.
-        with _deadline(context, "workers", "tidegate: keep workers", _TEND_S):
+        with self._watched(context, "workers", "tidegate: keep workers", _TEND_S):
             context.parallelize([frozenset(feeds)] * n, n).mapPartitions(tend).collect()
 
     def stop(self) -> None:
@@ -194,6 +206,28 @@ class SparkRunner:
         if self._context is not None:
             self._context.stop()
             self._context = None
+
+    @contextmanager
+    def _watched(
+        self, context: SparkContext, of: str, description: str, timeout_s: float
+    ) -> Iterator[None]:
+        """As :func:`watched`; what has no executors any more is not used again."""
+        try:
+            with watched(context, of, description, timeout_s, self._executors_s()):
+                yield
+        except ExecutorsLost:
+            with self._starting:
+                self._give_up(context)
+            raise
+
+    def _give_up(self, context: SparkContext) -> None:
+        """The master has forgotten an application, whatever it was told: end it, for another."""
+        if self._context is None or self._context is not context:
+            # Another thread has seen to it before.
+            return
+        self._context = None
+        _log.warning("Spark has no executors any more: its application is ended")
+        context.stop()
 
     def _need(self) -> SparkContext:
         with self._starting:
@@ -204,37 +238,6 @@ class SparkRunner:
                 self.start()
             assert self._context is not None
             return self._context
-
-
-@contextmanager
-def _deadline(context: SparkContext, of: str, description: str, timeout_s: float) -> Iterator[None]:
-    """Cancel the jobs of this thread behind ``timeout_s``; Spark then kills their workers.
-
-    ``of`` is what they are of, for the error.
-    """
-    group = f"tidegate-{uuid.uuid4()}"
-    context.setJobGroup(group, description, interruptOnCancel=True)
-    late = threading.Event()
-
-    def cancel() -> None:
-        late.set()
-        context.cancelJobGroup(group)
-
-    timer = threading.Timer(timeout_s, cancel)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except Exception as error:
-        if not late.is_set():
-            raise
-        raise JobTimedOut(
-            f"it did not end in {timeout_s:.0f} s: {description}",
-            object=of,
-            hint="look at Spark's workers and their hosts; delivery recovers by itself",
-        ) from error
-    finally:
-        timer.cancel()
 
 
 def _encrypts(conf: SparkConf) -> bool:

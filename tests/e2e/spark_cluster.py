@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,9 +39,24 @@ def _not_seeing(hidden: Path) -> list[str]:
     return [*apart, "sh", "-c", f'{mount} && exec "$@"', "sh"]
 
 
+class Cluster:
+    """A running cluster: its ``spark://`` address, and a master that can be lost."""
+
+    def __init__(self, port: int, start_master: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self.address = f"spark://127.0.0.1:{port}"
+        self._start_master = start_master
+        self._master = start_master()
+
+    def lose_master(self) -> None:
+        """Kill the master, and start another one at its address, which knows of nothing."""
+        self._master.kill()
+        self._master.wait()
+        self._master = self._start_master()
+
+
 @contextmanager
-def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -> Iterator[str]:
-    """Run a master and workers of one core each; its ``spark://`` address.
+def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -> Iterator[Cluster]:
+    """Run a master and workers of one core each.
 
     Workers and what they start do not see what the folder ``hidden`` holds.
     """
@@ -54,7 +69,7 @@ def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -
     env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "SPARK_LOCAL_IP": "127.0.0.1"}
     env |= {"SPARK_HOME": str(_JARS.parent), "SPARK_SCALA_VERSION": "2.13"}
     begin = [java, *_JVM, *_OPENS, "-cp", f"{_JARS}/*"]
-    started = []
+    started: list[subprocess.Popen[bytes]] = []
 
     apart = _not_seeing(hidden) if hidden else []
 
@@ -63,19 +78,23 @@ def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -
         started.append(process.spawn([*before, *begin, *words], cwd=folder, log=log, env=env))
         return log
 
-    try:
+    def start_master() -> subprocess.Popen[bytes]:
         place = ("--host", "127.0.0.1", "--port", str(port))
         web = ("--webui-port", str(process.free_port()))
-        master = start("master", "org.apache.spark.deploy.master.Master", *place, *web)
-        address = f"spark://127.0.0.1:{port}"
-        until(lambda: _says(master, "I have been elected leader"), "the master runs", 60)
+        number = len(started)
+        log = start(f"master-{number}", "org.apache.spark.deploy.master.Master", *place, *web)
+        until(lambda: _says(log, "I have been elected leader"), "the master runs", 60)
+        return started[number]
+
+    try:
+        made = Cluster(port, start_master)
         for n in range(workers):
             words = ("--host", "127.0.0.1", "--cores", "1", "--memory", memory)
             words += ("--webui-port", str(process.free_port()), "-d", str(folder / f"work-{n}"))
-            words = ("org.apache.spark.deploy.worker.Worker", *words, address)
+            words = ("org.apache.spark.deploy.worker.Worker", *words, made.address)
             log = start(f"worker-{n}", *words, before=apart)
             until(lambda log=log: _says(log, "registered with master"), "a worker runs", 60)  # type: ignore[misc]
-        yield address
+        yield made
     finally:
         for one in started:
             family = psutil.Process(one.pid).children(recursive=True) if one.poll() is None else []

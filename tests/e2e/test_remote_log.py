@@ -19,7 +19,7 @@ from tests.e2e import topics
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
 from tests.e2e.conftest import make_way
 from tests.e2e.counting import exactly
-from tests.e2e.spark_cluster import cluster
+from tests.e2e.spark_cluster import Cluster, cluster
 from tests.servers import Broker, Database, process
 from tests.servers.database import database
 from tests.servers.proxy import Proxy
@@ -54,6 +54,7 @@ class Shared:
     hidden: Path
     events: Path
     heard: Heard
+    running: Cluster
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +74,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         "spark.eventLog.compress": "false",
     }
     port = process.free_port()
-    with cluster(2, hidden=hidden) as master, Heard(port) as heard:
+    common = f"{SMALL_WINDOWS}executors-timeout-s = 20.0\n"
+    with cluster(2, hidden=hidden) as running, Heard(port) as heard:
         seen = f'addr = "127.0.0.1:{port}"\nadvertise-addr = "127.0.0.1:{heard.port}"'
-        settings = {"first": SMALL_WINDOWS, "second": f"{SMALL_WINDOWS}\n[log-server]\n{seen}\n"}
+        settings = {"first": common, "second": f"{common}[log-server]\n{seen}\n"}
         captures = [
-            CaptureProcess(hidden / name, master=master, spark=spark, settings=text)
+            CaptureProcess(hidden / name, master=running.address, spark=spark, settings=text)
             for name, text in settings.items()
         ]
         try:
@@ -85,7 +87,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
                 one.start(ready=False)
             for one in captures:
                 one.await_ready()
-            yield Shared(captures[0], captures[1], hidden, events, heard)
+            yield Shared(captures[0], captures[1], hidden, events, heard, running)
         finally:
             for one in captures:
                 one.close()
@@ -274,3 +276,23 @@ def _process_list() -> Iterator[str]:
             yield " ".join(one.cmdline()) + " ".join(f"{k}={v}" for k, v in one.environ().items())
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
+
+
+def test_a_master_that_knows_of_nobody_is_told_anew(
+    shared: Shared, mariadb: Database, broker: Broker, fresh_name: str
+) -> None:
+    """Last of all: a new master ends the executors of applications that it does not know."""
+    way = make_way(shared.first, mariadb, broker, fresh_name, "copied")
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    way.create()
+    way.execute("INSERT INTO t VALUES (0, 0)")
+    way.delivered()
+    pid = shared.first.pid
+    shared.running.lose_master()
+    for number in range(1, 40):
+        way.execute(f"INSERT INTO t VALUES ({number}, 0)")
+    until(lambda: "TG:ErrExecutorsLost" in shared.first.text(), "the executors are gone", 120)
+    way.execute("INSERT INTO t VALUES (40, 0)")
+    way.delivered(240)
+    exactly(way, 41)
+    assert shared.first.pid == pid

@@ -1,4 +1,7 @@
-"""A ``spark://`` cluster of two workers: the same proof, and a host that is cut off."""
+"""A ``spark://`` cluster of two workers that map a log: the same proof, and a host cut off.
+
+Workers that do not see them are in ``test_remote_log``.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ _SETTINGS = """
 error-backoff-first = 0.5
 [processor]
 single-task-bytes = 16384
+[log-server]
+serve = "never"
 """
 
 
@@ -50,8 +55,8 @@ def test_two_workers_of_a_cluster_deliver_exactly_once(
     captures: CaptureMaker, mysql: Database, broker: Broker
 ) -> None:
     memory = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
-    with cluster(2) as master:
-        capture: CaptureProcess = captures(master=master, spark=memory, settings=_SETTINGS)
+    with cluster(2) as spark:
+        capture: CaptureProcess = captures(master=spark.address, spark=memory, settings=_SETTINGS)
         load = Workload(mysql.connect, mysql.kind, schema="cluster", rows_per_s=2000)
         load.prepare()
         capture.register("main", mysql.uri())
@@ -86,9 +91,9 @@ def test_a_task_of_a_host_that_is_cut_off_is_not_delivered_again(
 ) -> None:
     """Spark takes its executor for lost and runs the task again, while it still delivers."""
     memory = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
-    with cluster(2) as master, Proxy() as proxy, servers.broker(advertised=proxy.port) as broker:
+    with cluster(2) as spark, Proxy() as proxy, servers.broker(advertised=proxy.port) as broker:
         proxy.switch(broker.port)
-        capture: CaptureProcess = captures(master=master, spark=memory, settings=_SETTINGS)
+        capture: CaptureProcess = captures(master=spark.address, spark=memory, settings=_SETTINGS)
         way = make_way(capture, mysql, broker, fresh_name, "main")
         way.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(1000))")
         sink = way.sink(write_timeout="60s", read_timeout="60s", partition_num=1)
