@@ -135,8 +135,6 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        if error.status_code == guard.STATUS[guard.BodyTooLarge]:
-            return answer(guard.too_large())
         refused = NoSuchPath(f"{request.method} {request.url.path}: {error.detail}")
         refusal = answer(refused, error.status_code)
         if error.status_code == _METHOD_NOT_ALLOWED:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cdc.api import roles
+from cdc.api import bodies, roles
+from cdc.api.bodies import MAX_BODY, BodyTooLarge, BodyUnreadable, too_large
 from cdc.api.console import serving
 from cdc.api.failures import FAILURES, WINDOW_S, Failures
 from cdc.api.swagger import serving as swagger
@@ -27,8 +27,6 @@ from cdc.server.api_tokens import OWN, Caller
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
-# A configuration with some ten thousand rules is about one MiB.
-MAX_BODY = 8 << 20
 # They tell names and numbers, no rows and no addresses; probes and scrapers ask for them, and a
 # browser for the console's files before it has a token.
 OPEN = frozenset({"/api/v2/health", "/api/v2/ready", "/metrics"}) | serving.PATHS | swagger.PATHS
@@ -73,12 +71,6 @@ class BodyTypeRefused(InvalidError):
     code = "TG:ErrAPIContentType"
 
 
-class BodyTooLarge(InvalidError):
-    """The body is larger than any request needs to be."""
-
-    code = "TG:ErrAPIBodyTooLarge"
-
-
 STATUS: dict[type[TidegateError], int] = {
     HostRefused: 421,
     CrossSiteRefused: 403,
@@ -87,6 +79,7 @@ STATUS: dict[type[TidegateError], int] = {
     TooManyFailures: 429,
     BodyTypeRefused: 415,
     BodyTooLarge: 413,
+    BodyUnreadable: 400,
 }
 
 
@@ -193,13 +186,6 @@ def _judge_body(method: str, headers: Mapping[str, str]) -> None:
         )
 
 
-def too_large() -> BodyTooLarge:
-    """The error for a body beyond ``MAX_BODY``."""
-    return BodyTooLarge(
-        f"a body has at most {MAX_BODY >> 20} MiB", hint="write fewer rules, with wildcards"
-    )
-
-
 def host_of(given: str) -> str:
     """The host of a ``Host`` header or address, without port and brackets."""
     if given.startswith("["):
@@ -213,6 +199,18 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+async def _taken(receive: Receive) -> bytes:
+    """A request's body; raises BodyTooLarge as soon as it is."""
+    taken = bytearray()
+    while True:
+        message = await receive()
+        taken += message.get("body", b"")
+        if len(taken) > MAX_BODY:
+            raise too_large()
+        if not message.get("more_body", False):
+            return bytes(taken)
 
 
 class GuardMiddleware:
@@ -235,29 +233,29 @@ class GuardMiddleware:
         self._forbidden = forbidden
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; of a body without a length only ``MAX_BODY`` bytes are taken in."""
+        """One request; its body is taken in whole before anybody reads it."""
         if scope["type"] != "http":
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         try:
             # In a thread, since the store may be a network away.
             caller = await run_in_threadpool(self._judge, scope, headers)
+            body = b"" if scope["method"] in READS else await _taken(receive)
+            await run_in_threadpool(bodies.judge, body)
         except TidegateError as error:
             await self._refuse(error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
-        taken = 0
+        given = scope["method"] in READS
 
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > MAX_BODY:
-                # Of all errors only this kind passes the framework's reading of a body unchanged.
-                raise HTTPException(STATUS[BodyTooLarge])
-            return message
+        async def again() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, counted, send)
+        await self._app(scope, again, send)
 
     def _judge(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         try:

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cdc.api.bodies import MAX_BODY
 from cdc.api.guard import (
-    MAX_BODY,
     BodyTypeRefused,
     CrossSiteRefused,
     Guard,
