@@ -13,12 +13,11 @@ from tests.compat.ticdc import replay
 from tests.compat.ticdc.__main__ import served, shown, table
 from tests.compat.ticdc.documented import LINES, REQUESTS, Line, Request
 from tests.compat.ticdc.replay import Likeness
-from tests.servers.database import Database
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, mysql: Database) -> Iterator[CdcServer]:
-    with served(mysql.uri(), tmp_path_factory.mktemp("ticdc")) as made:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
+    with served(tmp_path_factory.mktemp("ticdc")) as made:
         yield made
 
 

@@ -22,16 +22,18 @@ BEGIN, END = "<!-- replayed -->", "<!-- end of replayed -->"
 
 
 @contextmanager
-def served(upstream: str, folder: Path) -> Iterator[CdcServer]:
-    """A server with an upstream ``main``."""
+def served(folder: Path) -> Iterator[CdcServer]:
+    """A server with an upstream ``main`` of its own: a changefeed without rules reads all of it."""
     os.environ[STARTED] = str(folder / "started")
     (folder / "started").touch()
     server = CdcServer(folder / "data", module="tests.server.without_spark")
     try:
-        server.start()
-        answer = server.api("POST", "/upstreams", {"name": "main", "uri": upstream})
-        assert answer.is_success, answer.text
-        yield server
+        with database("mysql-8.0") as upstream:
+            upstream.execute("CREATE DATABASE test", "CREATE TABLE test.worker (id INT KEY)")
+            server.start()
+            answer = server.api("POST", "/upstreams", {"name": "main", "uri": upstream.uri()})
+            assert answer.is_success, answer.text
+            yield server
     finally:
         server.end()
         del os.environ[STARTED]
@@ -59,12 +61,7 @@ def shown() -> str:
 
 def main() -> None:
     """Print the table; with ``--write`` put it into the page."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        database("mysql-8.0") as upstream,
-        served(upstream.uri(), Path(folder)) as server,
-    ):
-        upstream.execute("CREATE DATABASE test", "CREATE TABLE test.worker (id INT PRIMARY KEY)")
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as server:
         made = table(server)
     print(made)
     if "--write" in sys.argv:
