@@ -141,6 +141,14 @@ class CaptureProcess:
             self._process.kill()
             self._process.wait()
 
+    def kill_with_its_disk(self) -> None:
+        """As :meth:`kill`, and its data directory is not there any more.
+
+        It is moved away, as Spark still removes files of its own there while it ends.
+        """
+        self.kill()
+        self.data_dir.rename(self.data_dir.with_name(f"{self.data_dir.name}.lost"))
+
     def show_stacks(self) -> None:
         """End workers and capture so that all their stacks are in the log."""
         for one in [*self.workers(), psutil.Process(self.pid)]:

@@ -140,8 +140,7 @@ def test_another_capture_goes_on(
         if how == "frozen":
             os.kill(first.pid, signal.SIGSTOP)
         elif how == "disk":
-            first.kill()
-            shutil.rmtree(first.data_dir)
+            first.kill_with_its_disk()
         else:
             done = first.cli("owner", "resign")
             assert done.returncode == 0, done.stderr
@@ -215,8 +214,7 @@ def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_pat
         capture.start()
         before = sum(_rows(root).values())
         until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
-        capture.kill()
-        shutil.rmtree(capture.data_dir)
+        capture.kill_with_its_disk()
         shutil.copytree(tmp_path / "copy", capture.data_dir)
         capture.start()
         load.stop()
@@ -245,8 +243,7 @@ def test_a_backup_of_a_running_server(mariadb: Database, schema_name: str, tmp_p
         before = sum(_rows(root).values())
         mariadb.execute("CREATE TABLE later (id INT PRIMARY KEY)", database=schema_name)
         until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
-        capture.kill()
-        shutil.rmtree(capture.data_dir)
+        capture.kill_with_its_disk()
         _cdc("restore", str(backup), "--data-dir", str(capture.data_dir))
         capture.start()
         load.stop()
