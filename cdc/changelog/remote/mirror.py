@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cdc.changelog import lines, names
 from cdc.changelog.errors import LogCorrupt, LogMissing
+from cdc.changelog.files import write_at
 from cdc.changelog.remote import blocks
 from cdc.changelog.remote.access import LogAccess
 from cdc.changelog.remote.cache import CacheRoom
@@ -156,7 +157,7 @@ class LogMirror:
             have = _read_have(have_path, info.data)
             for lo, hi in blocks.lacking(have, offsets, lengths, info.data):
                 self.connection.part(
-                    f"{self._name}/{name}", lo, hi, lambda at, piece: _write(fd, at, piece)
+                    f"{self._name}/{name}", lo, hi, lambda at, piece: write_at(fd, piece, at)
                 )
                 blocks.filled(have, lo, hi)
                 os.pwrite(have_fd, have.tobytes(), 0)
@@ -248,15 +249,9 @@ def _replace(path: Path, data: bytes) -> None:
 def _append(path: Path, begin: int, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _write(fd, begin, memoryview(data))
+        write_at(fd, memoryview(data), begin)
     finally:
         os.close(fd)
-
-
-def _write(fd: int, at: int, piece: memoryview) -> None:
-    done = 0
-    while done < len(piece):
-        done += os.pwrite(fd, piece[done:], at + done)
 
 
 def _read_have(path: Path, length: int) -> blocks.Have:

@@ -105,7 +105,6 @@ class Replica:
     def __init__(self, server: BinlogServer, stream: PacketStream, form: FormatDescription) -> None:
         self._server = server
         self._stream = stream
-        self._dialect = form.dialect
         made = uuid.uuid5(uuid.NAMESPACE_URL, f"{server.server_id}:{server.folder}/{server.name}")
         self._asked = Asked(
             {
