@@ -10,10 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.server.without_spark import STARTED
 
 _LISTENING = re.compile(r"listening on (https?://\S+)")
 
@@ -111,6 +115,19 @@ class CdcServer:
         done = self.cli(*words, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+@contextmanager
+def without_spark(folder: Path, *flags: str) -> Iterator[CdcServer]:
+    """A running server below ``folder``, whose Spark is started at once and is none."""
+    started = folder / "started"
+    started.touch()
+    made = CdcServer(folder / "data", *flags, module="tests.server.without_spark")
+    made.environment = {STARTED: str(started)}
+    try:
+        yield made.start()
+    finally:
+        made.end()
 
 
 def run_cdc(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -24,8 +24,7 @@ from sink.kafka.sockets import CheckedSocket
 from sink.mysql.connection import SinkSession
 from sink.mysql.settings import MysqlSettings
 from sink.open import open_sink
-from tests.api.server_process import CdcServer
-from tests.server.without_spark import STARTED
+from tests.api.server_process import CdcServer, without_spark
 from tests.servers import Broker, Database
 from tests.sink_mysql.relay import Relay
 
@@ -212,18 +211,10 @@ def test_files_outside_their_folders(install: Install, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
     folder = tmp_path_factory.mktemp("egress")
-    (folder / "started").touch()
     config = folder / "server.toml"
     config.write_text('[security.egress]\nhosts = ["127.0.0.1"]\ncertificate-folders = ["/none"]\n')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(STARTED, str(folder / "started"))
-        made = CdcServer(
-            folder / "data", "--config", str(config), module="tests.server.without_spark"
-        )
-        try:
-            yield made.start()
-        finally:
-            made.end()
+    with without_spark(folder, "--config", str(config)) as made:
+        yield made
 
 
 def test_the_api_refuses_it_before_anything_is_written(

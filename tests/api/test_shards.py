@@ -20,9 +20,8 @@ from cdc.binlog.query import Query
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.schema.snapshot import catalog
-from tests.api.server_process import CdcServer
+from tests.api.server_process import CdcServer, without_spark
 from tests.e2e.capture_process import until
-from tests.server.without_spark import STARTED
 from tests.servers.database import Database, database
 
 NODES = ("n1", "n2")
@@ -46,15 +45,8 @@ def nodes() -> Iterator[dict[str, Database]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
-    folder = tmp_path_factory.mktemp("shards")
-    (folder / "started").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(STARTED, str(folder / "started"))
-        made = CdcServer(folder / "data", module="tests.server.without_spark")
-        try:
-            yield made.start()
-        finally:
-            made.end()
+    with without_spark(tmp_path_factory.mktemp("shards")) as made:
+        yield made
 
 
 def query(server: CdcServer, name: str = "s") -> dict[str, Any]:

@@ -18,9 +18,8 @@ from cdc.server.nodes import NodesInvalid
 from cdc.server.upstream_access import NewAccess, changed
 from cdc.source.connection import parse_uri, with_login
 from cdc.source.errors import UpstreamUriInvalid
-from tests.api.server_process import CdcServer
+from tests.api.server_process import CdcServer, without_spark
 from tests.api.test_running import until
-from tests.server.without_spark import STARTED
 from tests.servers.database import Database, database
 
 OLD, NEW = "0ld-Pl4nted", "N3w/Pl4nted@"
@@ -29,15 +28,8 @@ GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT, XA_RECOVER_ADMIN O
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
-    folder = tmp_path_factory.mktemp("update")
-    (folder / "started").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(STARTED, str(folder / "started"))
-        made = CdcServer(folder / "data", module="tests.server.without_spark")
-        try:
-            yield made.start()
-        finally:
-            made.end()
+    with without_spark(tmp_path_factory.mktemp("update")) as made:
+        yield made
 
 
 def _status(server: CdcServer) -> dict[str, Any]:

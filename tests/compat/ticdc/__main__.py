@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,9 +11,8 @@ from typing import Any
 
 import httpx
 
-from tests.api.server_process import CdcServer
+from tests.api.server_process import CdcServer, without_spark
 from tests.compat.ticdc import replay
-from tests.server.without_spark import STARTED
 from tests.servers.database import database
 
 PAGE = Path(__file__).parents[3] / "docs/ticdc.md"
@@ -24,19 +22,11 @@ BEGIN, END = "<!-- replayed -->", "<!-- end of replayed -->"
 @contextmanager
 def served(folder: Path) -> Iterator[CdcServer]:
     """A server with an upstream ``main`` of its own: a changefeed without rules reads all of it."""
-    os.environ[STARTED] = str(folder / "started")
-    (folder / "started").touch()
-    server = CdcServer(folder / "data", module="tests.server.without_spark")
-    try:
-        with database("mysql-8.0") as upstream:
-            upstream.execute("CREATE DATABASE test", "CREATE TABLE test.worker (id INT KEY)")
-            server.start()
-            answer = server.api("POST", "/upstreams", {"name": "main", "uri": upstream.uri()})
-            assert answer.is_success, answer.text
-            yield server
-    finally:
-        server.end()
-        del os.environ[STARTED]
+    with database("mysql-8.0") as upstream, without_spark(folder) as server:
+        upstream.execute("CREATE DATABASE test", "CREATE TABLE test.worker (id INT KEY)")
+        answer = server.api("POST", "/upstreams", {"name": "main", "uri": upstream.uri()})
+        assert answer.is_success, answer.text
+        yield server
 
 
 def table(server: CdcServer) -> str:
