@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -198,53 +198,41 @@ def _drain(owner: CaptureProcess) -> None:
 
 def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_path: Path) -> None:
     """Restored from a copy that is older than what was delivered, store and log."""
-    mariadb.execute(f"CREATE DATABASE {schema_name}")
-    mariadb.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema_name)
-    root, capture = tmp_path / "out", CaptureProcess(tmp_path)
-    load = Load(mariadb, schema_name)
-    try:
-        capture.start()
-        capture.register("main", mariadb.uri())
-        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
-        capture.create("feed", "main", sink, [f"{schema_name}.*"])
-        load.start()
-        until(lambda: sum(_rows(root).values()) > 100, "rows")
+    with _goes_on_complete(mariadb, schema_name, tmp_path) as capture:
         assert capture.interrupt() == 0
         shutil.copytree(capture.data_dir, tmp_path / "copy")
         capture.start()
-        before = sum(_rows(root).values())
-        until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
+        _more_rows(tmp_path)
         capture.kill_with_its_disk()
         shutil.copytree(tmp_path / "copy", capture.data_dir)
-        capture.start()
-        load.stop()
-        end = compose(SystemClock().now_ms())
-        until(lambda: _has_delivered(capture, end), "the rest is delivered")
-    finally:
-        load.stop()
-        capture.close()
-    _check(root, load)
 
 
 def test_a_backup_of_a_running_server(mariadb: Database, schema_name: str, tmp_path: Path) -> None:
     """All is lost but a backup, which is older than what was delivered and than schema changes."""
-    mariadb.execute(f"CREATE DATABASE {schema_name}")
-    mariadb.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema_name)
-    root, capture = tmp_path / "out", CaptureProcess(tmp_path)
-    load, backup = Load(mariadb, schema_name), tmp_path / "backup"
-    try:
-        capture.start()
-        capture.register("main", mariadb.uri())
-        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
-        capture.create("feed", "main", sink, [f"{schema_name}.*"])
-        load.start()
-        until(lambda: sum(_rows(root).values()) > 100, "rows")
+    backup = tmp_path / "backup"
+    with _goes_on_complete(mariadb, schema_name, tmp_path) as capture:
         _cdc("backup", "--data-dir", str(capture.data_dir), "--output", str(backup))
-        before = sum(_rows(root).values())
         mariadb.execute("CREATE TABLE later (id INT PRIMARY KEY)", database=schema_name)
-        until(lambda: sum(_rows(root).values()) > before + 300, "more rows")
+        _more_rows(tmp_path)
         capture.kill_with_its_disk()
         _cdc("restore", str(backup), "--data-dir", str(capture.data_dir))
+
+
+@contextmanager
+def _goes_on_complete(db: Database, schema: str, folder: Path) -> Iterator[CaptureProcess]:
+    """A capture that delivers under load, and is left ended; started again, it loses nothing."""
+    db.execute(f"CREATE DATABASE {schema}")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    root, capture = folder / "out", CaptureProcess(folder)
+    load = Load(db, schema)
+    try:
+        capture.start()
+        capture.register("main", db.uri())
+        sink = f"file://{root}?protocol=canal-json&flush-interval=100ms"
+        capture.create("feed", "main", sink, [f"{schema}.*"])
+        load.start()
+        until(lambda: sum(_rows(root).values()) > 100, "rows")
+        yield capture
         capture.start()
         load.stop()
         end = compose(SystemClock().now_ms())
@@ -253,6 +241,11 @@ def test_a_backup_of_a_running_server(mariadb: Database, schema_name: str, tmp_p
         load.stop()
         capture.close()
     _check(root, load)
+
+
+def _more_rows(folder: Path) -> None:
+    before = sum(_rows(folder / "out").values())
+    until(lambda: sum(_rows(folder / "out").values()) > before + 300, "more rows")
 
 
 def _cdc(*words: str) -> None:

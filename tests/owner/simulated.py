@@ -304,10 +304,8 @@ class World:
         return next(tables for d, tables in self.history if d.ts == ts)
 
 
-def run(seed: int, steps: int = 120) -> World:
-    """One schedule, then left alone until all is done; asserts all along."""
-    rng = random.Random(seed)
-    world = World(rng)
+def disturb(world: World, rng: random.Random, steps: int) -> None:
+    """Let anything happen, so many times; asserts all along."""
     for _ in range(steps):
         what = rng.random()
         if what < 0.35:
@@ -325,6 +323,13 @@ def run(seed: int, steps: int = 120) -> World:
         if rng.random() < 0.7:
             world.owner()
             world.check()
+
+
+def run(seed: int, steps: int = 120) -> World:
+    """One schedule, then left alone until all is done; asserts all along."""
+    rng = random.Random(seed)
+    world = World(rng)
+    disturb(world, rng, steps)
     world.resolved = world.last_ts
     rng.random = lambda: 1.0  # type: ignore[method-assign]
     for _ in range(60 + 6 * len(world.history)):

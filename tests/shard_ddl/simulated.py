@@ -19,7 +19,7 @@ from cdc.schema.session import Session
 from filter.decision import DdlFilter
 from owner.ddl import Ddl, FeedScope
 from sink.schema_change import SchemaChange
-from tests.owner.simulated import START, Sink, World
+from tests.owner.simulated import START, Sink, World, disturb
 
 SESSION = Session(default_schema="shop")
 RULE = {"matcher": ["shop.o*"], "target_schema": "all", "target_table": "orders"}
@@ -161,22 +161,7 @@ def run(seed: int, steps: int) -> ShardWorld:
     """One schedule, then left alone until all is done; asserts all along."""
     rng = random.Random(seed)
     world = ShardWorld(rng)
-    for _ in range(steps):
-        what = rng.random()
-        if what < 0.35:
-            world.upstream()
-        elif what < 0.45:
-            world.resolved = rng.randint(world.resolved, world.last_ts)
-        elif what < 0.65:
-            world.processor()
-        elif what < 0.8:
-            world.execute()
-        elif what < 0.84:
-            world.crash()
-        world.now += rng.randint(0, 2000)
-        if rng.random() < 0.7:
-            world.owner()
-            world.check()
+    disturb(world, rng, steps)
     world.catch_up()
     world.resolved = world.last_ts
     rng.random = lambda: 1.0  # type: ignore[method-assign]
