@@ -23,8 +23,11 @@ from cdc.verify.report import (
     ValueDifference,
     short,
 )
+from cdc.verify.sessions import Sql
 
 _AT_ONCE = 100
+# What the upstream has of a key that several tables of a shard group have: no row of a topic.
+_MET: Values = ()
 
 
 class ByFold:
@@ -48,6 +51,8 @@ class ByFold:
         there: set[Key] = set()
         for row in self._upstream(result):
             key = self._key(row)
+            if key in there:
+                row = _MET
             there.add(key)
             other = self._target(key, row)
             if other is None and not self._told(key):
@@ -88,8 +93,12 @@ class ByFold:
 
     def _upstream(self, result: TableResult) -> Iterator[Values]:
         """All rows of the upstream. The fold reads on whenever the cut is renewed."""
-        layout, after = self._layout, None
-        session, sql = self._pair.upstream, canal.select(layout)
+        for schema, name in self._layout.parts:
+            session = self._pair.upstream.server(schema)
+            yield from self._rows(session, self._layout.at((schema, name)), result)
+
+    def _rows(self, session: Sql, layout: ComparedColumns, result: TableResult) -> Iterator[Values]:
+        sql, after = canal.select(layout), None
         while True:
             self._pair.fresh()
             upto = None
@@ -113,9 +122,12 @@ class ByFold:
         for at in range(0, len(asked), _AT_ONCE):
             self._pair.check()
             part = canal.condition(self._layout, asked[at : at + _AT_ONCE])
-            for row in self._pair.upstream.rows(f"{canal.select(self._layout)} WHERE {part}"):
-                texts = canal.values(self._layout, row)
-                mine[self._key(texts)] = texts
+            for table in self._layout.parts:
+                sql = canal.select(self._layout.at(table))
+                for row in self._pair.upstream.server(table[0]).rows(f"{sql} WHERE {part}"):
+                    texts = canal.values(self._layout, row)
+                    key = self._key(texts)
+                    mine[key] = _MET if key in mine else texts
         return {k: (mine.get(k), self._target(k, mine.get(k))) for k in asked}
 
     def _key(self, row: Values) -> Key:
@@ -132,7 +144,7 @@ class ByFold:
             return None
         other = canal.said(self._layout, row)
         unsaid = self._folded.unsaid(key)
-        if mine is None or not unsaid or other == mine:
+        if not mine or not unsaid or other == mine:
             return other
         lent = tuple(
             a if column.name in unsaid or "*" in unsaid else b
@@ -206,8 +218,10 @@ class ByFoldedRows:
 
     def _counts(self) -> tuple[Counter[Values], Counter[Values]]:
         self._pair.fresh()
-        rows = self._pair.upstream.rows(canal.select(self._layout))
-        mine = Counter(canal.values(self._layout, row) for row in rows)
+        mine: Counter[Values] = Counter()
+        for table in self._layout.parts:
+            rows = self._pair.upstream.server(table[0]).rows(canal.select(self._layout.at(table)))
+            mine.update(canal.values(self._layout, row) for row in rows)
         theirs: Counter[Values] = Counter()
         for texts, n in self._folded.counts.items():
             if n:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cdc.base.nodes import plain
 from cdc.verify.columns import ColumnInfo
 from cdc.verify.layout import TableInfo
 from cdc.verify.sessions import Row, Sql
@@ -25,8 +26,11 @@ def table_names(session: Sql, matches: Matches) -> list[tuple[str, str]]:
 
 
 def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
-    """A table; None if the server has none of this name, or hides it from us."""
-    where = f"table_schema = {_string(schema)} AND table_name = {_string(name)}"
+    """A table; None if the server has none of this name, or hides it from us.
+
+    ``schema`` may say the node, which is the server that ``session`` is of.
+    """
+    where = f"table_schema = {_string(plain(schema))} AND table_name = {_string(name)}"
     columns = session.rows(
         "SELECT column_name AS a, data_type AS b, column_type AS c, character_set_name AS d,"
         " collation_name AS h, character_maximum_length AS e,"

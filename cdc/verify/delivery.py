@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from cdc.base.clock import Clock
 from cdc.base.errors import TransientError
+from cdc.base.nodes import node_of
 from cdc.base.position import Position
 from cdc.base.ts import Ts
+from cdc.changelog import node_logs
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
+from cdc.source.merging import merged_to
 from cdc.source.position import UpstreamPosition, file_number
 from cdc.verify.report import Stopped
 
 _TICK_S = 0.1
+
+# By node, ``""`` where there is one server.
+Positions = Mapping[str, UpstreamPosition]
 
 
 class DeliveryTooSlow(TransientError):
@@ -36,20 +42,20 @@ class FeedProgress:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamMoment:
-    """A moment of the upstream: its position then, and a ts that all before it may be above."""
+    """A moment of the upstream: its positions then, and a ts that all before it may be above."""
 
     ts: Ts
-    position: UpstreamPosition
+    positions: Positions
 
 
 class Delivery(Protocol):
     """What a comparison asks of the changefeed. Called by several threads."""
 
-    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
-        """The moment at which the upstream's binlog ends at ``position``."""
+    def mark(self, positions: Positions) -> UpstreamMoment:
+        """The moment at which the upstream's binlogs end at ``positions``."""
 
-    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
-        """Wait until what committed up to a position of the upstream is delivered.
+    def reach(self, positions: Positions, stop: threading.Event) -> None:
+        """Wait until what committed up to positions of the upstream is delivered.
 
         Returns early if the changefeed does not run, or gets no further in time: ``behind`` then
         says which tables that concerns. Raises DeliveryTooSlow if the log is late.
@@ -74,6 +80,8 @@ class LogDelivery:
         timeout_s: float,
     ) -> None:
         self._log = ChangeLog.open(folder)
+        nodes = node_logs.load(folder)
+        self._pulled = {n.name: ChangeLog.open(folder / n.folder) for n in nodes} or {"": self._log}
         self._kind = server_kind
         self._progress = progress
         self._clock = clock
@@ -82,27 +90,26 @@ class LogDelivery:
         self._stuck_at: Ts = -1
 
     def close(self) -> None:
-        """Give the log back."""
-        self._log.close()
+        """Give the logs back."""
+        for log in {self._log, *self._pulled.values()}:
+            log.close()
 
-    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
-        """The moment at which the upstream's binlog ends at ``position``."""
-        return UpstreamMoment(self._log.refresh().resolved_ts, position)
+    def mark(self, positions: Positions) -> UpstreamMoment:
+        """The moment at which the upstream's binlogs end at ``positions``."""
+        return UpstreamMoment(self._log.refresh().resolved_ts, positions)
 
-    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
-        """Wait until what committed up to a position of the upstream is delivered."""
+    def reach(self, positions: Positions, stop: threading.Event) -> None:
+        """Wait until what committed up to positions of the upstream is delivered."""
         end = self._clock.monotonic() + self._timeout_s
-        state = self._log.refresh()
-        while not UpstreamPosition.from_dict(state.position).covers(position, self._kind):
+        upto: dict[str, Ts] = {}
+        while (wanted := self._known(positions, upto)) is None:
             if not self._tick(end, stop):
                 raise DeliveryTooSlow(
                     f"the log has not reached the end of the binlog within {self._timeout_s:g} s",
                     object="change log",
-                    position=str(position),
+                    position=", ".join(map(str, positions.values())),
                     hint="see upstream query",
                 )
-            state = self._log.refresh()
-        wanted = state.resolved_ts
         while (now := self._progress()).running and now.checkpoint_ts < wanted:
             # A table that has stopped holds the checkpoint; it is not waited for again and again.
             if now.checkpoint_ts == self._stuck_at:
@@ -122,9 +129,27 @@ class LogDelivery:
         if runs is None:
             return False
         # The log may have been behind the server at that moment.
-        file, at = file_number(since.position.file), since.position.pos
+        position = since.positions[node_of(schema)]
+        file, at = file_number(position.file), position.pos
         later = (runs.upstream_file == file) & (runs.upstream_pos >= at)
         return bool((later | (runs.upstream_file > file)).any())
+
+    def _known(self, positions: Positions, upto: dict[str, Ts]) -> Ts | None:
+        """A ts of the log that all before ``positions`` is below; None if it is not there yet.
+
+        ``upto`` gets, by node, a ts of its own log behind its position. It is kept: what nodes are
+        pulled to moves on all the time, and what is merged never gets there.
+        """
+        for node, position in positions.items():
+            if node not in upto:
+                state = self._pulled[node].refresh()
+                if UpstreamPosition.from_dict(state.position).covers(position, self._kind):
+                    upto[node] = state.resolved_ts
+        if len(upto) < len(positions):
+            return None
+        state = self._log.refresh()
+        merged = {"": state.resolved_ts} if "" in upto else merged_to(state.position)
+        return state.resolved_ts if all(merged[n] >= ts for n, ts in upto.items()) else None
 
     def _runs(self, schema: str, table: str, after: Ts, upto: Ts) -> Runs | None:
         if after >= upto:

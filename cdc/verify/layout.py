@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
+from cdc.base.nodes import plain
 from cdc.schema.tokens import quoted
 from cdc.verify import keys
 from cdc.verify.columns import ColumnInfo, Compared, compared
 from cdc.verify.keys import Key, Range
+
+Name = tuple[str, str]
 
 # What a row counts whose text the server could not make: more than all hashes of a table.
 UNHASHED = 10**40
@@ -17,7 +20,10 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table of one server. ``key``: names of the columns that identify a row, or ``()``."""
+    """A table of one server. ``key``: names of the columns that identify a row, or ``()``.
+
+    ``schema`` says its node, where the upstream has several (``cdc.base.nodes``).
+    """
 
     schema: str
     name: str
@@ -35,6 +41,8 @@ class TableInfo:
 class ComparedColumns:
     """The columns of both sides of a table; ``key`` is empty if rows cannot be told apart.
 
+    ``parts`` are the tables of the upstream whose rows ``target`` has, one but for a shard group;
+    all have these columns. ``schema`` and ``name`` say which of all these the SQL texts are about.
     ``rows`` is how many there are, as the upstream guesses.
     """
 
@@ -43,6 +51,12 @@ class ComparedColumns:
     columns: tuple[Compared, ...]
     key: tuple[Compared, ...]
     rows: int
+    parts: tuple[Name, ...] = ()
+    target: Name = ("", "")
+
+    def at(self, table: Name) -> ComparedColumns:
+        """The same with SQL texts about another table that has these columns."""
+        return replace(self, schema=plain(table[0]), name=table[1])
 
     @property
     def table(self) -> str:
@@ -147,10 +161,18 @@ def _shown(column: Compared) -> str:
     return f"LEFT({column.shown}, {_SHOWN_CHARS})"
 
 
-def layout(ours: TableInfo, theirs: TableInfo) -> tuple[ComparedColumns, list[str]]:
-    """How two tables are compared, and which columns are on one side only."""
+def layout(
+    ours: TableInfo, theirs: TableInfo, only: Collection[str] | None = None
+) -> tuple[ComparedColumns, list[str]]:
+    """How two tables are compared, and which columns are on one side only.
+
+    ``only``: the columns that are delivered, by their names in lower case; None is all.
+    """
     other = {c.name.lower(): c for c in theirs.columns if not c.virtual}
     mine = {c.name.lower(): c for c in ours.columns if not c.virtual}
+    if only is not None:
+        mine = {n: c for n, c in mine.items() if n in only}
+        other = {n: c for n, c in other.items() if n in only}
     missing = [f"column {c.name} is upstream only" for n, c in mine.items() if n not in other]
     extra = [f"column {c.name} is at the target only" for n, c in other.items() if n not in mine]
     columns = tuple(compared(c, other[n]) for n, c in mine.items() if n in other)
@@ -158,4 +180,35 @@ def layout(ours: TableInfo, theirs: TableInfo) -> tuple[ComparedColumns, list[st
     key = tuple(by_name[k.lower()] for k in ours.key if k.lower() in by_name)
     if len(key) != len(ours.key):
         key = ()
-    return ComparedColumns(ours.schema, ours.name, columns, key, ours.rows), missing + extra
+    parts = ((ours.schema, ours.name),)
+    schema, target = plain(ours.schema), (theirs.schema, theirs.name)
+    made = ComparedColumns(schema, ours.name, columns, key, ours.rows, parts, target)
+    return made, missing + extra
+
+
+def joined_layout(layouts: Iterable[ComparedColumns]) -> tuple[ComparedColumns, str]:
+    """How the tables of a shard group are compared with the table that they become.
+
+    The second is why they cannot be compared, or empty: each must have the same columns, in any
+    order, or a row of one has another text than a row of the other.
+    """
+    first, *others = layouts
+    columns = {c.name.lower(): c for c in first.columns}
+    for other in others:
+        theirs = {c.name.lower(): c for c in other.columns}
+        unlike = sorted(n for n in {*columns, *theirs} if columns.get(n) != theirs.get(n))
+        if unlike:
+            between = f"{_text(first.parts[0])} and {_text(other.parts[0])}"
+            return first, f"{between} differ in column {unlike[0]}: not all have had a change of it"
+    keys = {tuple(c.name.lower() for c in each.key) for each in (first, *others)}
+    made = replace(
+        first,
+        key=first.key if len(keys) == 1 else (),
+        rows=first.rows + sum(o.rows for o in others),
+        parts=tuple(part for each in (first, *others) for part in each.parts),
+    )
+    return made, ""
+
+
+def _text(name: Name) -> str:
+    return f"{name[0]}.{name[1]}"

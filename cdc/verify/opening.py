@@ -21,11 +21,12 @@ from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
 from cdc.verify.job import Job
 from cdc.verify.running import Run, Task
-from cdc.verify.sessions import TargetSession, UpstreamSession
+from cdc.verify.sessions import TargetSession, UpstreamServers
 from cdc.verify.table import CompareOptions
 from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.codec.protocols import FORMATS
+from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import SCHEMES as MYSQL
@@ -56,7 +57,7 @@ class OpenedFeed:
 def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
     """A verification that has not begun. Raises an InvalidError for what cannot be verified."""
     config = FeedConfig.model_validate(feed.info.config)
-    work = _work(feed.info.sink_uri, config)
+    names, work = _work(feed.info.sink_uri, config)
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     asked = parse_matcher(patterns or ["*.*"], case_sensitive=config.case_sensitive)
     delivery = LogDelivery(
@@ -69,13 +70,14 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         return asked_for and not tools(schema, name)
 
     task = Task(
-        open_upstream=lambda: UpstreamSession(feed.upstream, feed.source),
+        open_upstream=lambda: UpstreamServers(feed.upstream, feed.source),
         delivery=delivery,
         matches=matches,
         keyless=config.force_replicate,
         options=options,
         case_sensitive=config.case_sensitive,
         mariadb=feed.upstream.server_kind == "mariadb",
+        names=names,
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
 
@@ -89,22 +91,21 @@ def _tools_tables(folder: Path, config: FeedConfig) -> Callable[[str, str], bool
     return lambda schema, name: online.hides(schemas, schema, name)
 
 
-def _work(sink_uri: str, config: FeedConfig) -> Callable[[Run], None]:
+def _work(sink_uri: str, config: FeedConfig) -> tuple[TargetRouter, Callable[[Run], None]]:
     scheme = urlsplit(sink_uri).scheme
-    if config.merging:
-        raise _not_supported(sink_uri, "with shard-mode several tables are one there")
     if scheme in KAFKA:
         topics = KafkaSettings.parse(sink_uri, config.sink)
         if not FORMATS[topics.protocol].readable:
             raise _not_supported(sink_uri, f"messages of {topics.protocol} cannot be read back")
-        if topics.column_selectors:
-            raise _not_supported(sink_uri, "column-selectors leave columns out of its messages")
-        return lambda run: run.topics(topics)
+        names = TargetRouter.of(
+            topics.dispatchers, case_sensitive=config.case_sensitive, merging=config.merging
+        )
+        return names, lambda run: run.topics(topics)
     if scheme in MYSQL:
-        server = MysqlSettings.parse(sink_uri, config.sink)
-        if server.names:
-            raise _not_supported(sink_uri, "its tables have other names than the upstream's")
-        return lambda run: run.servers(lambda: TargetSession(server))
+        server = MysqlSettings.parse(
+            sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+        )
+        return server.names, lambda run: run.servers(lambda: TargetSession(server))
     raise _not_supported(sink_uri, f"a sink of scheme {scheme!r} cannot be read back")
 
 
@@ -112,5 +113,5 @@ def _not_supported(sink_uri: str, what: str) -> VerifyNotSupported:
     return VerifyNotSupported(
         what,
         object=mask_uri(sink_uri),
-        hint="verify works for whole rows in Kafka topics, and under the same names in databases",
+        hint="verify works for canal-json in Kafka topics, and for databases",
     )

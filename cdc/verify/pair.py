@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from cdc.source.position import UpstreamPosition
 from cdc.verify.delivery import Delivery, UpstreamMoment
+from cdc.verify.group_side import GroupSide
 from cdc.verify.layout import ComparedColumns
 from cdc.verify.report import Stopped
 from cdc.verify.sessions import Sql, View
-from cdc.verify.side import Side
+from cdc.verify.side import Side, TableSide
 
 _MAX_AGE_S = 60.0
 
 Found = TypeVar("Found")
 
 
-class Upstream(Sql, Protocol):
-    """The upstream's session also knows the binlog."""
+class Upstream(View, Protocol):
+    """All servers of the upstream, each with its binlog."""
 
-    def position(self) -> UpstreamPosition:
-        """The end of the binlog now."""
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The names of the nodes; one that is empty where there is one server."""
+
+    def server(self, schema: str) -> Sql:
+        """The server that a database is on; ``schema`` says its node, if there are several."""
+
+    def positions(self) -> Mapping[str, UpstreamPosition]:
+        """The end of each binlog now, by node: ``""`` where there is one server."""
 
 
 class Pair:
@@ -42,7 +50,7 @@ class Pair:
         self.target = target
         self.delivery = delivery
         self.stop = stop
-        self.marked = UpstreamMoment(0, UpstreamPosition())
+        self.marked = UpstreamMoment(0, {})
         self._taken_s: float | None = None
 
     def fresh(self) -> None:
@@ -54,9 +62,9 @@ class Pair:
     def renew(self) -> None:
         """Take a new cut: what the upstream holds now, and the target once it was delivered."""
         self.check()
-        self.marked = self.delivery.mark(self.upstream.position())
+        self.marked = self.delivery.mark(self.upstream.positions())
         self.upstream.snapshot()
-        self.delivery.reach(self.upstream.position(), self.stop)
+        self.delivery.reach(self.upstream.positions(), self.stop)
         self.target.snapshot()
         self._taken_s = time.monotonic()
 
@@ -78,13 +86,14 @@ class ServerPair(Pair):
         self, upstream: Upstream, target: Sql, delivery: Delivery, stop: threading.Event
     ) -> None:
         super().__init__(upstream, target, delivery, stop)
-        self.servers: tuple[Sql, Sql] = (upstream, target)
+        self.target_server = target
         self._second = ThreadPoolExecutor(1, thread_name_prefix="verify-target")
 
     def sides(self, layout: ComparedColumns) -> tuple[Side, Side]:
-        """The table on both servers."""
-        ours, theirs = self.servers
-        return Side(ours, layout), Side(theirs, layout)
+        """The table of the target, and what it is made of upstream."""
+        parts = [TableSide(self.upstream.server(p[0]), layout.at(p)) for p in layout.parts]
+        ours = parts[0] if len(parts) == 1 else GroupSide(parts)
+        return ours, TableSide(self.target_server, layout.at(layout.target))
 
     def both(self, layout: ComparedColumns, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
         """The answers of upstream and target, asked at the same time."""

@@ -8,24 +8,26 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TypeVar
 
 from cdc.base.errors import InternalError, InvalidError, TidegateError
+from cdc.base.nodes import qualified
 from cdc.schema.session import Session
 from cdc.verify.by_fold import ByFold, ByFoldedRows
 from cdc.verify.catalogue import Matches, table_info, table_names
 from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
-from cdc.verify.layout import TableInfo, layout
+from cdc.verify.layout import ComparedColumns, Name, TableInfo, joined_layout, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
 from cdc.verify.report import ComparisonVerdict, Stopped, TableResult
 from cdc.verify.sessions import Sql, View
 from cdc.verify.table import CompareOptions, compare_table, way_of
 from cdc.verify.topic import TopicReader, folded, topic_of
-from sink.dispatch.target import TargetRouter
+from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.target import NO_RULES, TargetRouter
 from sink.kafka.settings import KafkaSettings
 
 _log = logging.getLogger("verify")
@@ -52,6 +54,8 @@ class VerifyFailed(InternalError):
 class Task:
     """What to compare. ``keyless``: also tables without a key. ``mariadb``: of the upstream.
 
+    ``names`` says what the upstream's tables are called at the target.
+
     ``open_upstream`` is called once for each worker, from its thread.
     """
 
@@ -62,6 +66,25 @@ class Task:
     options: CompareOptions
     case_sensitive: bool = False
     mariadb: bool = False
+    names: TargetRouter = NO_RULES
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """A table of the target, and the tables of the upstream that become it: several of a group."""
+
+    target: Name
+    parts: tuple[TableInfo, ...]
+
+    @property
+    def full_name(self) -> str:
+        """The upstream's name, or the target's where several tables have become one."""
+        return ".".join(self.target) if len(self.parts) > 1 else self.parts[0].full_name
+
+    @cached_property
+    def rows(self) -> int:
+        """How many there are, as the upstream guesses."""
+        return sum(part.rows for part in self.parts)
 
 
 class Run:
@@ -109,44 +132,56 @@ class Run:
     def topics(self, settings: KafkaSettings) -> None:
         """Compare with the topics of a Kafka sink. Raises what concerns all tables."""
         task = self.task
-        chosen: list[tuple[TableInfo, TableResult, FoldedTable]] = []
+        selectors = ColumnSelectors(settings.column_selectors, case_sensitive=task.case_sensitive)
+        chosen: list[tuple[ComparedColumns, TableResult, FoldedTable]] = []
         for table, result in zip(self._tables(), self.results, strict=True):
-            made, why = folded(
-                settings, table, whole=task.options.whole, case_sensitive=task.case_sensitive
-            )
-            if made is None or _NO_KEYS & {c.form for c in table.columns if c.name in table.key}:
+            plan, why = _delivered(table, selectors)
+            made: FoldedTable | None = None
+            if not why:
+                made, why = folded(
+                    settings,
+                    table.parts,
+                    tuple(c.name for c in plan.key),
+                    whole=task.options.whole,
+                    case_sensitive=task.case_sensitive,
+                )
+            if made is None or _NO_KEYS & {c.form for c in plan.key}:
                 result.verdict = ComparisonVerdict.SKIPPED
                 result.notes.append(why or "the type of its key cannot be looked up by its text")
             else:
-                chosen.append((table, result, made))
+                chosen.append((plan, result, made))
         if not chosen:
             return
         session = Session(mariadb=task.mariadb)
-        names = TargetRouter.of(settings.dispatchers, case_sensitive=task.case_sensitive)
-        wanted = {names.target(t.schema, t.name): made for t, _, made in chosen}
+        wanted = {plan.target: made for plan, _, made in chosen}
         self.fold = fold = Fold(wanted, session)
         topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
-        first = {topic(t.schema, t.name) for t, _, _ in chosen}
+        first = {topic(*part) for plan, _, _ in chosen for part in plan.parts}
         open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
         with self._pair(open_topics, Pair) as pair:
-            for table, result, made in chosen:
+            for plan, result, made in chosen:
                 with self._judged(result):
-                    self._topic_table(pair, table, result, made)
+                    self._topic_table(pair, plan, result, made)
 
-    def _server_table(self, pair: ServerPair, ours: TableInfo, result: TableResult) -> None:
-        theirs = table_info(pair.servers[1], ours.schema, ours.name)
+    def _server_table(self, pair: ServerPair, table: ComparedTable, result: TableResult) -> None:
+        theirs = table_info(pair.target_server, *table.target)
         if theirs is None:
             result.structure.append("the target has no such table, or hides it from its user")
             result.judge()
             return
-        plan, result.structure = layout(ours, theirs)
+        layouts = [layout(part, theirs) for part in table.parts]
+        plan, why = joined_layout(made for made, _ in layouts)
+        if why:
+            result.verdict = ComparisonVerdict.SKIPPED
+            result.notes.append(why)
+            return
+        result.structure = list(dict.fromkeys(s for _, found in layouts for s in found))
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
 
     def _topic_table(
-        self, pair: Pair, table: TableInfo, result: TableResult, made: FoldedTable
+        self, pair: Pair, plan: ComparedColumns, result: TableResult, made: FoldedTable
     ) -> None:
         options = self.task.options
-        plan, _ = layout(table, table)
         pair.fresh()
         if made.unsure:
             result.verdict = ComparisonVerdict.SKIPPED
@@ -157,26 +192,38 @@ class Run:
         else:
             compare_table(pair, plan, ByFoldedRows(pair, plan, made), options, result)
 
-    def _tables(self) -> list[TableInfo]:
+    def _tables(self) -> list[ComparedTable]:
         upstream = self.task.open_upstream()
         try:
-            found = [
-                info
-                for schema, name in table_names(upstream, self.task.matches)
-                if (info := table_info(upstream, schema, name)) is not None
-                and (info.key or self.task.keyless)
-            ]
+            parts = {
+                (info.schema, info.name): info
+                for node in upstream.nodes
+                for info in self._of_node(upstream, node)
+                if info.key or self.task.keyless
+            }
         finally:
             upstream.close()
-        if not found:
+        if not parts:
             raise NothingToVerify(
                 "no table of the upstream matches",
                 hint="see filter.rules of the changefeed, --table, and the upstream user's grants",
             )
+        groups = self.task.names.groups(parts)
+        tables = [ComparedTable(t, tuple(parts[p] for p in names)) for t, names in groups.items()]
         # The largest first, so that no worker is left alone with it at the end.
-        found.sort(key=lambda t: (-t.rows, t.full_name))
-        self.results = [TableResult(t.full_name, rows=t.rows) for t in found]
-        return found
+        tables.sort(key=lambda t: (-t.rows, t.full_name))
+        self.results = [TableResult(t.full_name, rows=t.rows) for t in tables]
+        return tables
+
+    def _of_node(self, upstream: Upstream, node: str) -> Iterator[TableInfo]:
+        def inside(schema: str) -> str:
+            return qualified(node, schema) if node else schema
+
+        server = upstream.server(inside(""))
+        names = table_names(server, lambda schema, name: self.task.matches(inside(schema), name))
+        for schema, name in names:
+            if (info := table_info(server, inside(schema), name)) is not None:
+                yield info
 
     @contextmanager
     def _pair(
@@ -220,3 +267,16 @@ class Run:
             result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
         finally:
             result.seconds = round(time.monotonic() - began_s, 3)
+
+
+def _delivered(table: ComparedTable, selectors: ColumnSelectors) -> tuple[ComparedColumns, str]:
+    """How a table is compared with its messages, or why it cannot be."""
+    plans = []
+    for part in table.parts:
+        selected = selectors.names(part.schema, part.name, [c.name for c in part.columns])
+        plan, _ = layout(part, part, {name.lower() for name in selected})
+        if part.key and not plan.key:
+            return plan, "column-selectors leave its key out of its messages"
+        plans.append(plan)
+    joined, why = joined_layout(plans)
+    return replace(joined, target=table.target), why

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pymysql
 
+from cdc.base.nodes import node_of
 from cdc.coord.messages import UpstreamInfo
 from cdc.source.connection import open_connection, query_error
 from cdc.source.position import UpstreamPosition
@@ -94,6 +95,51 @@ class UpstreamSession:
         """End it."""
         with suppress(Exception):
             self._connection._force_close()
+
+
+class UpstreamServers:
+    """A connection to each server of the upstream. Raises UpstreamGone, UpstreamNotReady.
+
+    The servers' snapshots are of different moments: a table is on one of them.
+    """
+
+    def __init__(self, info: UpstreamInfo, settings: SourceSettings) -> None:
+        infos = {node.name.partition(".")[2]: node for node in info.nodes} or {"": info}
+        self._servers: dict[str, UpstreamSession] = {}
+        try:
+            for name, server in infos.items():
+                self._servers[name] = UpstreamSession(server, settings)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes; ``("",)`` where there is one server."""
+        return tuple(self._servers)
+
+    def server(self, schema: str) -> UpstreamSession:
+        """The server that a database is on; ``schema`` says its node, if there are several."""
+        return self._servers[node_of(schema)]
+
+    def snapshot(self) -> None:
+        """Everything that follows sees the present rows, until this is called again."""
+        for server in self._servers.values():
+            server.snapshot()
+
+    def positions(self) -> dict[str, UpstreamPosition]:
+        """The end of each binlog now, by node."""
+        return {name: server.position() for name, server in self._servers.items()}
+
+    def interrupt(self) -> None:
+        """Make what another thread waits for here fail at once."""
+        for server in self._servers.values():
+            server.interrupt()
+
+    def close(self) -> None:
+        """End them."""
+        for server in self._servers.values():
+            server.close()
 
 
 class TargetSession:

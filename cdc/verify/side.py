@@ -1,4 +1,4 @@
-"""One server's rows of one table: digests, hashes and values."""
+"""One side's rows of a table: digests, hashes and values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from cdc.base.errors import DefiniteError
 from cdc.verify.documents import canonical
@@ -42,7 +43,38 @@ class Detail:
     shown: tuple[str | None, ...]
 
 
-class Side:
+class Side(Protocol):
+    """The rows of a table, or of the tables that are one at the target."""
+
+    def bound(self, range_: Range, rows: int) -> Key | None:
+        """The key of about row number ``rows`` of a range; None if it has fewer."""
+
+    def digest(self, range_: Range) -> Digest:
+        """Count and sum of a range."""
+
+    def rows_in(self, range_: Range) -> dict[Key, int]:
+        """Hashes of a range by key."""
+
+    def rows_of(self, wanted: Iterable[Key]) -> dict[Key, int]:
+        """Hashes of single keys, those that are there."""
+
+    def buckets(self, count: int) -> dict[int, Digest]:
+        """Count and sum of each bucket that has rows: of the rows whose hash is it modulo."""
+
+    def hashes_in(self, buckets: Collection[int], count: int) -> dict[int, int]:
+        """How many rows have each hash, in some of ``count`` buckets."""
+
+    def counts_of(self, hashes: Collection[int]) -> dict[int, int]:
+        """How many rows have each of some hashes, of those that are there."""
+
+    def details_of(self, wanted: Sequence[Key]) -> dict[Key, Detail]:
+        """Rows of single keys."""
+
+    def details_where(self, hashes: Collection[int]) -> list[Detail]:
+        """Rows of some hashes, each as often as it is there."""
+
+
+class TableSide:
     """A table on one server, in the snapshot that its session has open."""
 
     def __init__(self, session: Sql, layout: ComparedColumns) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from cdc.verify.by_bucket import ByBucket
 from cdc.verify.by_key import ByKey
+from cdc.verify.delivery import UpstreamMoment
 from cdc.verify.differences import Found, settle
 from cdc.verify.keys import Key
 from cdc.verify.layout import ComparedColumns
@@ -20,7 +21,6 @@ _MOST_ROWS = 1000
 _PAUSE_S = 0.5
 
 Suspect = TypeVar("Suspect")
-TableName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,16 @@ def compare_table(
     pair: Pair, layout: ComparedColumns, way: Way[Any], options: CompareOptions, result: TableResult
 ) -> None:
     """Compare a table at cuts of ``pair`` and write into ``result`` what it is."""
-    delivery, name = pair.delivery, (layout.schema, layout.name)
     result.rows = layout.rows
     pair.fresh()
     began = pair.marked
-    if not _behind(delivery.behind(*name), result):
-        _compare(way, pair, name, options, result)
-        result.exact = not delivery.moved(*name, began)
+    if not _behind(pair, layout, result):
+        _compare(way, pair, layout, options, result)
+        result.exact = not _moved(pair, layout, began)
         result.judge()
         if result.verdict is not ComparisonVerdict.EQUAL:
             # Rows may have come that a changefeed which stands still will not deliver.
-            _behind(delivery.behind(*name), result)
+            _behind(pair, layout, result)
 
 
 def way_of(pair: ServerPair, layout: ComparedColumns, options: CompareOptions) -> Way[Any]:
@@ -81,7 +80,12 @@ def way_of(pair: ServerPair, layout: ComparedColumns, options: CompareOptions) -
     return ByBucket(pair, layout)
 
 
-def _behind(rows: int, result: TableResult) -> bool:
+def _moved(pair: Pair, layout: ComparedColumns, since: UpstreamMoment) -> bool:
+    return any(pair.delivery.moved(*part, since) for part in layout.parts)
+
+
+def _behind(pair: Pair, layout: ComparedColumns, result: TableResult) -> bool:
+    rows = sum(pair.delivery.behind(*part) for part in layout.parts)
     if rows:
         result.verdict = ComparisonVerdict.BEHIND
         result.notes.append(f"{rows} rows are not delivered, and delivery stands still")
@@ -89,7 +93,11 @@ def _behind(rows: int, result: TableResult) -> bool:
 
 
 def _compare(
-    way: Way[Suspect], pair: Pair, name: TableName, options: CompareOptions, result: TableResult
+    way: Way[Suspect],
+    pair: Pair,
+    layout: ComparedColumns,
+    options: CompareOptions,
+    result: TableResult,
 ) -> None:
     suspects = way.sweep(result)
     portions = (found for suspect in suspects for found in way.narrow(suspect))
@@ -100,7 +108,7 @@ def _compare(
         if result.different >= _MOST_ROWS:
             result.more = True
             return
-        _settle(way, pair, name, part, options, result)
+        _settle(way, pair, layout, part, options, result)
 
 
 def _parts(portions: Iterator[Found]) -> Iterator[Found]:
@@ -113,7 +121,7 @@ def _parts(portions: Iterator[Found]) -> Iterator[Found]:
 def _settle(
     way: Way[Suspect],
     pair: Pair,
-    name: TableName,
+    layout: ComparedColumns,
     found: Found,
     options: CompareOptions,
     result: TableResult,
@@ -132,7 +140,7 @@ def _settle(
         since = pair.marked
         pair.renew()
         settled = settle(found, way.look(found))
-        enough = options.rechecks if pair.delivery.moved(*name, since) else 1
+        enough = options.rechecks if _moved(pair, layout, since) else 1
         looks = {key: looks.get(key, 0) + 1 for key in settled.real}
         real = {key: v for key, v in settled.real.items() if looks[key] >= enough}
         if real:

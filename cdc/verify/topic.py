@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -134,15 +134,20 @@ def topic_of(settings: KafkaSettings, schema: str, name: str, *, case_sensitive:
 
 
 def folded(
-    settings: KafkaSettings, table: TableInfo, *, whole: bool, case_sensitive: bool
+    settings: KafkaSettings,
+    tables: Sequence[TableInfo],
+    key: tuple[str, ...],
+    *,
+    whole: bool,
+    case_sensitive: bool,
 ) -> tuple[FoldedTable | None, str]:
-    """The empty fold of a table, or why its messages cannot be folded."""
-    mode, by_other = _placing(settings, table, case_sensitive)
-    if mode is PartitionMode.TS:
+    """The empty fold of what some tables become, or why its messages cannot be folded."""
+    placings = [_placing(settings, table, case_sensitive) for table in tables]
+    if any(mode is PartitionMode.TS for mode, _ in placings):
         return None, "partition = ts keeps no order of a key's messages"
-    if not table.key and not whole:
+    if not key and not whole:
         return None, "without a key its rows can only be counted, which needs --whole"
-    return FoldedTable(table.key, spread=by_other), ""
+    return FoldedTable(key, spread=any(by_other for _, by_other in placings)), ""
 
 
 def _placing(

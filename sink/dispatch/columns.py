@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from cdc.base.errors import DefiniteError
@@ -51,12 +51,13 @@ class ColumnSelectors:
 
     def selected(self, table: Table) -> tuple[int, ...]:
         """Ordinals of the columns to write, in table order."""
-        rule = self.rule(table.schema, table.name)
-        everything = range(len(table.columns))
-        if rule < 0:
-            return tuple(everything)
-        columns = self._selectors[rule].columns
-        return tuple(i for i in everything if columns.matches(table.columns[i].name))
+        names = set(self.names(table.schema, table.name, [c.name for c in table.columns]))
+        return tuple(i for i, c in enumerate(table.columns) if c.name in names)
+
+    def names(self, schema: str, table: str, columns: Iterable[str]) -> Iterator[str]:
+        """Those of a table's columns that are written."""
+        rule = self.rule(schema, table)
+        return (c for c in columns if rule < 0 or self._selectors[rule].columns.matches(c))
 
     def check(self, table: Table, spread_by: Collection[str] = ()) -> None:
         """Raise :class:`ColumnSelectorFailed` if what is left does not identify a row.

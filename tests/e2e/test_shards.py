@@ -144,6 +144,17 @@ def test_the_target_is_the_union(
             if message.body["type"] == "INSERT":
                 inserts.append(key)
     assert sorted(rows.items()) == union
+    for feed in ("whole", "topic"):
+        done = capture.cli(
+            "changefeed", "verify", "-c", feed, *(["--whole"] if feed == "topic" else [])
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"{TARGET}.orders" in done.stdout
+    gone = next(iter(rows))
+    mysql.execute(f"DELETE FROM {TARGET}.orders WHERE id = {gone}")
+    done = capture.cli("changefeed", "verify", "-c", "whole")
+    assert done.returncode == 1
+    assert f"(id='{gone}'): is missing at the target" in done.stdout
     # Each row once, and all of a key in one partition.
     assert sorted(inserts) == sorted(load.inserted)
     assert {len(found) for found in partitions.values()} == {1}

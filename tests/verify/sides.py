@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cdc.coord.messages import UpstreamInfo
-from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 from cdc.verify.catalogue import table_info
-from cdc.verify.delivery import UpstreamMoment
+from cdc.verify.delivery import Positions, UpstreamMoment
 from cdc.verify.layout import layout
 from cdc.verify.pair import ServerPair
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
-from cdc.verify.sessions import TargetSession, UpstreamSession
-from cdc.verify.side import Side
+from cdc.verify.sessions import TargetSession, UpstreamServers, UpstreamSession
+from cdc.verify.side import Side, TableSide
 from cdc.verify.table import CompareOptions, compare_table, way_of
+from sink.dispatch.target import NO_RULES, TargetRouter
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
 
@@ -25,11 +25,11 @@ from tests.servers import Database
 class Still:
     """No delivery: whatever is there has been delivered."""
 
-    def mark(self, position: UpstreamPosition) -> UpstreamMoment:
+    def mark(self, positions: Positions) -> UpstreamMoment:
         """Return no ts."""
-        return UpstreamMoment(0, position)
+        return UpstreamMoment(0, positions)
 
-    def reach(self, position: UpstreamPosition, stop: threading.Event) -> None:
+    def reach(self, positions: Positions, stop: threading.Event) -> None:
         """Wait for nothing."""
 
     def behind(self, schema: str, table: str) -> int:
@@ -64,15 +64,18 @@ class Two:
         self.ours.execute(*statements, database=self.schema)
         self.theirs.execute(*statements, database=self.schema)
 
-    def prepare(self, delivery: Still | None = None, **options: int) -> Run:
+    def prepare(
+        self, delivery: Still | None = None, names: TargetRouter = NO_RULES, **options: int
+    ) -> Run:
         """Return a run over all tables of the schema that has not begun."""
         return Run(
             Task(
-                open_upstream=lambda: UpstreamSession(upstream(self.ours), SourceSettings()),
+                open_upstream=lambda: UpstreamServers(upstream(self.ours), SourceSettings()),
                 delivery=delivery or Still(),
                 matches=lambda schema, _: schema == self.schema,
                 keyless=True,
                 options=CompareOptions(**{"workers": 2, **options}),  # type: ignore[arg-type]
+                names=names,
             )
         )
 
@@ -97,16 +100,16 @@ class Two:
         ):
             info = table_info(session, self.schema, name)
             assert info is not None
-            yield Side(session, layout(info, info)[0])
+            yield TableSide(session, layout(info, info)[0])
             session.close()
 
     def one(self, name: str, by_range: bool) -> TableResult:
         """Compare one table in a way that it would perhaps not be compared in."""
-        ours = UpstreamSession(upstream(self.ours), SourceSettings())
+        ours = UpstreamServers(upstream(self.ours), SourceSettings())
         pair = ServerPair(ours, TargetSession(target(self.theirs)), Still(), threading.Event())
         try:
-            mine = table_info(pair.upstream, self.schema, name)
-            theirs = table_info(pair.target, self.schema, name)
+            mine = table_info(pair.upstream.server(self.schema), self.schema, name)
+            theirs = table_info(pair.target_server, self.schema, name)
             assert mine is not None
             assert theirs is not None
             plan, _ = layout(mine, theirs)

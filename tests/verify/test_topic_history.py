@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from cdc.source.settings import SourceSettings
 from cdc.verify.report import TableResult
 from cdc.verify.running import Run, Task
-from cdc.verify.sessions import UpstreamSession
+from cdc.verify.sessions import UpstreamServers
 from cdc.verify.table import CompareOptions
 from sink.codec.canal.settings import CanalSettings
 from sink.kafka.settings import KafkaSettings
@@ -47,7 +47,7 @@ def _verified(
     rules = [{"matcher": ["*.*"], "partition": "index-value" if placing is by_key else "table"}]
     run = Run(
         Task(
-            lambda: UpstreamSession(upstream(mariadb), SourceSettings()),
+            lambda: UpstreamServers(upstream(mariadb), SourceSettings()),
             Still(),
             lambda schema, _: schema == history.schema,
             True,
