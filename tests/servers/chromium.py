@@ -62,12 +62,21 @@ def _take_libraries(unpacked: Path, program: Path, target: Path) -> None:
         text=True,
         check=True,
     ).stdout
-    for name, path in re.findall(r"(\S+) => (/\S+)", listed):
-        if not _of_libc(name):
-            shutil.copy(Path(path).resolve(), target / name)
+    for name, path in libraries(listed):
+        shutil.copy(path.resolve(), target / name)
     # The library for certificates opens these by itself.
     for path in folders[0].glob("lib[sfn]*3.so"):
         shutil.copy(path, target)
+
+
+def libraries(listed: str) -> list[tuple[str, Path]]:
+    """Names and places of what a loader lists, but the C library.
+
+    A loader lists itself by the whole path that the program has for it, which is the host's own:
+    whoever copies to that overwrites it below all that runs. So a path is no library here.
+    """
+    found = re.findall(r"(\S+) => (/\S+)", listed)
+    return [(name, Path(path)) for name, path in found if "/" not in name and not _of_libc(name)]
 
 
 def _of_libc(name: str) -> bool:
