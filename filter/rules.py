@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cdc.base.matcher import FilterRuleInvalid, TableMatcher, TableRule, parse_rule
 from cdc.base.nodes import plain
+from cdc.base.refusals import Refusals
 
 # Never replicated, whatever the rules say: the servers' own schemas, a cluster's and the ledger's.
 SYSTEM_SCHEMAS = frozenset(
@@ -38,16 +39,19 @@ def matcher_at(rules: Sequence[str], place: str, *, case_sensitive: bool) -> Tab
     place.
     """
     compiled: list[TableRule] = []
+    refusals = Refusals()
     for i, text in enumerate(rules):
         if not text.strip() or text.lstrip().startswith("#"):
             continue
-        try:
-            rule = parse_rule(text, case_sensitive=case_sensitive)
-        except FilterRuleInvalid as e:
-            raise FilterRuleInvalid(
-                e.message, object=f"{place}[{i}]", position=e.position, hint=e.hint
-            ) from None
-        compiled.append(replace(rule, index=i))
+        with refusals.gathered():
+            try:
+                rule = parse_rule(text, case_sensitive=case_sensitive)
+            except FilterRuleInvalid as e:
+                raise FilterRuleInvalid(
+                    e.message, object=f"{place}[{i}]", position=e.position, hint=e.hint
+                ) from None
+            compiled.append(replace(rule, index=i))
+    refusals.check()
     return TableMatcher(tuple(compiled))
 
 

@@ -6,6 +6,7 @@ it; what its texts mean is decided here.
 
 from __future__ import annotations
 
+from cdc.base.refusals import Refusals
 from cdc.coord.feed_config import EventFilterConfig, FilterConfig
 from filter.events import EventFilter
 from filter.rules import TableRules
@@ -31,8 +32,13 @@ def has_expressions(rule: EventFilterConfig) -> bool:
 def check_filter(config: FilterConfig, *, case_sensitive: bool) -> None:
     """Compile everything but value expressions, which need the tables' schema.
 
-    Raises the error of the first thing that is wrong; its object is the place in the configuration.
+    Raises what is wrong with each list; its object is the place in the configuration.
     """
-    TableRules(config.rules, case_sensitive=case_sensitive)
-    EventFilter(config.event_filters, case_sensitive=case_sensitive)
-    Transactions.of(config)
+    refusals = Refusals()
+    with refusals.gathered():
+        TableRules(config.rules, case_sensitive=case_sensitive)
+    with refusals.gathered():
+        EventFilter(config.event_filters, case_sensitive=case_sensitive)
+    with refusals.gathered():
+        Transactions.of(config)
+    refusals.check()

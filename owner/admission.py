@@ -10,7 +10,7 @@ from typing import Any
 from cdc.base.errors import InvalidError
 from cdc.base.ids import FeedId
 from cdc.base.ts import Ts, compose, to_text
-from owner.replica_config import ConfigInvalid
+from owner.replica_config import sink_section
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink
 
@@ -87,9 +87,7 @@ def configured_sink(sink_uri: str, config: Mapping[str, Any]) -> Sink:
         raise SinkUriMissing(
             "no sink URI", hint="--sink-uri 'kafka://host:9092/topic?protocol=canal-json'"
         )
-    section = config.get("sink") or {}
-    if not isinstance(section, Mapping):
-        raise ConfigInvalid("sink is not a table", object="sink", hint="write [sink]")
+    section = sink_section(config)
     case_sensitive = config.get("case_sensitive", config.get("case-sensitive")) is True
     merging = config.get("shard_mode", config.get("shard-mode")) is not None
     return open_sink(sink_uri, section, case_sensitive=case_sensitive, merging=merging)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from cdc.base.errors import InvalidError
 from cdc.base.near import did_you_mean
+from cdc.base.refusals import Refusals
 from cdc.coord.feed_config import EventFilterConfig, FeedConfig, FilterConfig
 from filter.copied import CopiedTables
 from filter.online import OnlineDdl
@@ -92,26 +93,58 @@ _KEPT = frozenset({"filter", "sink", "synced-status"})
 def check(given: Mapping[str, Any]) -> FeedConfig:
     """The configuration.
 
-    Raises one of the three errors above, or that of a rule, with the place in the configuration.
+    Raises the three errors above and those of rules, with the place in the configuration; all of
+    them in one, but those of rules only where the form is right.
     """
-    kept = _sift(_without_features(_spelt(given, "-")))
+    refusals = Refusals()
+    kept = _sift(_without_features(_spelt(given, "-")), refusals)
     duration = "changefeed-error-stuck-duration"
     if duration in kept:
-        kept[duration] = _seconds(duration, kept[duration])
-    try:
-        config = FeedConfig.model_validate(_spelt(kept, "_"))
-    except ValidationError as e:
-        first = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        name = _place(first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise _unknown(name) from None
-        raise _invalid(name, first["msg"].removeprefix("Value error, ")) from None
-    check_filter(config.filter, case_sensitive=config.case_sensitive)
-    OnlineDdl(config)
-    CopiedTables(config)
-    read_dispatchers(config.sink.get("dispatchers", ()))
-    read_column_selectors(config.sink.get("column_selectors", ()))
+        with refusals.gathered():
+            kept[duration] = _seconds(duration, kept.pop(duration))
+    with refusals.gathered():
+        sink_section(kept)
+    config = _modelled(kept, refusals)
+    if config is not None:
+        with refusals.gathered():
+            check_filter(config.filter, case_sensitive=config.case_sensitive)
+        with refusals.gathered():
+            OnlineDdl(config)
+        with refusals.gathered():
+            CopiedTables(config)
+        with refusals.gathered():
+            read_dispatchers(config.sink.get("dispatchers", ()))
+        with refusals.gathered():
+            read_column_selectors(config.sink.get("column_selectors", ()))
+    refusals.check()
+    assert config is not None
     return config
+
+
+def _modelled(kept: Mapping[str, Any], refusals: Refusals) -> FeedConfig | None:
+    try:
+        return FeedConfig.model_validate(_spelt(kept, "_"))
+    except ValidationError as e:
+        for error in e.errors(include_input=False, include_url=False, include_context=False):
+            name = _place(error["loc"])
+            if name == "sink":
+                # Told already, in better words.
+                continue
+            with refusals.gathered():
+                if error["type"] == "extra_forbidden":
+                    raise _unknown(name) from None
+                raise _invalid(name, error["msg"].removeprefix("Value error, ")) from None
+    return None
+
+
+def sink_section(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ``sink`` section as it was written. Raises ConfigInvalid if it is no table."""
+    section = given.get("sink")
+    if section is None:
+        return {}
+    if not isinstance(section, Mapping):
+        raise ConfigInvalid("sink is not a table", object="sink", hint="write [sink]")
+    return section
 
 
 def _place(path: Sequence[str | int]) -> str:
@@ -160,20 +193,22 @@ def _without_features(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in off}
 
 
-def _sift(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+def _sift(config: Mapping[str, Any], refusals: Refusals, path: str = "") -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, value in config.items():
         name = f"{path}.{key}" if path else key
         if name in _SECTIONS and name != "sink" and isinstance(value, Mapping):
-            below = _sift(value, name)
+            below = _sift(value, refusals, name)
             if below:
                 kept[key] = below
         elif name in _LATER or path in _LATER:
             harmless = _LATER.get(name, ())
-            if _ANY not in harmless and value not in harmless:
-                raise _not_supported(name)
+            with refusals.gathered():
+                if _ANY not in harmless and value not in harmless:
+                    raise _not_supported(name)
         elif path in _SECTIONS and path not in _KEPT:
-            raise _unknown(name)
+            with refusals.gathered():
+                raise _unknown(name)
         else:
             kept[key] = value
     return kept

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from cdc.base.refusals import Refusals
 from cdc.base.secrets import HIDDEN, mask_uri
 from sink.errors import SinkOptionNotSupported, SinkUnknownOption, SinkURIInvalid
 
@@ -110,31 +111,39 @@ def known(
 ) -> dict[str, Any]:
     """The fields that ``model`` has; ``later`` are options of TiCDC that are not supported."""
     names = option_names(model)
+    refusals = Refusals()
     for name in fields:
         if name in names or name in without_effect:
             continue
-        if name in later:
-            raise SinkOptionNotSupported(
-                f"option {name} is not supported", object=shown, hint=f"remove {name}"
-            )
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"remove {name}"
-        raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
+        with refusals.gathered():
+            if name in later:
+                raise SinkOptionNotSupported(
+                    f"option {name} is not supported", object=shown, hint=f"remove {name}"
+                )
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"remove {name}"
+            raise SinkUnknownOption(f"unknown option {name}", object=shown, hint=hint)
+    refusals.check()
     return {k: v for k, v in fields.items() if k not in without_effect}
 
 
 def validated(model: type[Settings], fields: Mapping[str, Any], shown: str) -> Settings:
-    """The settings; the first thing that is wrong is raised."""
+    """The settings; all that is wrong is raised."""
     try:
         return model.model_validate(fields)
     except ValidationError as e:
-        first = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        name = ".".join(str(part) for part in first["loc"]) or "sink"
-        raise SinkURIInvalid(
-            f"{name}: {first['msg'].removeprefix('Value error, ')}",
-            object=shown,
-            hint=f"correct {name}" if name != "sink" else "correct the sink's options",
-        ) from None
+        errors = e.errors(include_input=False, include_url=False, include_context=False)
+    refusals = Refusals()
+    for error in errors:
+        name = ".".join(str(part) for part in error["loc"]) or "sink"
+        with refusals.gathered():
+            raise SinkURIInvalid(
+                f"{name}: {error['msg'].removeprefix('Value error, ')}",
+                object=shown,
+                hint=f"correct {name}" if name != "sink" else "correct the sink's options",
+            )
+    refusals.check()
+    raise AssertionError("a model refused nothing")
 
 
 def seconds(name: str, value: Any, shown: str) -> float:

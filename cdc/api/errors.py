@@ -11,8 +11,9 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from cdc.api import guard
-from cdc.api.models import ApiError
+from cdc.api.models import ApiError, Reason
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
+from cdc.base.refusals import SeveralReasons
 from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
 from cdc.coord.expected import ChangedSince
@@ -100,12 +101,28 @@ def answer(error: TidegateError, status: int | None = None) -> JSONResponse:
         kind=str(error.kind),
         object=mask_text(error.object),
         hint=mask_text(error.hint),
+        reasons=_reasons(error),
     )
     # RFC 9110 §15.5.2 wants it.
     headers = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHORIZED else {}
     if isinstance(error, guard.TooManyFailures):
         headers["Retry-After"] = str(error.retry_s)
-    return JSONResponse(body.model_dump(), status_code=status, headers=headers)
+    fields = body.model_dump(exclude=None if body.reasons else {"reasons"})
+    return JSONResponse(fields, status_code=status, headers=headers)
+
+
+def _reasons(error: TidegateError) -> list[Reason]:
+    if not isinstance(error, SeveralReasons):
+        return []
+    return [
+        Reason(
+            error_msg=mask_text(f"{r.object}: {r.message}" if r.object else r.message),
+            error_code=r.code,
+            object=mask_text(r.object),
+            hint=mask_text(r.hint),
+        )
+        for r in error.reasons
+    ]
 
 
 def _methods(request: Request) -> str:

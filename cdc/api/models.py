@@ -145,6 +145,15 @@ class LogLevelChange(_Request):
     logger: str = Field(default="", json_schema_extra={"enum": ["", *LOGGERS]})
 
 
+class Reason(BaseModel):
+    """One of several things that are wrong with a request."""
+
+    error_msg: str
+    error_code: str
+    object: str
+    hint: str
+
+
 class ApiError(BaseModel):
     """Body of every answer that is not 2xx."""
 
@@ -153,6 +162,9 @@ class ApiError(BaseModel):
     kind: str
     object: str = ""
     hint: str = ""
+    reasons: list[Reason] = Field(
+        default_factory=list, description="Of TG:ErrSeveralReasons: all of them; else left out."
+    )
 
 
 class Empty(BaseModel):

@@ -117,10 +117,14 @@ def _placed(
     try:
         return send(path, body)
     except ServerRefused as e:
-        where = file.where(e.object)
-        if not where:
-            raise
-        raise ServerRefused(e.code, f"{e.message} ({where})", e.hint, e.object, e.kind) from None
+        raise _with_line(e, file) from None
+
+
+def _with_line(e: ServerRefused, file: ConfigFile) -> ServerRefused:
+    where = file.where(e.object)
+    message = f"{e.message} ({where})" if where else e.message
+    reasons = [_with_line(reason, file) for reason in e.reasons]
+    return ServerRefused(e.code, message, e.hint, e.object, e.kind, reasons)
 
 
 def _show_tables(found: dict[str, Any], json: bool) -> None:

@@ -12,6 +12,7 @@ import typer
 import yaml  # type: ignore[import-untyped]
 
 from cdc.base.errors import InvalidError
+from cdc.base.refusals import Refusals
 from cdc.cli import output
 from cdc.cli.dm_task import ImportedFeed, imported
 from cdc.cli.options import Json
@@ -49,9 +50,13 @@ def import_(
     made = imported(_yaml(task), sources)
     files = {one.feed: folder / f"{one.feed}.toml" for one in made.feeds}
     folder.mkdir(parents=True, exist_ok=True)
+    refusals = Refusals()
     for one in made.feeds:
-        # What a server would refuse is refused here.
-        check(one.config)
+        # What a server would refuse is refused here, before a file is written.
+        with refusals.gathered():
+            check(one.config)
+    refusals.check()
+    for one in made.feeds:
         files[one.feed].write_text(toml_text(one.config))
     if json:
         output.as_json(

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdc.base.errors import TidegateError
+from cdc.base.refusals import SeveralReasons
 from cdc.client.connection import ServerRefused
 
 _COLOURS = {"normal": "green", "warning": "yellow", "failed": "red", "stopped": "cyan"}
@@ -69,7 +70,11 @@ def fields(value: Mapping[str, Any]) -> None:
 
 
 def error(problem: TidegateError | ServerRefused) -> None:
-    """``Error: [TG:ErrX] message; hint: …`` on stderr, in one line."""
+    """``Error: [TG:ErrX] message; hint: …`` on stderr, in one line; several reasons in one each."""
+    if isinstance(problem, ServerRefused | SeveralReasons) and problem.reasons:
+        for reason in problem.reasons:
+            error(reason)
+        return
     if isinstance(problem, ServerRefused):
         text = f"[{problem.code}] {problem.message}"
         if problem.hint:

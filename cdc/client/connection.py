@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -39,12 +39,22 @@ class AnswerUnreadable(InvalidError):
 
 
 class ServerRefused(Exception):
-    """The server's own error, as it came. ``kind`` as of our errors; ``transient``: ask again."""
+    """The server's own error, as it came. ``kind`` as of our errors; ``transient``: ask again.
+
+    ``reasons``: where several things are wrong with a request (``TG:ErrSeveralReasons``), each.
+    """
 
     def __init__(
-        self, code: str, message: str, hint: str, object: str = "", kind: str = "invalid"
+        self,
+        code: str,
+        message: str,
+        hint: str,
+        object: str = "",
+        kind: str = "invalid",
+        reasons: Sequence[ServerRefused] = (),
     ) -> None:
         super().__init__(message)
+        self.reasons = tuple(reasons)
         self.kind = kind
         self.code = code
         self.message = message
@@ -142,10 +152,15 @@ def _error(status: int, body: Any, server: str) -> Exception:
         return ServerUnreachable(
             f"answered {status} and is no Tidegate server", object=server, hint="check --server"
         )
+    return _refused(body)
+
+
+def _refused(body: Mapping[str, Any]) -> ServerRefused:
     return ServerRefused(
         body["error_code"],
         body["error_msg"],
         body.get("hint", ""),
         body.get("object", ""),
         body.get("kind", "invalid"),
+        [_refused(reason) for reason in body.get("reasons", ())],
     )

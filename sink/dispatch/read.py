@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from cdc.base.matcher import FilterRuleInvalid, parse_matcher
 from cdc.base.near import did_you_mean
+from cdc.base.refusals import Refusals
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import DispatcherInvalid
 from sink.dispatch.settings import ColumnSelectorSettings, DispatcherSettings
@@ -26,19 +27,30 @@ def read_dispatchers(given: Any) -> tuple[DispatcherSettings, ...]:
     """
     rules = _read(given, "sink.dispatchers", DispatcherSettings)
     TargetRouter.of(rules)
+    refusals = Refusals()
     for i, rule in enumerate(rules):
-        place = f"sink.dispatchers[{i}]"
-        try:
-            parse_matcher(rule.matcher)
-        except FilterRuleInvalid as e:
-            raise FilterRuleInvalid(
-                e.message, object=f"{place}.matcher", position=e.position, hint=e.hint
-            ) from None
-        try:
-            check_expression(rule.topic or "any")
-        except TopicExpressionInvalid as e:
-            raise TopicExpressionInvalid(e.message, object=f"{place}.topic", hint=e.hint) from None
+        with refusals.gathered():
+            _check_matcher(rule, f"sink.dispatchers[{i}]")
+        with refusals.gathered():
+            _check_topic(rule, f"sink.dispatchers[{i}]")
+    refusals.check()
     return rules
+
+
+def _check_matcher(rule: DispatcherSettings, place: str) -> None:
+    try:
+        parse_matcher(rule.matcher)
+    except FilterRuleInvalid as e:
+        raise FilterRuleInvalid(
+            e.message, object=f"{place}.matcher", position=e.position, hint=e.hint
+        ) from None
+
+
+def _check_topic(rule: DispatcherSettings, place: str) -> None:
+    try:
+        check_expression(rule.topic or "any")
+    except TopicExpressionInvalid as e:
+        raise TopicExpressionInvalid(e.message, object=f"{place}.topic", hint=e.hint) from None
 
 
 def read_column_selectors(given: Any) -> tuple[ColumnSelectorSettings, ...]:
@@ -53,7 +65,13 @@ def _read(given: Any, place: str, model: type[Rule]) -> tuple[Rule, ...]:
         raise DispatcherInvalid(
             "is not a list of rules", object=place, hint=f"write [[{place}]] before each rule"
         )
-    return tuple(_rule(rule, f"{place}[{i}]", model) for i, rule in enumerate(given))
+    refusals = Refusals()
+    rules: list[Rule] = []
+    for i, rule in enumerate(given):
+        with refusals.gathered():
+            rules.append(_rule(rule, f"{place}[{i}]", model))
+    refusals.check()
+    return tuple(rules)
 
 
 def _rule(given: Any, place: str, model: type[Rule]) -> Rule:

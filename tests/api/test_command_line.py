@@ -86,6 +86,34 @@ def test_exit_codes(server: CdcServer) -> None:
     assert run_cdc("cli", "changefeed", "query").returncode == 2
 
 
+def test_all_that_is_wrong_is_shown_at_once(server: CdcServer, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('[filter]\nrules = [\n  "shop.*",\n  "shop.[",\n]\nruels = []\n')
+    done = server.cli(
+        "changefeed", "create", "-u", "no-such", "-c", "a--b", "--sink-uri", "gopher://x",
+        "--config", str(file),
+    )  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [line.split("]")[0] for line in lines] == [
+        "Error: [TG:ErrInvalidChangefeedID",
+        "Error: [TG:ErrUpstreamNotFound",
+        "Error: [TG:ErrSinkURIInvalid",
+        "Error: [TG:ErrConfigUnknownKey",
+    ]
+    assert f"{file}:6" in lines[3]
+    file.write_text('[filter]\nrules = [\n  "shop.*",\n  "shop.[",\n]\n')
+    done = server.cli(
+        "changefeed", "create", "-u", "no-such", "--sink-uri", "blackhole://", "--config", str(file)
+    )
+    lines = done.stderr.splitlines()
+    assert [line.split("]")[0][8:] for line in lines] == [
+        "TG:ErrUpstreamNotFound",
+        "TG:ErrFilterRuleInvalid",
+    ]
+    assert f"{file}:4" in lines[1]
+
+
 def test_watching_ends_by_ctrl_c(server: CdcServer) -> None:
     words = ["cli", "capture", "list", "--watch", "--json", "--server", server.url]
     with subprocess.Popen(

@@ -192,8 +192,8 @@ def test_a_table_whose_schema_is_lost_stops_and_shows_it(
         ("case-sensitive = 1", None, "TG:ErrConfigInvalid"),
         ("[filter]\nrules = ['a.b.c[']", None, "TG:ErrFilterRuleInvalid"),
         ("x = ", None, "TG:ErrConfigFileInvalid"),
-        ("", "nonsense://x", "TG:ErrSinkURIInvalid"),
-        ("", "kafka://h/t", "TG:ErrSinkUnknownProtocol"),
+        ("force-replicate = true", "nonsense://x", "TG:ErrSinkURIInvalid"),
+        ("force-replicate = true", "kafka://h/t", "TG:ErrSinkUnknownProtocol"),
         (
             "[filter]\nrules = ['op.a']",
             "kafka://127.0.0.1:1/t?protocol=canal-json",

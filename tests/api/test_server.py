@@ -77,7 +77,13 @@ def test_metrics_are_prometheus_text(server: CdcServer) -> None:
         ("PATCH", "/changefeeds", None, 405, "TG:ErrAPINotFound"),
         ("POST", "/changefeeds", {"nonsense": 1, "upstream": "u"}, 400, "TG:ErrAPIInvalidParam"),
         ("POST", "/changefeeds", {"upstream": "u", "start_ts": "x"}, 400, "TG:ErrAPIInvalidParam"),
-        ("POST", "/changefeeds", {"upstream": "u"}, 404, "TG:ErrUpstreamNotFound"),
+        (
+            "POST",
+            "/changefeeds",
+            {"upstream": "u", "sink_uri": "blackhole://"},
+            404,
+            "TG:ErrUpstreamNotFound",
+        ),
         (
             "POST",
             "/changefeeds",
@@ -107,8 +113,11 @@ def test_errors(
     server: CdcServer, method: str, path: str, body: object, status: int, code: str
 ) -> None:
     answer = server.api(method, path, body)
-    assert (answer.status_code, answer.json()["error_code"]) == (status, code)
-    assert answer.json()["error_msg"]
+    body = answer.json()
+    reasons = [reason["error_code"] for reason in body.get("reasons", ())]
+    assert (body["error_code"] == "TG:ErrSeveralReasons") == bool(reasons)
+    assert (answer.status_code, [*reasons, body["error_code"]][0]) == (status, code)
+    assert body["error_msg"]
     assert answer.json()["kind"] == "invalid"
 
 

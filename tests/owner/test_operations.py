@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cdc.base.clock import SystemClock
-from cdc.base.errors import TidegateError
+from cdc.base.errors import DefiniteError, InvalidError, TidegateError
 from cdc.base.position import Position
+from cdc.base.refusals import reasons_of
 from cdc.base.ts import compose
 from cdc.changelog.errors import LogCollected
 from cdc.coord.contract import MAX_OPS, Put
@@ -82,15 +83,19 @@ def names(calls: list[tuple[Any, ...]]) -> list[str]:
     return [call[0] for call in calls]
 
 
-def test_create_refuses_the_first_thing_that_is_wrong(
-    here: Installation, sink: str, tmp_path: Path
-) -> None:
+def codes_of(refused: pytest.ExceptionInfo[TidegateError]) -> list[str]:
+    assert isinstance(refused.value, InvalidError | DefiniteError)
+    return [reason.code for reason in reasons_of(refused.value)]
+
+
+def test_create_refuses_all_that_is_wrong(here: Installation, sink: str, tmp_path: Path) -> None:
     here.create("taken", sink)
     here.schema = schema_of(MIXED)
     (tmp_path / "file").touch()
     expression = {"matcher": ["shop.keyed"], "ignore-insert-value-expr": "nothing = 1"}
     future = compose(here.clock.now_ms() + HOUR_MS)
-    # All at once is wrong; in this order each is put right when it has been refused.
+    # All at once is wrong, and each answer has all of it; the first is put right each time. That a
+    # changefeed is there already stands alone.
     asked: dict[str, Any] = {
         "id": "a--b",
         "upstream": "other",
@@ -98,6 +103,19 @@ def test_create_refuses_the_first_thing_that_is_wrong(
         "start_ts": future,
         "target_ts": 7,
         "replica_config": {"filters": {}},
+    }
+    key, start, sink_missing = (
+        "TG:ErrConfigUnknownKey",
+        "TG:ErrStartTsInvalid",
+        "TG:ErrSinkURIMissing",
+    )
+    elsewhere = ["TG:ErrUpstreamNotFound", sink_missing, start, key]
+    more = {
+        "TG:ErrInvalidChangefeedID": elsewhere,
+        "TG:ErrUpstreamNotFound": [sink_missing, start, key],
+        sink_missing: [start, key],
+        start: [key],
+        "TG:ErrTargetTsBeforeStartTs": [key],
     }
     for code, mended in (
         ("TG:ErrInvalidChangefeedID", {"id": "taken"}),
@@ -121,7 +139,7 @@ def test_create_refuses_the_first_thing_that_is_wrong(
     ):
         with pytest.raises(TidegateError) as refused:
             here.operations.create(NewChangefeed(**asked))
-        assert refused.value.code == code
+        assert codes_of(refused) == [code, *more.get(code, [])]
         asked |= mended
     assert [e.key for e in here.store.range(here.keys.feed_info_prefix)[1]] == [
         here.keys.feed_info("taken")
@@ -248,12 +266,15 @@ def test_an_update_is_all_or_nothing(here: Installation, sink: str) -> None:
     config = {"filter": {"rules": ["shop.*"]}}
     for code, asked in (
         ("TG:ErrTargetTsBeforeStartTs", ChangefeedUpdate(target_ts=5000, replica_config=config)),
-        ("TG:ErrConfigUnknownKey", ChangefeedUpdate(sink_uri="", replica_config={"filters": {}})),
+        (
+            "TG:ErrConfigUnknownKey TG:ErrSinkURIMissing TG:ErrTargetTsBeforeStartTs",
+            ChangefeedUpdate(sink_uri="", target_ts=1, replica_config={"filters": {}}),
+        ),
         ("TG:ErrSinkURIMissing", ChangefeedUpdate(sink_uri="", replica_config=config)),
     ):
         with pytest.raises(TidegateError) as refused:
             here.operations.update("f", asked)
-        assert refused.value.code == code
+        assert " ".join(codes_of(refused)) == code
     assert stored(here, "f") == before
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import InvalidError
+from cdc.base.refusals import SeveralReasons
 from owner.replica_config import ConfigInvalid, ConfigNotSupported, ConfigUnknownKey, check
 
 
@@ -126,6 +127,41 @@ def test_a_wrong_rule_is_refused() -> None:
     with pytest.raises(InvalidError) as refused:
         check({"filter": {"rules": ["a.b.c.d["]}})
     assert refused.value.code == "TG:ErrFilterRuleInvalid"
+
+
+def test_all_that_is_wrong_is_told_with_its_place() -> None:
+    def places(given: dict[str, Any]) -> list[str]:
+        with pytest.raises(SeveralReasons) as refused:
+            check(given)
+        return [reason.object for reason in refused.value.reasons]
+
+    form = {
+        "bdr-mode": True,
+        "colour": 1,
+        "filter": {"ruels": []},
+        "case-sensitive": "maybe",
+        "sink": 1,
+    }
+    wrong = ["bdr-mode", "sink", "colour", "filter.ruels", "case-sensitive"]
+    assert sorted(places(form)) == sorted(wrong)
+    rules = {
+        "filter": {
+            "rules": ["a.*", "a.b.c.d[", "shop.["],
+            "event-filters": [{"matcher": ["a.b["]}, {"matcher": ["*.*"], "ignore-sql": ["("]}],
+            "ignore-txn-start-ts": [-1],
+        },
+        "shadow-table-rules": ["("],
+        "sink": {"dispatchers": [{"matcher": ["a["]}, {"matcher": ["*.*"], "tpoic": "x"}]},
+    }
+    assert places(rules) == [
+        "filter.rules[1]",
+        "filter.rules[2]",
+        "filter.event-filters[0].matcher[0]",
+        "filter.event-filters[1].ignore-sql[0]",
+        "filter.ignore-txn-start-ts[0]",
+        "shadow-table-rules[0]",
+        "sink.dispatchers[1].tpoic",
+    ]
 
 
 def test_the_filter_is_taken_whole() -> None:
