@@ -26,6 +26,7 @@ from cdc.api import (
     upstreams,
     verify,
 )
+from cdc.api.assigned import assignments
 from cdc.api.audited import Audited
 from cdc.api.console import serving
 from cdc.api.failures import Failures
@@ -45,23 +46,11 @@ from cdc.api.request_id import RequestIdMiddleware
 from cdc.api.swagger import serving as swagger
 from cdc.base.ts import compose
 from cdc.coord import draining, election
-from cdc.coord.keys import last
-from cdc.coord.messages import Assignment, CaptureInfo
+from cdc.coord.messages import CaptureInfo
 from cdc.coord.stored import readable
 from cdc.server.capture import Capture
 from cdc.server.logging_setup import set_level
 from owner import admin
-
-
-def assignments(capture: Capture) -> list[tuple[str, Assignment]]:
-    """What each living capture is to run."""
-    store, keys = capture.store, capture.keys
-    found: list[tuple[str, Assignment]] = []
-    for entry in store.range(keys.capture_prefix)[1]:
-        name = last(entry.key)
-        tasks = store.range(keys.assignments_prefix(name))[1]
-        found += [(name, task) for _, task in readable(tasks, Assignment)]
-    return found
 
 
 def make(capture: Capture, guard: Guard) -> FastAPI:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 
 from cdc.api import etags, progress
 from cdc.api.applied import applied
+from cdc.api.assigned import task_status
 from cdc.api.etags import IfMatch
 from cdc.api.models import (
     AppliedTable,
@@ -46,7 +47,8 @@ def router(capture: Capture) -> APIRouter:
     store, keys, operations = capture.store, capture.keys, capture.operations
 
     def full(info: FeedInfo) -> ChangefeedInfo:
-        return ChangefeedInfo.of(info, admin.status(store, keys, info))
+        status = admin.status(store, keys, info)
+        return ChangefeedInfo.of(info, status, task_status(capture, info))
 
     def summaries() -> Iterator[tuple[FeedState, ChangefeedSummary]]:
         for entry in store.range(keys.feed_info_prefix)[1]:

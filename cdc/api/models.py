@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -299,6 +299,33 @@ def _time(at_ms: int) -> str:
     return to_text(at_ms << 18) if at_ms else ""
 
 
+class TaskStatus(BaseModel):
+    """A capture that runs a changefeed; ``table_ids`` of the change log's dictionary."""
+
+    capture_id: str
+    table_ids: list[int]
+
+
+class AdminJob(IntEnum):
+    """TiCDC's number for what was last asked of a changefeed: it runs, stops, is gone, is done."""
+
+    NONE = 0
+    STOP = 1
+    REMOVE = 3
+    FINISH = 4
+
+
+_ADMIN_JOBS = {
+    FeedState.NORMAL: AdminJob.NONE,
+    FeedState.WARNING: AdminJob.NONE,
+    FeedState.PENDING: AdminJob.STOP,
+    FeedState.STOPPED: AdminJob.STOP,
+    FeedState.FAILED: AdminJob.STOP,
+    FeedState.REMOVED: AdminJob.REMOVE,
+    FeedState.FINISHED: AdminJob.FINISH,
+}
+
+
 class ChangefeedInfo(BaseModel):
     """A changefeed in full; the password of its sink URI is masked."""
 
@@ -320,11 +347,17 @@ class ChangefeedInfo(BaseModel):
     creator_version: str
     config: dict[str, Any]
     snapshot: SnapshotShown | None
+    admin_job_type: AdminJob
+    task_status: list[TaskStatus]
 
     @classmethod
-    def of(cls, info: FeedInfo, status: FeedStatus) -> ChangefeedInfo:
-        """From the store's messages."""
+    def of(
+        cls, info: FeedInfo, status: FeedStatus, tasks: Sequence[TaskStatus] = ()
+    ) -> ChangefeedInfo:
+        """From the store's messages, and who runs it."""
         return cls(
+            admin_job_type=_ADMIN_JOBS[info.state],
+            task_status=list(tasks),
             id=info.id,
             upstream=info.upstream,
             sink_uri=mask_uri(info.sink_uri),

@@ -95,6 +95,7 @@ def create(
         return
     for warning in info.pop("warnings"):
         typer.echo(f"[WARN] {warning}", err=True)
+    info.pop("task_status", None)
     typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
     output.fields(info)
 
@@ -208,6 +209,9 @@ def query(
         info |= _applied(path)
     elif json:
         info = ticdc_json.simple(info)
+    if not json:
+        # Of many tables nobody reads the ids: processor query has the names.
+        info.pop("task_status", None)
     (output.as_json if json else output.fields)(info)
 
 

@@ -195,6 +195,12 @@ def test_synced_and_processors(small: CdcServer, db: Database, sink: str) -> Non
     one = small.api("GET", f"/processors/quick/{capture}").json()
     assert one["tables"] == ["r.t"]
     assert len(one["table_ids"]) == 1
+    # TiCDC's clients read it from the changefeed itself.
+    tasks = [{"capture_id": capture, "table_ids": one["table_ids"]}]
+    full = small.api("GET", "/changefeeds/quick").json()
+    assert (full["admin_job_type"], full["task_status"]) == (0, tasks)
+    small.cli("changefeed", "pause", "-c", "quick")
+    assert small.api("GET", "/changefeeds/quick").json()["admin_job_type"] == 1
     small.cli("changefeed", "remove", "-c", "quick")
 
 
