@@ -17,7 +17,7 @@ from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Uncha
 from cdc.coord.expected import Expected, check
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import Acknowledgements, FeedInfo, FeedStatus
+from cdc.coord.messages import Acknowledgements, ConfigChange, FeedInfo, FeedStatus
 from cdc.coord.stored import StoredValueUnreadable, read
 from owner.state import FeedEvent, transition
 from owner.tick import next_epoch
@@ -171,6 +171,17 @@ def update(
 ) -> FeedInfo:
     """Change what the user configured; only while it does not run."""
     return _change(store, keys, feed, FeedEvent.UPDATE, lambda _: changes, expected=expected)
+
+
+def change(
+    store: Store, keys: Keys, feed: str, asked: ConfigChange, expected: Expected = None
+) -> FeedInfo:
+    """Have a changefeed that runs take another configuration, in place of one that it waits for."""
+
+    def changes(info: FeedInfo) -> Mapping[str, Any]:
+        return {"change": asked}
+
+    return _change(store, keys, feed, FeedEvent.CHANGE, changes, expected=expected)
 
 
 def remove(store: Store, keys: Keys, feed: str, expected: Expected = None) -> bool:

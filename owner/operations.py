@@ -8,7 +8,7 @@ of its ledger. What is written is one transaction of ``owner.admin``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,7 +26,14 @@ from cdc.coord.expected import check as check_expected
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import Acknowledgements, CopyOrder, FeedInfo
+from cdc.coord.messages import (
+    Acknowledgements,
+    ConfigChange,
+    CopyOrder,
+    DdlEntries,
+    FeedInfo,
+    FeedState,
+)
 from cdc.coord.stored import read
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
@@ -39,6 +46,7 @@ from owner.admission import (
     configured_sink,
     newest_incarnation,
 )
+from owner.config_change import ConfigChangeRefused, check_changeable
 from owner.copyable import (
     check_copyable,
     check_copyable_beside,
@@ -207,12 +215,17 @@ class Operations:
         return admin.rewind(self.store, self.keys, feed, now_ms, after, kept, expected)
 
     def update(self, feed: str, asked: ChangefeedUpdate, expected: Expected = None) -> FeedInfo:
-        """Change sink, target or configuration of a changefeed that does not run.
+        """Change sink, target or configuration of a changefeed.
 
-        Raises TransitionRefused if it runs, else all that is wrong; the target is asked where the
-        rest is right.
+        One that runs takes configuration and options of the sink, at a ts that the owner chooses.
+        Raises TransitionRefused if that may not be, else all that is wrong; the target is asked
+        where the rest is right.
         """
-        info = self._allowed(feed, FeedEvent.UPDATE, expected)
+        _, info = admin.get(self.store, self.keys, feed, expected)
+        running = info.state is FeedState.NORMAL and asked.target_ts is None
+        transition(
+            info.state, FeedEvent.CHANGE if running else FeedEvent.UPDATE, f"changefeed {feed}"
+        )
         changes: dict[str, Any] = {}
         refusals = Refusals()
         if asked.replica_config is not None:
@@ -227,11 +240,34 @@ class Operations:
             with refusals.gathered():
                 check_target(self._checkpoint(info), asked.target_ts)
         refusals.check()
+        if running:
+            return self._change(info, changes, expected) if changes else info
         if changes:
             self._check_delivery(info, info.model_copy(update=changes))
+            changes["change"] = None
         if asked.target_ts is not None:
             changes["target_ts"] = asked.target_ts
         return admin.update(self.store, self.keys, feed, changes, expected)
+
+    def _change(self, info: FeedInfo, changes: Mapping[str, Any], expected: Expected) -> FeedInfo:
+        """Have a changefeed that runs take what is new of it, all at one ts."""
+        known = info.change
+        asked = ConfigChange(
+            sink_uri=changes.get("sink_uri", known.sink_uri if known else info.sink_uri),
+            config=changes.get("config", known.config if known else info.config),
+        )
+        entry = self.store.get(self.keys.feed_ddls(info.id))
+        status = admin.status(self.store, self.keys, info)
+        check_changeable(
+            info,
+            status,
+            read(entry, DdlEntries) if entry else DdlEntries(),
+            asked,
+            copies_rows=orders.unfinished(self.store, self.keys, info.id),
+        )
+        after = info.model_copy(update={"sink_uri": asked.sink_uri, "config": asked.config})
+        self._check_target(info, after)
+        return admin.change(self.store, self.keys, info.id, asked, expected)
 
     def copy_rows(self, feed: str, asked: NewCopy) -> CopyOrder:
         """Order rows of tables to be copied, beside the delivery of a changefeed.
@@ -239,6 +275,12 @@ class Operations:
         Raises SnapshotNotPossible, ``TG:ErrFilterRuleInvalid`` or what the sink says of it.
         """
         _, info = admin.get(self.store, self.keys, feed)
+        if info.change is not None:
+            raise ConfigChangeRefused(
+                "it is about to take another configuration",
+                object=f"changefeed {feed}",
+                hint="copy rows when it has",
+            )
         config = _config(info)
         ours = {"tables": list(asked.tables), "where": asked.where}
         config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
@@ -294,6 +336,17 @@ class Operations:
 
     def _check_delivery(self, before: FeedInfo, after: FeedInfo) -> None:
         """Raises what forbids to go on from the checkpoint with another sink or configuration."""
+        sink, schema, tables = self._check_target(before, after)
+        old_sink = configured_sink(before.sink_uri, before.config)
+        old_tables = tables_to_deliver(schema, _config(before))
+        checkpoint_ts = self._checkpoint(before)
+        check_rerouting(before.ledger_id, old_sink, sink, old_tables, tables, checkpoint_ts)
+
+    def _check_target(self, before: FeedInfo, after: FeedInfo) -> tuple[Sink, Schema, list[Table]]:
+        """The sink of a changefeed that is changed, the schema at its checkpoint and its tables.
+
+        Raises what does not fit the tables or the target.
+        """
         old, config = _config(before), _config(after)
         check_mode_kept(old, config)
         checkpoint_ts = self._checkpoint(before)
@@ -304,9 +357,7 @@ class Operations:
         if copied_tables(tables, config):
             sink.first_rows(config.snapshot.on_existing)
         newest_incarnation(sink.driver(), before.ledger_id)
-        old_sink = configured_sink(before.sink_uri, before.config)
-        old_tables = tables_to_deliver(schema, old)
-        check_rerouting(before.ledger_id, old_sink, sink, old_tables, tables, checkpoint_ts)
+        return sink, schema, tables
 
     def _checkpoint(self, info: FeedInfo) -> Ts:
         """How far it has come: the schema of its start may have gone with the log."""

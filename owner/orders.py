@@ -8,7 +8,7 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import CopyOrder, CopyStatus
 from cdc.coord.stored import read
 from owner.admin import StoreBusy, get
-from owner.copies import STOPPABLE, Orders
+from owner.copies import ENDED, STOPPABLE, Orders
 from owner.requests import NewCopy
 
 _ATTEMPTS = 50
@@ -38,6 +38,12 @@ def ordered(store: Store, keys: Keys, feed: str) -> Orders:
     asked = [read(e, CopyOrder) for e in store.range(keys.copy_orders_prefix(feed))[1]]
     said = (read(e, CopyStatus) for e in store.range(keys.copy_statuses_prefix(feed))[1])
     return Orders(sorted(asked, key=lambda order: int(order.id)), {s.id: s for s in said})
+
+
+def unfinished(store: Store, keys: Keys, feed: str) -> bool:
+    """Whether rows are copied for a changefeed, or are going to be. Raises ChangefeedNotFound."""
+    found = ordered(store, keys, feed)
+    return any(found.status(o.id).state not in ENDED and not o.cancelled for o in found.asked)
 
 
 def one(found: Orders, feed: str, number: str) -> CopyOrder:

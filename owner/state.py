@@ -19,6 +19,7 @@ class FeedEvent(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     UPDATE = "update"
+    CHANGE = "change"
     REMOVE = "remove"
     TRANSIENT_ERROR = "transient-error"
     RETRY = "retry"
@@ -40,6 +41,7 @@ _E = FeedEvent
 
 TRANSITIONS: dict[tuple[FeedState, FeedEvent], FeedState] = {
     (_S.NORMAL, _E.PAUSE): _S.STOPPED,
+    (_S.NORMAL, _E.CHANGE): _S.NORMAL,
     (_S.NORMAL, _E.REMOVE): _S.REMOVED,
     (_S.NORMAL, _E.TRANSIENT_ERROR): _S.PENDING,
     (_S.NORMAL, _E.FATAL_ERROR): _S.FAILED,

@@ -27,6 +27,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.snapshot_config import SnapshotMode
 from cdc.schema.catalog import Catalog
+from owner import config_change
 from owner.barrier import Reached, global_barrier, table_barriers
 from owner.changes import (
     ChangeOutcome,
@@ -163,17 +164,26 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     changes = tie(conclude(tick.changes, seen.outcomes, now_ms), seen.scope.ties)
     orders: tuple[Order, ...] = ()
     runs = info.state in RUNNING and tick.ready and tick.delivers
+    info = config_change.aimed(info, report, seen.resolved_ts) if runs else info
+    # What comes behind another configuration is carried out by that.
+    before = _below(reached, info.change.ts) if info.change and info.change.ts else reached
     if runs:
-        changes = joined(changes, reached, now_ms)
+        changes = joined(changes, before, now_ms)
     changes = decide(changes, seen.decisions)
     if runs:
-        changes, orders = begin(changes, reached, now_ms)
+        changes, orders = begin(changes, before, now_ms)
     changes = without_rounds_below(changes, seen.status.checkpoint_ts)
     tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
     status = _progress(tick, seen, info, report)
-    copies = advance(info, status, report, seen.orders)
+    # A copy holds tables at places of their own: one that was ordered meanwhile begins behind it.
+    awaits = info.change is not None and info.piece is None
+    copies = advance(info, status, report, Orders() if awaits else seen.orders)
     info = _with_rows(info, status, copies, now_ms)
     status = status.model_copy(update={"copied_above_ts": copies.low_ts})
+    idle = runs and copies.order is None and info.piece is None
+    pending = [p.ts for p in changes.pending]
+    if idle and config_change.due(info, status, report, tick.scanned_ts, pending):
+        info = config_change.changed(info, next_epoch(info.epoch, now_ms))
     tick, info = _react(tick, seen, info, report, status, now_ms)
     main, tables = _starts(status, changes)
     # A new epoch is judged anew, by the next tick, before anything of it runs.
@@ -301,6 +311,11 @@ def _reached(status: FeedStatus, report: Report | None) -> Reached:
     return lambda table: least if table == EVERY else tables.get(table, main)
 
 
+def _below(reached: Reached, ts: Ts) -> Reached:
+    """As if nothing had come to ``ts``: what may run then lies at or below it."""
+    return lambda table: min(reached(table), ts - 1)
+
+
 def _main(status: FeedStatus) -> Ts:
     # A status of an older version does not have it.
     return status.main_ts or status.checkpoint_ts
@@ -337,7 +352,8 @@ def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:
     """How far any table may go, by all that has been judged."""
     stop = tick.changes.stop
     held = stop.ts - 1 if stop else MAX_TS
-    return min(info.target_ts or MAX_TS, held, global_barrier(tick.changes.pending))
+    change = info.change.ts if info.change is not None and info.change.ts else MAX_TS
+    return min(info.target_ts or MAX_TS, held, change, global_barrier(tick.changes.pending))
 
 
 def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:

@@ -230,6 +230,9 @@ class Feed:
     def _turn(self) -> None:
         self._await_judgement()
         self._wake.clear()
+        if self._newest.barrier_ts != self._assignment.barrier_ts:
+            # The owner may wait to hear that it counts, though nothing moves.
+            self._reporter.owed = True
         self._assignment, self._tried = self._newest, None
         self._leave_rows()
         self._follow_order()
@@ -631,8 +634,16 @@ class Feed:
             running=self._taken is not None and error is None,
             transactions={t: list(n) for t, n in self._transactions.names(self._standing).items()},
             copied=self._copying.copied if self._copying else None,
+            barrier_ts=self._assignment.barrier_ts,
+            furthest_ts=self._furthest_ts(),
         )
         self._reporter.tell(report)
+
+    def _furthest_ts(self) -> Ts:
+        """Above which no destination has a row; before the sink was taken over, nobody knows."""
+        ahead: list[Position] = list(self._taken.starts.values()) if self._taken else []
+        here: Ts = max(at.ts for at in (self._standing.main, *self._standing.tables.values()))
+        return max([here, *(at.ts for at in ahead)])
 
     def _shrunk(self, error: TidegateError) -> bool:
         """Whether windows are smaller from here on, as the turn's may have been too much."""

@@ -18,7 +18,7 @@ from cdc.server.upstreams import UpstreamNotFound
 _LONGEST, _MOST, _DEEPEST = 1_000, 100, 12
 _URIS = ("uri", "sink_uri")
 # Progress is no change that anybody asked for.
-_FEED = {"id", "upstream", "sink_uri", "start_ts", "target_ts", "state", "config"}
+_FEED = {"id", "upstream", "sink_uri", "start_ts", "target_ts", "state", "config", "change"}
 _UPSTREAM = {"name", "uri", "kind", "server_uuid", "ca", "cert", "key"}
 _NODE = {"uri", "server_uuid", "ca", "cert", "key"}
 _COPY = {"id", "tables", "where", "cancelled", "paused"}

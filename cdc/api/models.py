@@ -12,6 +12,7 @@ from cdc.base.secrets import MASK, is_secret_key, mask_uri
 from cdc.base.ts import to_text
 from cdc.coord.messages import (
     CaptureInfo,
+    ConfigChange,
     ErrorInfo,
     FeedInfo,
     FeedState,
@@ -326,6 +327,22 @@ _ADMIN_JOBS = {
 }
 
 
+class ConfigChangeShown(BaseModel):
+    """What a changefeed that runs is about to take; ``ts``: from there on, 0 if not chosen yet."""
+
+    ts: int
+    sink_uri: str
+    config: dict[str, Any]
+
+    @classmethod
+    def of(cls, change: ConfigChange | None) -> ConfigChangeShown | None:
+        """From the store's message."""
+        if change is None:
+            return None
+        uri = mask_uri(change.sink_uri)
+        return cls(ts=change.ts, sink_uri=uri, config=shown_config(change.config))
+
+
 class ChangefeedInfo(BaseModel):
     """A changefeed in full; the password of its sink URI is masked."""
 
@@ -349,6 +366,7 @@ class ChangefeedInfo(BaseModel):
     snapshot: SnapshotShown | None
     admin_job_type: AdminJob
     task_status: list[TaskStatus]
+    change: ConfigChangeShown | None
 
     @classmethod
     def of(
@@ -358,6 +376,7 @@ class ChangefeedInfo(BaseModel):
         return cls(
             admin_job_type=_ADMIN_JOBS[info.state],
             task_status=list(tasks),
+            change=ConfigChangeShown.of(info.change),
             id=info.id,
             upstream=info.upstream,
             sink_uri=mask_uri(info.sink_uri),

@@ -304,7 +304,10 @@ def update(
     no_confirm: NoConfirm = False,
     json: Json = False,
 ) -> None:
-    """Change a changefeed that is stopped or failed; shows the difference and asks."""
+    """Change a changefeed; one that runs goes on, and takes it at one ts of all its tables.
+
+    Shows the difference and asks. --target-ts is for one that is stopped or failed.
+    """
     if sink_uri is not None:
         sink_uri = complete(sink_uri, password_file)
     api = client()
@@ -329,7 +332,9 @@ def update(
     if json:
         output.as_json(info)
     else:
-        typer.echo(f"changefeed {changefeed_id} updated; resume it to go on")
+        runs = info["change"] is not None
+        then = "and takes it at one ts, without a pause" if runs else "; resume it to go on"
+        typer.echo(f"changefeed {changefeed_id} updated{' ' if runs else ''}{then}")
 
 
 @app.command()

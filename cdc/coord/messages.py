@@ -213,6 +213,17 @@ class CopyStatus(StoredMessage):
     error: ErrorInfo | None = None
 
 
+class ConfigChange(Message):
+    """Another configuration for a changefeed that runs, and from which ts on; 0: not chosen yet.
+
+    ``sink_uri`` may hold a password.
+    """
+
+    ts: int = 0
+    sink_uri: str = Field(repr=False)
+    config: dict[str, Any] = Field(repr=False)
+
+
 class FeedInfo(StoredMessage):
     """A changefeed as its user configured it. ``sink_uri`` may hold a password.
 
@@ -221,7 +232,8 @@ class FeedInfo(StoredMessage):
     in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
     were there before are delivered as they were at this ts, as transactions above ``start_ts``;
     0 if there are none, or they have not been copied yet. ``rows_delivered``: all of them are, and
-    the progress that is stored is behind them. ``piece``: rows that are delivered anew.
+    the progress that is stored is behind them. ``piece``: rows that are delivered anew. ``change``:
+    what it takes without a pause.
     """
 
     id: str
@@ -240,6 +252,7 @@ class FeedInfo(StoredMessage):
     snapshot_ts: int = 0
     rows_delivered: bool = False
     piece: RowsPiece | None = None
+    change: ConfigChange | None = None
 
     @property
     def copies(self) -> bool:
@@ -445,7 +458,8 @@ class Report(StoredMessage):
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
     held back. ``table_checkpoints`` names only tables that stand lower than that.
     ``transactions``: the last one at or below each of these ts. ``snapshot``: how far the copy is
-    that comes before delivery; ``copied``: one that goes on beside it.
+    that comes before delivery; ``copied``: one that goes on beside it. ``barrier_ts``: that of the
+    assignment which it goes by; ``furthest_ts``: no destination has anything above it.
     """
 
     feed: str
@@ -461,6 +475,8 @@ class Report(StoredMessage):
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
     copied: CopyReport | None = None
+    barrier_ts: int = 0
+    furthest_ts: int = 0
 
 
 class Anchor(StoredMessage):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -119,3 +122,76 @@ def test_transactions_left_out_by_gtid_rows_and_schema_changes(way: Way) -> None
     assert _story(way, "a") == ["I2", "COLUMN seen INT", "I3"]
     listed = way.capture.cli("ddl", "list", "-c", way.name, "--all", "--json")
     assert f"ignore-txn-gtid has {change}" in listed.stdout
+
+
+@contextmanager
+def _written(way: Way, *tables: str) -> Iterator[list[int]]:
+    """Transactions with a row of each table, one after the other; the ids of those committed."""
+    stop, ids = threading.Event(), list[int]()
+
+    def write() -> None:
+        with way.database.connect(database=way.schema) as connection:
+            connection.autocommit(False)
+            while not stop.wait(0.01):
+                with connection.cursor() as cursor:
+                    for table in tables:
+                        cursor.execute(f"INSERT INTO {table} VALUES ({len(ids) + 1})")
+                connection.commit()
+                ids.append(len(ids) + 1)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield ids
+    finally:
+        stop.set()
+        writing.join()
+
+
+def _ids(way: Way, table: str, topic: str) -> list[int]:
+    """The rows of a table in a topic, in their order."""
+    return [
+        int(row["id"])
+        for m in way.messages(topic)
+        if m.body["table"] == table and not m.body["isDdl"]
+        for row in m.body["data"]
+    ]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["runs", "killed"])
+def test_a_configuration_that_changes_under_load_does_so_at_one_transaction(
+    way: Way, *, killed: bool
+) -> None:
+    way.execute(*(f"CREATE TABLE {t} (id INT PRIMARY KEY)" for t in ("kept", "gone", "come")))
+    rules = [f"{way.schema}.kept", f"{way.schema}.gone"]
+    _create(way, {"filter": {"rules": rules}})
+    route = {"matcher": [f"{way.schema}.*"], "topic": f"{way.schema}_new"}
+    new = {
+        "filter": {"rules": [f"{way.schema}.kept", f"{way.schema}.come"]},
+        "sink": {"dispatchers": [route]},
+    }
+    before, after = way.schema, f"{way.schema}_new"
+    with _written(way, "kept", "gone", "come") as ids:
+        until(lambda: len(ids) > 20, "rows under the old configuration")
+        # A topic that is written to is not read: its reader would never come to an end.
+        way.delivered()
+        answer = way.capture.ask("PUT", f"/changefeeds/{way.name}", {"replica_config": new})
+        assert (answer["state"], answer["change"]["config"]["filter"]["rules"]) == (
+            "normal",
+            new["filter"]["rules"],
+        )
+        if killed:
+            way.capture.kill()
+            way.capture.start()
+        until(lambda: way.capture.feed(way.name)["change"] is None, "it counts")
+        known = len(ids)
+        until(lambda: len(ids) > known + 20, "rows under the new configuration")
+    way.delivered()
+    first = len(_ids(way, "kept", before))
+    # Every transaction has a row of each: none is lost, repeated, or partly old and partly new.
+    assert 0 < first < len(ids)
+    assert _ids(way, "kept", before) == _ids(way, "gone", before) == ids[:first]
+    assert _ids(way, "kept", after) == _ids(way, "come", after) == ids[first:]
+    assert not _ids(way, "come", before)
+    assert not _ids(way, "gone", after)
+    assert way.capture.feed(way.name)["state"] == "normal"

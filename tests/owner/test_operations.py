@@ -21,9 +21,10 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, FeedState, FeedStatus
 from owner import admin
 from owner.admin import ChangefeedNotFound
+from owner.config_change import ConfigChangeRefused
 from owner.eligibility import TableIneligible, tables_to_deliver
 from owner.replica_config import ConfigInvalid
-from owner.requests import ChangefeedUpdate, NewChangefeed
+from owner.requests import ChangefeedUpdate, NewChangefeed, NewCopy
 from owner.rerouting import ReroutingRefused
 from owner.rewinding import RewindRefused
 from owner.state import TransitionRefused
@@ -258,6 +259,33 @@ def test_an_update_changes_what_is_given_and_nothing_else(here: Installation, si
     assert (after.sink_uri, after.target_ts) == (before.sink_uri, 0)
     assert here.calls == [("schema_at", "main", START_TS)]
     assert stored(here, "f") == after
+
+
+def test_one_that_runs_is_given_what_is_new_and_goes_on(here: Installation, sink: str) -> None:
+    before = here.create("f", sink)
+    config = {"filter": {"rules": ["shop.*"]}}
+    after = here.operations.update("f", ChangefeedUpdate(replica_config=config))
+    assert after.change is not None
+    assert after.change.config["filter"]["rules"] == ["shop.*"]
+    # Nothing counts before the owner has found a ts for it.
+    assert (after.change.ts, after.change.sink_uri) == (0, before.sink_uri)
+    assert after.model_copy(update={"change": None}) == before
+    # What is asked for next is added to it.
+    more = here.operations.update("f", ChangefeedUpdate(sink_uri=sink + "&flush-interval=9s"))
+    assert more.change is not None
+    assert more.change.config == after.change.config
+    assert more.change.sink_uri.endswith("=9s")
+    with pytest.raises(ConfigChangeRefused, match="about to take"):
+        here.operations.copy_rows("f", NewCopy(["shop.*"]))
+    with pytest.raises(ConfigChangeRefused, match="where it is"):
+        here.operations.update("f", ChangefeedUpdate(sink_uri=sink.replace("/sink", "/other")))
+    with pytest.raises(TransitionRefused):
+        here.operations.update("f", ChangefeedUpdate(target_ts=9000, replica_config=config))
+    assert stored(here, "f") == more
+    # One that is paused takes what it is given at once, in place of that.
+    admin.pause(here.store, here.keys, "f")
+    paused_one = here.operations.update("f", ChangefeedUpdate(replica_config={}))
+    assert (paused_one.change, paused_one.sink_uri) == (None, before.sink_uri)
 
 
 def test_an_update_is_all_or_nothing(here: Installation, sink: str) -> None:

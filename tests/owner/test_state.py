@@ -17,6 +17,7 @@ EXPECTED = {
     FeedEvent.PAUSE: {N: S, W: S, P: S},
     FeedEvent.RESUME: {S: N, F: N, D: N, W: N},
     FeedEvent.UPDATE: {S: S, F: F},
+    FeedEvent.CHANGE: {N: N},
     FeedEvent.REMOVE: {N: R, W: R, P: R, S: R, F: R, D: R},
     FeedEvent.TRANSIENT_ERROR: {N: P, W: P},
     FeedEvent.RETRY: {P: W},
