@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +140,43 @@ def test_tables_without_a_key_are_refused_or_forced(way: Way) -> None:
     way.execute("INSERT INTO nokey VALUES (1, 1), (1, 1)", "DELETE FROM nokey LIMIT 1")
     way.delivered()
     assert [m.body["type"] for m in way.messages()] == ["INSERT", "INSERT", "DELETE"]
+
+
+def test_the_program_of_the_page_for_consumers_copies_the_tables(way: Way, tmp_path: Path) -> None:
+    way.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))",
+        "CREATE TABLE b (x INT, y VARCHAR(9), v DECIMAL(6, 2), PRIMARY KEY (x, y))",
+        "CREATE TABLE c (id INT PRIMARY KEY)",
+    )
+    options = {"partition_num": 3, "enable_tidb_extension": True}
+    dispatchers = [{"matcher": ["*.*"], "partition": "index-value"}]
+    way.create(sink=way.sink(**options), config={"sink": {"dispatchers": dispatchers}})
+    way.execute(
+        *(f"INSERT INTO a VALUES ({i}, 'é{i}')" for i in range(12)),
+        "INSERT INTO b VALUES (1, 'p', 1.50), (2, 'q', NULL), (3, 'r', 3)",
+        "INSERT INTO c VALUES (1), (2), (3), (4)",
+        "UPDATE a SET id = id + 100 WHERE id < 5",
+        "UPDATE b SET v = 7 WHERE x = 2",
+        "DELETE FROM a WHERE id = 103",
+        "TRUNCATE c",
+        "INSERT INTO c VALUES (9)",
+        "CREATE TABLE gone (id INT PRIMARY KEY)",
+        "INSERT INTO gone VALUES (1)",
+        "DROP TABLE gone",
+    )
+    way.delivered()
+    page = (Path(__file__).parents[2] / "docs/consumers.md").read_text()
+    program = tmp_path / "copy.py"
+    program.write_text(page.split("```python\n")[1].split("```")[0])
+    command = [sys.executable, str(program), way.broker.bootstrap, way.schema]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [
+        (line["table"], *line["row"].values()) for line in map(json.loads, done.stdout.splitlines())
+    ]
+    there = [
+        (f"{way.schema}.{table}", *(None if v is None else str(v) for v in row))
+        for table in ("a", "b", "c")
+        for row in way.execute(f"SELECT * FROM {table}")
+    ]
+    assert sorted(found, key=repr) == sorted(there, key=repr)
