@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cdc.base.errors import InvalidError
 from cdc.base.matcher import TableMatcher
-from cdc.base.refusals import Refusals
+from cdc.base.refusals import read_each
 from cdc.base.regex import Regex
 from cdc.coord.feed_config import EventFilterConfig
 from filter.event_types import ALL_DML, DML, event_types
@@ -73,13 +73,9 @@ class EventFilter:
     """
 
     def __init__(self, rules: Sequence[EventFilterConfig], *, case_sensitive: bool = False) -> None:
-        refusals = Refusals()
-        compiled: list[EventRule] = []
-        for i, rule in enumerate(rules):
-            with refusals.gathered():
-                compiled.append(_compile(rule, f"filter.event-filters[{i}]", case_sensitive))
-        refusals.check()
-        self.rules = tuple(compiled)
+        self.rules = read_each(
+            rules, lambda i, rule: _compile(rule, f"filter.event-filters[{i}]", case_sensitive)
+        )
 
     def verdict_ddl(
         self, schema: str, table: str, types: Collection[str], sql: str

@@ -6,14 +6,17 @@ each through :class:`Refusals`, and raises behind them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from cdc.base.errors import DefiniteError, InvalidError
 
 # What is the same however often it is asked: of the request, or of the tables that it is about.
 Refusal = InvalidError | DefiniteError
+
+Given = TypeVar("Given")
+Read = TypeVar("Read")
 
 
 class SeveralReasons(InvalidError):
@@ -70,3 +73,13 @@ class Refusals:
             raise reasons[0]
         if reasons:
             raise SeveralReasons.of(reasons)
+
+
+def read_each(given: Iterable[Given], read: Callable[[int, Given], Read]) -> tuple[Read, ...]:
+    """What ``read`` makes of each, by its place. Raises all that it refuses, behind the last."""
+    refusals, made = Refusals(), list[Read]()
+    for place, one in enumerate(given):
+        with refusals.gathered():
+            made.append(read(place, one))
+    refusals.check()
+    return tuple(made)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from cdc.base.matcher import FilterRuleInvalid, parse_matcher
 from cdc.base.near import did_you_mean
-from cdc.base.refusals import Refusals
+from cdc.base.refusals import Refusals, read_each
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import DispatcherInvalid
 from sink.dispatch.settings import ColumnSelectorSettings, DispatcherSettings
@@ -65,13 +65,7 @@ def _read(given: Any, place: str, model: type[Rule]) -> tuple[Rule, ...]:
         raise DispatcherInvalid(
             "is not a list of rules", object=place, hint=f"write [[{place}]] before each rule"
         )
-    refusals = Refusals()
-    rules: list[Rule] = []
-    for i, rule in enumerate(given):
-        with refusals.gathered():
-            rules.append(_rule(rule, f"{place}[{i}]", model))
-    refusals.check()
-    return tuple(rules)
+    return read_each(given, lambda i, rule: _rule(rule, f"{place}[{i}]", model))
 
 
 def _rule(given: Any, place: str, model: type[Rule]) -> Rule:
