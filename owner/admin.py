@@ -17,8 +17,16 @@ from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Uncha
 from cdc.coord.expected import Expected, check
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import Acknowledgements, ConfigChange, FeedInfo, FeedStatus
+from cdc.coord.messages import (
+    Acknowledgements,
+    ConfigChange,
+    CopyStatus,
+    FeedInfo,
+    FeedStatus,
+    StoredMessage,
+)
 from cdc.coord.stored import StoredValueUnreadable, read
+from owner.copies import undone
 from owner.state import FeedEvent, transition
 from owner.tick import next_epoch
 
@@ -152,10 +160,20 @@ def rewind(
     acknowledged: Acknowledgements,
     expected: Expected = None,
 ) -> FeedInfo:
-    """Deliver again from a progress that the sink's ledger still has, under a new epoch."""
+    """Deliver again from a progress that the sink's ledger still has, under a new epoch.
+
+    Rows that were copied for it above that are copied again.
+    """
+    statuses = store.range(keys.copy_statuses_prefix(feed))[1]
+    revisions = {e.key: e.mod_revision for e in statuses}
+    again = undone({s.id: s for s in (read(e, CopyStatus) for e in statuses)}, status)
     also = [
         Put(keys.feed_status(feed), status.model_dump_json().encode()),
         Put(keys.acknowledged(feed), acknowledged.model_dump_json().encode()),
+        *(Put(keys.copy_status(feed, i), _json(order)) for i, order in again.items()),
+    ]
+    compared = [
+        Unchanged(key, revisions[key]) for key in (keys.copy_status(feed, i) for i in again)
     ]
 
     def changes(info: FeedInfo) -> Mapping[str, Any]:
@@ -163,7 +181,7 @@ def rewind(
         epoch = next_epoch(info.epoch, now_ms)
         return {"error": None, "epoch": epoch, "rows_delivered": False}
 
-    return _change(store, keys, feed, FeedEvent.RESUME, changes, also, expected)
+    return _change(store, keys, feed, FeedEvent.RESUME, changes, also, expected, compared)
 
 
 def update(
@@ -227,13 +245,14 @@ def _change(
     changes: Callable[[FeedInfo], Mapping[str, Any]],
     also: Sequence[Op] = (),
     expected: Expected = None,
+    compared: Sequence[Unchanged] = (),
 ) -> FeedInfo:
     for _ in range(_ATTEMPTS):
         entry, info = get(store, keys, feed, expected)
         state = transition(info.state, event, f"changefeed {feed}")
         after = info.model_copy(update={**changes(info), "state": state})
         ops = [Put(entry.key, _json(after)), *also]
-        if store.txn([Unchanged(entry.key, entry.mod_revision)], ops):
+        if store.txn([Unchanged(entry.key, entry.mod_revision), *compared], ops):
             return after
     raise _busy(feed)
 
@@ -247,5 +266,5 @@ def _busy(feed: str) -> StoreBusy:
     return StoreBusy("the changefeed kept changing", object=f"changefeed {feed}", hint="try again")
 
 
-def _json(info: FeedInfo) -> bytes:
-    return info.model_dump_json().encode()
+def _json(message: StoredMessage) -> bytes:
+    return message.model_dump_json().encode()

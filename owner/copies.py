@@ -129,5 +129,21 @@ def _delivering(
     return CopyTurn(piece=piece)
 
 
+def undone(known: Mapping[str, CopyStatus], status: FeedStatus) -> dict[str, CopyStatus]:
+    """Orders that are carried out anew where a changefeed goes back to ``status``, by id.
+
+    The rows of a delivered one lie nowhere but at the target: where that has lost them, they are
+    read again.
+    """
+    main = status.main_ts or status.checkpoint_ts
+    return {
+        order.id: _said(order, CopyState.COPYING).model_copy(update={"progress": None})
+        for order in known.values()
+        if order.state is CopyState.DELIVERED
+        and order.progress is not None
+        and any(status.tables.get(table, main) < order.progress.ts for table in order.tables)
+    }
+
+
 def _said(status: CopyStatus, state: CopyState) -> CopyStatus:
     return status.model_copy(update={"state": state})

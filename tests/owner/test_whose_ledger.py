@@ -12,10 +12,18 @@ from cdc.base.clock import SystemClock
 from cdc.base.position import Position
 from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
-from cdc.coord.messages import FeedInfo, FeedState, FeedStatus
-from owner import admin
+from cdc.coord.messages import (
+    CopyState,
+    CopyStatus,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    SnapshotProgress,
+)
+from owner import admin, orders
 from owner.admin import ChangefeedExists
 from owner.admission import LedgerForeign
+from owner.requests import NewCopy
 from owner.rewinding import RewindRefused
 from processor.acknowledged import Acknowledged
 from sink.open import open_sink
@@ -161,3 +169,34 @@ def test_rewound_to_where_the_sink_is(
     assert admin.status(here.store, here.keys, after).checkpoint_ts == 5000
     known = Acknowledged(here.store, here.keys, info.ledger_id, here.clock)
     known.check(driver.delivered(info.ledger_id))
+
+
+def test_rows_that_were_copied_above_are_copied_again(
+    install: Callable[[str], Installation], sink: str, feed: str
+) -> None:
+    here = install("ours")
+    info = here.create(feed, sink)
+    deliver(info, 5000)
+    admin.pause(here.store, here.keys, feed)
+    for place_ts in (4000, 5500, 5600):
+        order = orders.add(here.store, here.keys, feed, NewCopy(("shop.keyed",)), 1)
+        done = CopyStatus(
+            id=order.id,
+            state=CopyState.CANCELLED if place_ts == 5600 else CopyState.DELIVERED,
+            tables=["shop.keyed"],
+            progress=SnapshotProgress(rows=7, base_ts=place_ts - 10, ts=place_ts, low_ts=3000),
+        )
+        put = Put(here.keys.copy_status(feed, order.id), done.model_dump_json().encode())
+        here.store.txn([], [put])
+    known = Acknowledged(here.store, here.keys, info.ledger_id, here.clock)
+    driver = open_sink(sink, {}).driver()
+    known.add(dict.fromkeys(driver.delivered(info.ledger_id), Position(6000)))
+    known.save()
+    status = FeedStatus(checkpoint_ts=7000, main_ts=7000)
+    here.store.txn([], [Put(here.keys.feed_status(feed), status.model_dump_json().encode())])
+    here.operations.rewind(feed)
+    after = orders.ordered(here.store, here.keys, feed)
+    states = [after.status(order.id).state for order in after.asked]
+    assert states == [CopyState.DELIVERED, CopyState.COPYING, CopyState.CANCELLED]
+    # Nothing is known of where its rows lie: the place that they had is below what comes next.
+    assert after.status("2").progress is None
