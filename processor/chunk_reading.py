@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -28,10 +29,11 @@ from processor.log_reading import scratch, send
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """Read the rows of ``table`` that ``condition`` (SQL) lets pass into ``path``.
+    """Read the rows of ``table`` that ``condition`` (SQL) lets pass into a file by ``path``.
 
-    ``number`` is the table's number in its events. ``info`` holds a password and is never shown.
-    A worker that does not see the capture's ``path`` has an ``access``.
+    Its name begins like that: each attempt has a file of its own, as one whose executor was lost
+    may still write. ``number`` is the table's number in its events. ``info`` holds a password and
+    is never shown. A worker that does not see the capture's ``path`` has an ``access``.
     """
 
     info: UpstreamInfo = field(repr=False)
@@ -45,8 +47,12 @@ class ChunkTask:
 
 @dataclass(frozen=True)
 class ChunkRead:
-    """What a task has read; ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed."""
+    """What a task has read into ``path``.
 
+    ``error`` is a ``TidegateError`` as its ``to_dict``, if it failed.
+    """
+
+    path: str = ""
     rows: int = 0
     events: int = 0
     bytes: int = 0
@@ -55,19 +61,20 @@ class ChunkRead:
 
 
 def read_chunk(task: ChunkTask) -> ChunkRead:
-    """Read it; an error of ours is part of the result. A file of another attempt is overwritten."""
+    """Read it; an error of ours is part of the result."""
     began = time.perf_counter()
+    path = f"{task.path}-{secrets.token_hex(4)}"
     try:
         if task.access is None:
-            rows, events, size = _read(task, Path(task.path))
+            rows, events, size = _read(task, Path(path))
         else:
             with tempfile.TemporaryDirectory(dir=scratch()) as folder:
                 made = Path(folder) / "chunk"
                 rows, events, size = _read(task, made)
-                send(task.access, made, task.path)
+                send(task.access, made, path)
     except TidegateError as e:
         return ChunkRead(error=e.to_dict(), seconds=time.perf_counter() - began)
-    return ChunkRead(rows, events, size, time.perf_counter() - began)
+    return ChunkRead(path, rows, events, size, time.perf_counter() - began)
 
 
 def _read(task: ChunkTask, path: Path) -> tuple[int, int, int]:

@@ -37,7 +37,7 @@ class JobRunner(Protocol):
     ) -> list[ChunkRead]:
         """One job with a task per chunk of a table; what each has read, in order.
 
-        Raises as :meth:`run` does. A task that is run again overwrites what it has written.
+        Raises as :meth:`run` does. A task that is run again writes another file.
         """
 
     def tend(self, feeds: Collection[str]) -> None:

@@ -7,14 +7,16 @@ again, and no other. Where that ts may lie is the business of who copies.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import TidegateError, TransientError, from_dict
+from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event, format_description
@@ -22,7 +24,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import SnapshotProgress
 from cdc.schema.table import Table
-from cdc.snapshot.chunks import Chunk
+from cdc.snapshot.chunks import Chunk, SnapshotTableChanged
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.limits import RowRate
 from cdc.snapshot.reading import SourceServer, TableChunks
@@ -40,9 +42,13 @@ from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.jobs import JobRunner
 from processor.settings import ProcessorSettings
 
+_log = logging.getLogger("processor")
+
 # Reading tables again because they change: so often before the owner is told that it fails.
 _ROUNDS = 10
 _POLL_S = 0.05
+# Chunks that cannot be read are tried again for so long before what was read is given up.
+_PATIENCE_S = 120.0
 # So often the upstream is asked whether it is less busy.
 _LOOK_S = 1.0
 _ASK_S = 30.0
@@ -52,6 +58,12 @@ class TablesKeepChanging(TransientError):
     """Definitions of tables changed during each attempt to copy their rows."""
 
     code = "TG:ErrSnapshotTablesChange"
+
+
+class ChunksNotRead(TransientError):
+    """A job of Spark that read rows of a table has failed: a worker or its executor was lost."""
+
+    code = "TG:ErrChunksNotRead"
 
 
 class CopyStopped(Exception):
@@ -197,15 +209,49 @@ class RowCopy(ABC):
                 self._task(server, table, chunks.condition(c), low_ts, number, c) for c in some
             ]
             what = f"{self._feed}: {len(tasks)} chunks of {table.full_name}"[:200]
-            done = self._jobs.read(tasks, what, self._settings.job_timeout_s)
-            for chunk, task, read in zip(some, tasks, done, strict=True):
-                if read.error is not None:
-                    raise from_dict(read.error)
+            done = self._read(tasks, what)
+            for chunk, read in zip(some, done, strict=True):
                 chunks.measured(chunk, read.seconds)
-                files.append(StagedFile(Path(task.path), read.rows, read.events))
+                files.append(StagedFile(Path(read.path), read.rows, read.events))
                 self._rate = self._rate.read(read.rows, began_s)
                 self._add(read)
         return StagedTable(table, stored, low_ts, tuple(files))
+
+    def _read(self, tasks: Sequence[ChunkTask], what: str) -> list[ChunkRead]:
+        """Read chunks; those of which a worker or the server was lost again, for a while."""
+        done: dict[int, ChunkRead] = {}
+        backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
+        began_s = self._clock.monotonic()
+        while True:
+            left = [i for i in range(len(tasks)) if i not in done]
+            error = self._attempt([tasks[i] for i in left], left, what, done)
+            if error is None:
+                return [done[i] for i in range(len(tasks))]
+            lost = error.kind is ErrorKind.TRANSIENT and not isinstance(error, SnapshotTableChanged)
+            if not lost or self._clock.monotonic() - began_s > _PATIENCE_S:
+                raise error
+            _log.warning("changefeed %s: rows are read again: %s", self._feed, error)
+            backoff = backoff.failed()
+            if self._stopping.wait(backoff.delay_s()):
+                raise CopyStopped
+
+    def _attempt(
+        self, tasks: Sequence[ChunkTask], at: Sequence[int], what: str, done: dict[int, ChunkRead]
+    ) -> TidegateError | None:
+        """Put what could be read into ``done``; the error of one that could not, if any."""
+        try:
+            found = self._jobs.read(tasks, what, self._settings.job_timeout_s)
+        except TidegateError as error:
+            return error
+        except Exception as error:
+            # What Spark raises has a page of Java's stack in it.
+            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
+            hint = "the rows are read again; look at Spark's workers and their hosts"
+            return ChunksNotRead(text, object=f"changefeed {self._feed}", hint=hint)
+        errors = [from_dict(read.error) for read in found if read.error is not None]
+        done |= {i: read for i, read in zip(at, found, strict=True) if read.error is None}
+        # One that does not pass by itself says more than those that do.
+        return min(errors, key=lambda e: e.kind is ErrorKind.TRANSIENT, default=None)
 
     def _hold_back(self, server: SourceServer) -> None:
         """Wait as long as the operator's limits say."""

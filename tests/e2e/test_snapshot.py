@@ -35,9 +35,9 @@ def way(own: CaptureProcess, mariadb: Database, broker: Broker, fresh_name: str)
         own.api("DELETE", f"/changefeeds/{made.name}")
 
 
-def _create(way: Way, sink: str, mode: str = "initial") -> None:
+def _create(way: Way, sink: str, mode: str = "initial", more: str = "") -> None:
     config = way.capture.folder / "snapshot.toml"
-    config.write_text(f'[filter]\nrules = ["{way.schema}.*"]\n[snapshot]\nchunk-rows = 500\n')
+    config.write_text(f'[filter]\nrules = ["{way.schema}.*"]\n[snapshot]\nchunk-rows = 500\n{more}')
     done = way.capture.cli(
         *("changefeed", "create", "--upstream", way.upstream, "-c", way.name),
         *("--sink-uri", sink, "--config", str(config), "--snapshot", mode),
@@ -56,10 +56,14 @@ def test_rows_reach_another_server_though_all_dies(
     target: Database = database("mariadb-11.8")  # type: ignore[operator]
     same_schema(way.database, target, fresh_name)
     with Changes(way.database, fresh_name) as changes:
-        _create(way, f"mysql://root@127.0.0.1:{target.port}/?worker-count=2")
+        sink = f"mysql://root@127.0.0.1:{target.port}/?worker-count=2"
+        _create(way, sink, more="max-rows-per-second = 3000\n")
         until(lambda: _progress(way).get("rows"), "rows are read")
         way.capture.kill()
         way.capture.start()
+        # The capture reads all anew; what only a worker was reading is read again.
+        until(lambda: (_progress(way).get("rows") or ROWS) < ROWS, "few rows are read")
+        until(way.capture.workers, "there are workers")[0].kill()
         until(lambda: _progress(way).get("ts"), "all rows are copied", 120)
         until(way.capture.workers, "there are workers")[0].kill()
         more = changes.made + 50

@@ -17,6 +17,7 @@ from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import Assignment, FeedInfo, Report
+from cdc.snapshot.errors import SnapshotReadBroken
 from cdc.snapshot.reading import SourceServer
 from cdc.snapshot.touched import Touched
 from processor.chunk_reading import ChunkRead, ChunkTask
@@ -83,11 +84,15 @@ class Changes:
 
 
 class Reading(InProcessJobs):
-    """Tasks without Spark; ``between``: what happens behind the first jobs of ``numbers``."""
+    """Tasks without Spark; ``between``: what happens behind the first jobs of ``numbers``.
+
+    ``lost``: what happens to the first jobs of ``still`` instead of what they read.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.between: list[Callable[[], object]] = []
+        self.lost: list[Callable[[list[ChunkRead]], list[ChunkRead]]] = []
 
     def read(
         self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
@@ -95,6 +100,8 @@ class Reading(InProcessJobs):
         found = super().read(tasks, description, timeout_s)
         if self.between and tasks[0].table.name == "numbers":
             self.between.pop(0)()
+        if self.lost and tasks[0].table.name == "still":
+            return self.lost.pop(0)(found)
         return found
 
 
@@ -292,6 +299,34 @@ def test_tables_that_change_are_read_again(way: Way) -> None:
     assert found == content(way.source, way.schema)
     assert found.keys() == {"numbers", "names", "pairs", "late"}
     assert len(found["names"]) == 1
+
+
+def test_chunks_whose_worker_is_lost_are_read_again(way: Way) -> None:
+    """By Spark's word of a job, then by one chunk's; what is there of other chunks is kept."""
+
+    def job_aborted(_: list[ChunkRead]) -> list[ChunkRead]:
+        raise RuntimeError("Job aborted due to stage failure")
+
+    def one_cut_off(found: list[ChunkRead]) -> list[ChunkRead]:
+        seen.append(len(found))
+        error = SnapshotReadBroken("cut off").to_dict()
+        return [*found[:-1], ChunkRead(error=error)]
+
+    def again(found: list[ChunkRead]) -> list[ChunkRead]:
+        seen.append(len(found))
+        return found
+
+    rows = ", ".join(f"({i}, 'v {i}')" for i in range(2 * ROWS))
+    way.source.execute(f"insert into still values {rows}", database=way.schema)
+    seen: list[int] = []
+    way.jobs.lost = [job_aborted, one_cut_off, again]
+    with way.pulled as pulled:
+        report = way.copy()
+        assert seen[0] > 1
+        assert seen[1] == 1
+        pulled.caught_up()
+        way.deliver(report)
+    assert content(way.target, way.schema) == content(way.source, way.schema)
 
 
 def test_a_table_that_may_not_be_read_is_named(way: Way) -> None:
