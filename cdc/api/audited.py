@@ -13,7 +13,7 @@ from cdc.coord.messages import ApiToken, CopyOrder, DdlDecision, FeedInfo
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
 from cdc.server.nodes import short
-from cdc.server.upstreams import UpstreamNotFound
+from cdc.server.upstream_errors import UpstreamNotFound
 
 _LONGEST, _MOST, _DEEPEST = 1_000, 100, 12
 _URIS = ("uri", "sink_uri")

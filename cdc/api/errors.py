@@ -18,7 +18,7 @@ from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
 from cdc.coord.expected import ChangedSince
 from cdc.server.api_tokens import TokenExists, TokenNotFound
-from cdc.server.upstreams import (
+from cdc.server.upstream_errors import (
     UpstreamChanging,
     UpstreamExists,
     UpstreamInUse,

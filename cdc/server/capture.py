@@ -26,11 +26,12 @@ from cdc.server.api_tokens import ApiTokens
 from cdc.server.audit import AuditLog
 from cdc.server.data_dir import DataDir
 from cdc.server.log_server import open_endpoint
+from cdc.server.log_source import LogSource
 from cdc.server.metrics import Metrics
 from cdc.server.session import CaptureSession, end_earlier, note_lease
 from cdc.server.settings import ServerSettings
 from cdc.server.tracing import export_traces
-from cdc.server.upstreams import LogSource, Upstreams
+from cdc.server.upstreams import Upstreams
 from cdc.verify.job import Jobs
 from owner.ddl_log import DdlLogs
 from owner.operations import Operations

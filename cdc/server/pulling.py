@@ -1,4 +1,4 @@
-"""Real servers and real logs behind :class:`cdc.server.upstreams.Source`."""
+"""Real servers and real logs behind :class:`cdc.server.log_source.LogSource`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
+from cdc.server.log_source import OnStatus
 from cdc.server.merging import Merger, Statuses
 from cdc.server.needed import Needed
 from cdc.server.settings import ServerSettings
-from cdc.server.upstreams import OnStatus
 from cdc.source import merged_log, registration
 from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction

@@ -9,16 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import (
-    ErrorKind,
-    InvalidError,
-    TidegateError,
-    TransientError,
-)
 from cdc.base.parts import Parts
 from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog import origin
@@ -29,7 +22,6 @@ from cdc.coord.contract import (
     LeaseExpired,
     Put,
     Store,
-    StoreFailed,
     Unchanged,
     WatchCompacted,
 )
@@ -47,8 +39,8 @@ from cdc.coord.names import UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
-from cdc.server.log_replacement import LogMaker, LogReplacement
-from cdc.server.merging import Statuses
+from cdc.server.log_replacement import LogReplacement
+from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
 from cdc.server.nodes import (
     CLUSTER,
@@ -62,110 +54,22 @@ from cdc.server.nodes import (
     short,
     upstream_of,
 )
+from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_access import NewAccess, access, changed
+from cdc.server.upstream_errors import (
+    UpstreamChanging,
+    UpstreamExists,
+    UpstreamInUse,
+    UpstreamLogNotReady,
+    UpstreamNameInvalid,
+    UpstreamNotFound,
+)
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
 
 _CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
-
-
-OnStatus = Callable[[UpstreamStatus], None]
-
-
-class UpstreamNotFound(InvalidError):
-    """There is no upstream of this name."""
-
-    code = "TG:ErrUpstreamNotFound"
-
-
-class UpstreamExists(InvalidError):
-    """An upstream of this name is registered."""
-
-    code = "TG:ErrUpstreamExists"
-
-
-class UpstreamChanging(InvalidError):
-    """The upstream is being changed, or was changed meanwhile."""
-
-    code = "TG:ErrUpstreamChanging"
-
-
-class UpstreamInUse(InvalidError):
-    """Changefeeds read this upstream."""
-
-    code = "TG:ErrUpstreamInUse"
-
-
-class UpstreamNameInvalid(InvalidError):
-    """The name of an upstream breaks the rules."""
-
-    code = "TG:ErrUpstreamNameInvalid"
-
-
-class PullerFailed(TransientError):
-    """A puller ended in a way that it did not name."""
-
-    code = "TG:ErrPullerFailed"
-
-
-class UpstreamLogNotReady(TransientError):
-    """The upstream's log is not there yet."""
-
-    code = "TG:ErrUpstreamLogNotReady"
-
-
-class LogSource(LogMaker, Protocol):
-    """What reads real servers and writes change logs."""
-
-    def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
-        """Check the server, take the snapshot, make the log; the info completed."""
-
-    def first_anchor(self, folder: Path) -> tuple[Ts, dict[str, Any], dict[str, Any]]:
-        """Of a log that was just made: its begin, the upstream's position and the schema there."""
-
-    def pull(
-        self,
-        info: UpstreamInfo,
-        folder: Path,
-        on_status: OnStatus,
-        needed: Callable[[], Needed],
-        stop: threading.Event,
-        anchoring: Anchoring,
-    ) -> None:
-        """Pull into the log until stopped; raises what ends it.
-
-        ``needed``: what changefeeds need of the log; the rest may go. ``anchoring`` notes from time
-        to time where another log could begin.
-        """
-
-    def recheck(self, info: UpstreamInfo, folder: Path) -> UpstreamInfo:
-        """The upstream, or node, with what is advised now; raises if its server is another."""
-
-    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
-        """Make the log over the logs of nodes, by name."""
-
-    def merge(
-        self,
-        info: UpstreamInfo,
-        folder: Path,
-        on_status: OnStatus,
-        needed: Callable[[], Needed],
-        stop: threading.Event,
-        keep: Callable[[Mapping[str, Ts]], None],
-        statuses: Statuses,
-    ) -> None:
-        """Write the log over the logs of nodes until stopped; raises what ends it.
-
-        ``keep`` takes up to which ts each node's log, by its own name, is not needed any more.
-        """
-
-    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
-        """Take a schema snapshot of this moment; the ts at which it holds."""
-
-    def schema_at(self, folder: Path, ts: Ts) -> Schema:
-        """The schema for rows at ``ts``; raises if the log begins later."""
 
 
 class Observer(Protocol):
@@ -210,7 +114,7 @@ class Upstreams:
         self._replacement = LogReplacement(store, keys, capture_id, source, folder)
         # Upstreams whose log is the one that positions belong to.
         self._ready: set[str] = set()
-        self._pullers: dict[str, _Puller] = {}
+        self._pullers: dict[str, SupervisedPuller] = {}
         # Up to which ts logs of nodes are not needed any more, by "upstream.node".
         self._behind_merged: dict[str, Ts] = {}
         # Names that are being registered or removed, which takes time and not the lock.
@@ -471,7 +375,7 @@ class Upstreams:
     def _start_anew(self, info: UpstreamInfo) -> None:
         if self._stop.is_set():
             return
-        fresh = _Puller(self, info)
+        fresh = self._supervised(info)
         known = self.status(info.name)
         # Before it runs, so that nobody takes the old error for a new one.
         fresh.tell(known.model_copy(update={"state": "starting", "error": None}))
@@ -558,7 +462,7 @@ class Upstreams:
                 return
         except LeaseExpired:
             return
-        puller = _Puller(self, info)
+        puller = self._supervised(info)
         self._pullers[info.name] = puller
         puller.part.start()
 
@@ -573,6 +477,26 @@ class Upstreams:
             raise
         self._ready.add(info.name)
         return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
+
+    def _supervised(self, info: UpstreamInfo) -> SupervisedPuller:
+        return SupervisedPuller(info, self._write, self._tell, self._clock, self._parts)
+
+    def _write(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
+        """Write the log of an upstream, or node, until stopped."""
+        if info.nodes:
+            self._merge(info, say, stop)
+            return
+        folder, needed = self._folder(info.name), partial(self.needed, info.name)
+        self._source.pull(info, folder, say, needed, stop, self._ensured(info))
+
+    def _tell(self, name: str, status: UpstreamStatus) -> None:
+        """Write a status to the metrics and the store, while the upstream is registered."""
+        entry = self._store.get(self._keys.upstream_info(upstream_of(name)))
+        if entry is None:
+            return
+        self._observer.observe_upstream(name, status)
+        put = Put(self._keys.upstream_status(name), status.model_dump_json().encode())
+        self._store.txn([Unchanged(entry.key, entry.mod_revision)], [put], durable=False)
 
     def _merge(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
         """Write the log of all nodes until stopped."""
@@ -601,118 +525,3 @@ class Upstreams:
 def _pulled(info: UpstreamInfo) -> list[UpstreamInfo]:
     """All that has a log and a thread that writes it: an upstream, and its nodes behind it."""
     return [info, *info.nodes]
-
-
-_ON_THE_WAY = ("starting", "connecting")
-
-
-class _Puller:
-    """What writes one log, started again after whatever may heal, and with another access."""
-
-    def __init__(self, owner: Upstreams, info: UpstreamInfo) -> None:
-        self.stop = threading.Event()
-        what = "merger" if info.nodes else "puller"
-        self.part = owner._parts.make(
-            f"{what} {info.name}", self._pull, self.stop, upstream=info.name
-        )
-        self._owner = owner
-        self._guard = threading.Lock()
-        self._info = info
-        # Ends what runs now; it runs again unless it is to stop.
-        self._again = threading.Event()
-        self._ended = False
-        self._last = UpstreamStatus()
-        self._backoff = Backoff(0.2)
-
-    @property
-    def last(self) -> UpstreamStatus:
-        """What it said last."""
-        return self._last
-
-    @property
-    def info(self) -> UpstreamInfo:
-        """What it reads, and how that is reached."""
-        return self._info
-
-    def halt(self) -> None:
-        """Have it end; returns at once."""
-        with self._guard:
-            self.stop.set()
-            self._again.set()
-
-    def renew(self, info: UpstreamInfo) -> bool:
-        """Have it begin anew, with another access; False if it has come to its end."""
-        with self._guard:
-            if not self._ended:
-                self._info = info
-                self._again.set()
-            return not self._ended
-
-    def _pull(self) -> bool:
-        """Pull until that ends; False if nothing but an operator can mend its error."""
-        owner = self._owner
-        with self._guard:
-            info, again = self._info, threading.Event()
-            self._again = again
-            if self.stop.is_set():
-                return False
-        began = owner._clock.monotonic()
-        try:
-            if info.nodes:
-                owner._merge(info, self.say, again)
-            else:
-                folder = owner._folder(info.name)
-                needed = partial(owner.needed, info.name)
-                anchoring = owner._ensured(info)
-                owner._source.pull(info, folder, self.say, needed, again, anchoring)
-            return not self._at_end(again)
-        except TidegateError as e:
-            error = e
-        except Exception as e:
-            _log.exception("upstream %s: puller failed", info.name)
-            error = PullerFailed(type(e).__name__, object=f"upstream {info.name}")
-        _log.error("upstream %s: %s", info.name, error)
-        final = error.kind is not ErrorKind.TRANSIENT
-        said = ErrorInfo(**error.to_dict(), time_ms=owner._clock.now_ms())
-        state = "failed" if final else "retrying"
-        self.tell(self._last.model_copy(update={"state": state, "error": said}))
-        if final:
-            return not self._at_end(again)
-        if owner._clock.monotonic() - began > 60:
-            self._backoff = self._backoff.succeeded()
-        self._backoff = self._backoff.failed()
-        self.part.well()
-        again.wait(self._backoff.delay_s())
-        return True
-
-    def _at_end(self, again: threading.Event) -> bool:
-        """Whether what has run is not to run again; from then on it cannot be renewed."""
-        with self._guard:
-            self._ended = self.stop.is_set() or not again.is_set()
-            return self._ended
-
-    def say(self, status: UpstreamStatus) -> None:
-        """Write a status; while the store cannot, pulling goes on, and the next one follows.
-
-        Why the server was lost is shown until it is there again: an attempt takes many times as
-        long as the pause in which it is known to be lost.
-        """
-        if status.state in _ON_THE_WAY and status.error is None:
-            status = status.model_copy(update={"error": self._last.error})
-        try:
-            self.tell(status)
-        except StoreFailed as e:
-            self.part.failed(e)
-        else:
-            self.part.well()
-
-    def tell(self, status: UpstreamStatus) -> None:
-        """Write a status to the metrics and the store; raises StoreFailed."""
-        self._last = status
-        owner, name = self._owner, self._info.name
-        entry = owner._store.get(owner._keys.upstream_info(upstream_of(name)))
-        if entry is None:
-            return
-        owner._observer.observe_upstream(name, status)
-        put = Put(owner._keys.upstream_status(name), status.model_dump_json().encode())
-        owner._store.txn([Unchanged(entry.key, entry.mod_revision)], [put], durable=False)

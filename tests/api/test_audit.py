@@ -22,7 +22,7 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import DdlEntries, DdlEntry, FeedInfo, UpstreamInfo, UpstreamStatus
 from cdc.server.api_tokens import OWN, ApiRole, ApiTokens
 from cdc.server.audit import PLACES, AuditLog, AuditOutcome, Ring
-from cdc.server.upstreams import UpstreamNotFound
+from cdc.server.upstream_errors import UpstreamNotFound
 from owner import orders
 from tests.api.server_process import CdcServer, run_cdc
 from tests.server.failing_store import FailingStore

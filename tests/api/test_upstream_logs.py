@@ -24,10 +24,13 @@ from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema
 from cdc.server import log_folders
 from cdc.server.data_dir import DataDir
+from cdc.server.log_source import OnStatus
 from cdc.server.metrics import Metrics
+from cdc.server.needed import Needed
 from cdc.server.pulling import RealSource
 from cdc.server.settings import ServerSettings
-from cdc.server.upstreams import Needed, OnStatus, UpstreamExists, UpstreamLogNotReady, Upstreams
+from cdc.server.upstream_errors import UpstreamExists, UpstreamLogNotReady
+from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
 from cdc.source.errors import UpstreamGone
 from tests.servers.database import Database

@@ -14,7 +14,7 @@ from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import FeedInfo, UpstreamInfo
 from cdc.schema.snapshot import Schema
-from cdc.server.upstreams import UpstreamNotFound
+from cdc.server.upstream_errors import UpstreamNotFound
 from owner.operations import Created, Operations
 from owner.requests import NewChangefeed
 from sink.contract import Destination

@@ -24,9 +24,11 @@ from cdc.coord.messages import (
     UpstreamStatus,
 )
 from cdc.schema.snapshot import Schema
+from cdc.server.log_source import OnStatus
 from cdc.server.metrics import Metrics
+from cdc.server.needed import Needed
 from cdc.server.session import CaptureSession
-from cdc.server.upstreams import Needed, OnStatus, Upstreams
+from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
 from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
