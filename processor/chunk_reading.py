@@ -11,6 +11,7 @@ from pathlib import Path
 import pymysql
 
 from cdc.base.errors import TidegateError
+from cdc.base.nodes import plain
 from cdc.binlog.events import EventType
 from cdc.binlog.header import EventHeader
 from cdc.changelog.remote.access import LogAccess
@@ -82,7 +83,7 @@ def _read(task: ChunkTask, path: Path) -> tuple[int, int, int]:
     table = task.table
     images = RowImages(table, task.info.server_kind, table_number=task.number)
     chosen = ", ".join(select_list(table))
-    place = quoted(table.schema, table.name)
+    place = quoted(plain(table.schema), table.name)
     rows = events = 0
     with path.open("wb") as file:
         connection = open_connection(task.info, task.settings)

@@ -25,7 +25,7 @@ from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, Snapshot
 from cdc.coord.snapshot_config import OnExisting
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.log import SnapshotRows
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
 from processor.jobs import JobRunner
 from processor.reporter import Reporter
@@ -117,7 +117,7 @@ class Copying:
         log_folder: Path,
         jobs: JobRunner,
         settings: ProcessorSettings,
-        server: Callable[[threading.Event], SourceServer],
+        server: Callable[[threading.Event], SourceServers],
         publish: Callable[[Report], None],
         clock: Clock,
         parts: Parts,
@@ -128,7 +128,7 @@ class Copying:
         self._folder = rows_folder(log_folder, info)
         self._jobs = jobs
         self._settings = settings
-        self._open_server = server
+        self._open_servers = server
         self._clock = clock
         self._progress = SnapshotProgress(began_ms=clock.now_ms())
         self._stopping = threading.Event()
@@ -169,7 +169,7 @@ class Copying:
             config = FeedConfig.model_validate(self._info.config)
             copy = _First(
                 self._info.id, config, self._log, self._folder, self._jobs, self._settings,
-                self._open_server, self._note, self._clock, self._stopping,
+                self._open_servers, self._note, self._clock, self._stopping,
             )  # fmt: skip
             copy.run()
             self._progress = copy.progress

@@ -29,7 +29,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import Assignment, CopyReport, ErrorInfo, FeedInfo, Report, TableStop
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from filter.copied import CopiedTables
 from processor.acknowledged import Acknowledged
 from processor.catalog import (
@@ -119,7 +119,7 @@ class Feed:
         known: Mapping[Ts, TransactionName] | None = None,
         log_disagrees: Callable[[str], None] = lambda _: None,
         rows: SnapshotRows | None = None,
-        server: Callable[[threading.Event], SourceServer] | None = None,
+        server: Callable[[threading.Event], SourceServers] | None = None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info

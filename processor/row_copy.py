@@ -28,6 +28,7 @@ from cdc.snapshot.chunks import Chunk, SnapshotTableChanged
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.limits import RowRate
 from cdc.snapshot.reading import SourceServer, TableChunks
+from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import (
     SettledRows,
     StagedFile,
@@ -36,6 +37,7 @@ from cdc.snapshot.settle import (
     settle,
 )
 from cdc.snapshot.table_map import table_map
+from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
@@ -73,7 +75,7 @@ class CopyStopped(Exception):
 class RowCopy(ABC):
     """One copy of rows into ``folder``, for a changefeed of a configuration. Of one thread.
 
-    ``open_server`` opens the upstream, ``note`` is told how far it is, ``stopping`` ends it. While
+    ``open_servers`` opens the upstream, ``note`` is told how far it is, ``stopping`` ends it. While
     ``go_on`` is not set nothing more is read.
     """
 
@@ -85,7 +87,7 @@ class RowCopy(ABC):
         folder: Path,
         jobs: JobRunner,
         settings: ProcessorSettings,
-        open_server: Callable[[threading.Event], SourceServer],
+        open_servers: Callable[[threading.Event], SourceServers],
         note: Callable[[SnapshotProgress], None],
         clock: Clock,
         stopping: threading.Event,
@@ -97,7 +99,7 @@ class RowCopy(ABC):
         self._folder = folder
         self._jobs = jobs
         self._settings = settings
-        self._open_server = open_server
+        self._open_servers = open_servers
         self._tell = note
         self._clock = clock
         self._stopping = stopping
@@ -137,9 +139,10 @@ class RowCopy(ABC):
         chunks = self._folder / "chunks"
         chunks.mkdir(mode=0o700, parents=True)
         staged: dict[str, StagedTable] = {}
-        server = self._open_server(self._stopping)
+        servers = self._open_servers(self._stopping)
+        pulled = PulledLogs(self._log, servers.kind)
         try:
-            low_ts = self._visible(server)
+            low_ts = self._visible(servers, pulled)
             self._note(low_ts=low_ts)
             # Of all rounds: it goes on where it has read the log's statements.
             definitions = Definitions(self._log, low_ts)
@@ -150,44 +153,45 @@ class RowCopy(ABC):
                 failed: dict[str, TidegateError] = {}
                 for number, table in enumerate(missing, len(staged) + 1):
                     try:
-                        staged[table.full_name] = self._stage(server, table, low_ts, number)
+                        staged[table.full_name] = self._stage(servers, table, low_ts, number)
                     except TidegateError as e:
                         # A statement of the log may explain it: then it is read again.
                         failed[table.full_name] = e
                     self._note(tables_done=len(staged))
-                self._await_go_on(server)
-                ts = self._caught_up(server)
+                self._await_go_on(servers)
+                ts = self._caught_up(servers, pulled)
                 kept = unchanged(definitions, staged, ts)
                 for name in staged.keys() - kept.keys():
                     _remove(staged[name].files)
                 names = {t.full_name for t in self._tables(definitions, ts)}
                 staged = {name: kept[name] for name in kept.keys() & names}
                 if names == staged.keys():
-                    return self._settle(server, definitions, staged, ts)
+                    return self._settle(servers, definitions, staged, ts)
                 for name, error in failed.items():
                     if name in names and definitions.same(name, low_ts, ts):
                         raise error
-                low_ts = self._visible(server)
+                low_ts = self._visible(servers, pulled)
         finally:
-            server.close()
+            pulled.close()
+            servers.close()
         raise TablesKeepChanging(
             f"tables changed during each of {_ROUNDS} attempts to copy their rows",
             object=f"changefeed {self._feed}",
             hint="leave tables as they are until their rows are copied",
         )
 
-    def _visible(self, server: SourceServer) -> Ts:
+    def _visible(self, servers: SourceServers, pulled: PulledLogs) -> Ts:
         """A ts of which all at or below is seen by whoever reads from now on."""
-        state = self._log.refresh()
-        server.wait_until_visible(state.position)
-        return state.resolved_ts
+        resolved_ts = self._log.refresh().resolved_ts
+        servers.wait_until_visible(pulled.positions())
+        return resolved_ts
 
-    def _caught_up(self, server: SourceServer) -> Ts:
+    def _caught_up(self, servers: SourceServers, pulled: PulledLogs) -> Ts:
         """A ts at or above all that was seen by whoever has read."""
-        end = server.end()
-        while not server.covers(self._log.refresh().position, end):
+        ends, upto = servers.ends(), dict[str, Ts]()
+        while (ts := pulled.known(ends, upto)) is None:
             self._pause()
-        return self._log.state.resolved_ts
+        return ts
 
     def _pause(self) -> None:
         if self._stopping.wait(_POLL_S):
@@ -197,13 +201,14 @@ class RowCopy(ABC):
         tables = delivered_tables(definitions.at(ts), self._config)
         return [t for t in tables if (t.schema, t.name) in self._copied]
 
-    def _stage(self, server: SourceServer, table: Table, low_ts: Ts, number: int) -> StagedTable:
+    def _stage(self, servers: SourceServers, table: Table, low_ts: Ts, number: int) -> StagedTable:
         """Read a table's rows, some chunks at a time."""
+        server = servers.of(table)
         stored = table_map(table, number, server.kind)
         chunks = server.chunks(table, self._config.snapshot)
         files: list[StagedFile] = []
         while some := self._some(chunks):
-            self._hold_back(server)
+            self._hold_back(servers)
             began_s = self._clock.monotonic()
             tasks = [
                 self._task(server, table, chunks.condition(c), low_ts, number, c) for c in some
@@ -253,30 +258,30 @@ class RowCopy(ABC):
         # One that does not pass by itself says more than those that do.
         return min(errors, key=lambda e: e.kind is ErrorKind.TRANSIENT, default=None)
 
-    def _hold_back(self, server: SourceServer) -> None:
+    def _hold_back(self, servers: SourceServers) -> None:
         """Wait as long as the operator's limits say."""
         most = self._config.snapshot.max_threads_running
         lag_s = self._config.snapshot.max_replica_lag
         while True:
-            self._await_go_on(server)
+            self._await_go_on(servers)
             wait_s = self._rate.wait_s(self._clock.monotonic())
-            if not wait_s and most and server.threads_running() > most:
+            if not wait_s and most and servers.threads_running() > most:
                 wait_s = _LOOK_S
-            if not wait_s and lag_s and server.replica_lag_s() > lag_s:
+            if not wait_s and lag_s and servers.replica_lag_s() > lag_s:
                 wait_s = _LOOK_S
             if not wait_s:
                 return
             if self._stopping.wait(min(wait_s, _LOOK_S)):
                 raise CopyStopped
 
-    def _await_go_on(self, server: SourceServer) -> None:
+    def _await_go_on(self, servers: SourceServers) -> None:
         """Wait while it is paused."""
         asked_s = self._clock.monotonic()
         while self._go_on is not None and not self._go_on.is_set():
             self._pause()
             if self._clock.monotonic() - asked_s > _ASK_S:
                 # A server ends a connection that says nothing for long.
-                server.threads_running()
+                servers.threads_running()
                 asked_s = self._clock.monotonic()
 
     def _some(self, chunks: TableChunks) -> list[Chunk]:
@@ -305,18 +310,25 @@ class RowCopy(ABC):
 
     def _settle(
         self,
-        server: SourceServer,
+        servers: SourceServers,
         definitions: Definitions,
         staged: Mapping[str, StagedTable],
         ts: Ts,
     ) -> SettledRows:
         found, base_ts, ts = self._place(definitions, staged, ts)
         head = build_event(
-            EventType.FORMAT_DESCRIPTION, format_description(server.version).encode()
+            EventType.FORMAT_DESCRIPTION, format_description(servers.version).encode()
         )
         rows = self._folder / "rows"
         settled = settle(
-            self._log, found, base_ts, ts, rows, head, self._clock, rows_v2=server.kind != "mariadb"
+            self._log,
+            found,
+            base_ts,
+            ts,
+            rows,
+            head,
+            self._clock,
+            rows_v2=servers.kind != "mariadb",
         )
         shutil.rmtree(self._folder / "chunks")
         return settled

@@ -30,7 +30,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.snapshot.log import open_log
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from cdc.source.errors import UpstreamGone
 from cdc.source.settings import SourceSettings
 from processor.acknowledged import Acknowledged
@@ -237,14 +237,14 @@ class ProcessorRunner:
     def _exists(self, feed: str) -> bool:
         return self._store.get(self._keys.feed_info(feed)) is not None
 
-    def _server(self, info: FeedInfo) -> Callable[[threading.Event], SourceServer]:
+    def _server(self, info: FeedInfo) -> Callable[[threading.Event], SourceServers]:
         """Opens the server that rows are read from."""
 
-        def server(stop: threading.Event) -> SourceServer:
+        def server(stop: threading.Event) -> SourceServers:
             entry = self._store.get(self._keys.upstream_info(info.upstream))
             if entry is None:
                 raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
-            return SourceServer(read(entry, UpstreamInfo), self._source, stop)
+            return SourceServers(read(entry, UpstreamInfo), self._source, stop)
 
         return server
 

@@ -32,7 +32,7 @@ from cdc.coord.messages import (
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.place import free_place
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
 from processor.jobs import JobRunner
 from processor.row_copy import CopyStopped, RowCopy, TablesKeepChanging, unchanged
@@ -77,7 +77,7 @@ class TableCopying:
         log_folder: Path,
         jobs: JobRunner,
         settings: ProcessorSettings,
-        server: Callable[[threading.Event], SourceServer],
+        server: Callable[[threading.Event], SourceServers],
         clock: Clock,
         parts: Parts,
         poke: Callable[[], None],
@@ -228,7 +228,7 @@ class _Between(RowCopy):
         folder: Path,
         jobs: JobRunner,
         settings: ProcessorSettings,
-        open_server: Callable[[threading.Event], SourceServer],
+        open_servers: Callable[[threading.Event], SourceServers],
         note: Callable[[SnapshotProgress], None],
         clock: Clock,
         stopping: threading.Event,
@@ -237,7 +237,7 @@ class _Between(RowCopy):
         let: Callable[[Ts], None],
     ) -> None:
         super().__init__(
-            feed, config, log, folder, jobs, settings, open_server, note, clock, stopping, go_on
+            feed, config, log, folder, jobs, settings, open_servers, note, clock, stopping, go_on
         )
         self._hold = hold
         self._let = let

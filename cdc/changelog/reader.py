@@ -86,6 +86,11 @@ class ChangeLog:
             self._fd = -1
 
     @property
+    def folder(self) -> Path:
+        """Where it lies, or the copy of it that is read."""
+        return self._folder
+
+    @property
     def state(self) -> LogState:
         """The state of the last refresh."""
         return self._state

@@ -124,9 +124,7 @@ def imported(
 def _whole(task: Mapping[str, Any], found: _Findings) -> None:
     """What concerns all sources."""
     mode = task.get("task-mode", "incremental")
-    if mode in _SNAPSHOTS and _shard_mode(task):
-        found.refuse("task-mode", "rows of tables that become one are not copied; load them first")
-    elif mode in _SNAPSHOTS:
+    if mode in _SNAPSHOTS:
         found.left["task-mode"] = "rows are copied, into tables that are at the target: make these"
     elif mode != "incremental":
         found.refuse("task-mode", f"{mode} is none of all, full, incremental")

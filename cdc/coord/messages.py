@@ -114,6 +114,10 @@ class UpstreamInfo(StoredMessage):
     nodes: list[UpstreamInfo] = Field(default_factory=list)
     carrier: str = ""
 
+    def servers(self) -> dict[str, UpstreamInfo]:
+        """Each server, by its node's name without the upstream's; ``""`` where there is one."""
+        return {node.name.partition(".")[2]: node for node in self.nodes} or {"": self}
+
 
 class PreparedXa(Message):
     """An XA transaction that is prepared, since when, and what of the log stays for its sake."""

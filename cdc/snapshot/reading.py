@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pymysql
 
+from cdc.base.nodes import plain
 from cdc.coord.messages import UpstreamInfo
 from cdc.coord.snapshot_config import SnapshotConfig
 from cdc.schema.table import Table
@@ -59,13 +61,12 @@ class SourceServer:
         """Give the connection back."""
         self._connection.close()
 
-    def wait_until_visible(self, position: Mapping[str, Any]) -> None:
-        """Return when a new SELECT sees all that lies before a position of the log's manifest.
+    def wait_until_visible(self, position: UpstreamPosition) -> None:
+        """Return when a new SELECT sees all that lies before a position.
 
         Raises as :func:`cdc.snapshot.visibility.wait_until_visible`.
         """
-        at = UpstreamPosition.from_dict(dict(position))
-        wait_until_visible(self._connection, self.info, at, stop=self._stop)
+        wait_until_visible(self._connection, self.info, position, stop=self._stop)
 
     def end(self) -> UpstreamPosition:
         """The end of its binlog now: all that any SELECT before has seen lies below."""
@@ -96,16 +97,13 @@ class SourceServer:
             raise query_error(error, f"upstream {self.info.name}") from None
         return max((_lag_s(channel) for channel in channels), default=0.0)
 
-    def covers(self, position: Mapping[str, Any], end: UpstreamPosition) -> bool:
-        """Whether a position of the log's manifest lies at or behind ``end``."""
-        return UpstreamPosition.from_dict(dict(position)).covers(end, self.kind)
-
     def chunks(self, table: Table, config: SnapshotConfig) -> TableChunks:
         """The chunks of a table. Raises SnapshotWhereInvalid for a condition that does not fit."""
-        source = quoted(table.schema, table.name)
+        own = replace(table, schema=plain(table.schema))
         if config.where:
-            check_where(self._connection, table.schema, table.name, source, config.where)
-        return TableChunks(self._connection, table, config)
+            source = quoted(own.schema, own.name)
+            check_where(self._connection, own.schema, own.name, source, config.where)
+        return TableChunks(self._connection, own, config)
 
 
 class TableChunks:

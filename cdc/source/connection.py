@@ -93,7 +93,7 @@ def open_connection(info: UpstreamInfo, settings: SourceSettings) -> Any:
         raise UpstreamSeveral(
             f"it has {len(info.nodes)} nodes, and this reads one server",
             object=name,
-            hint="changefeeds over several nodes begin with changes, and are not verified",
+            hint="each of its nodes is reached by itself",
         )
     endpoint = parse_uri(info.uri)
     try:

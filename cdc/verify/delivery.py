@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,17 +13,13 @@ from cdc.base.errors import TransientError
 from cdc.base.nodes import node_of
 from cdc.base.position import Position
 from cdc.base.ts import Ts
-from cdc.changelog import node_logs
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
-from cdc.source.merging import merged_to
-from cdc.source.position import UpstreamPosition, file_number
+from cdc.source.position import file_number
+from cdc.source.pulled import Positions, PulledLogs
 from cdc.verify.report import Stopped
 
 _TICK_S = 0.1
-
-# By node, ``""`` where there is one server.
-Positions = Mapping[str, UpstreamPosition]
 
 
 class DeliveryTooSlow(TransientError):
@@ -80,9 +76,11 @@ class LogDelivery:
         timeout_s: float,
     ) -> None:
         self._log = ChangeLog.open(folder)
-        nodes = node_logs.load(folder)
-        self._pulled = {n.name: ChangeLog.open(folder / n.folder) for n in nodes} or {"": self._log}
-        self._kind = server_kind
+        try:
+            self._pulled = PulledLogs(self._log, server_kind)
+        except BaseException:
+            self._log.close()
+            raise
         self._progress = progress
         self._clock = clock
         self._timeout_s = timeout_s
@@ -91,8 +89,8 @@ class LogDelivery:
 
     def close(self) -> None:
         """Give the logs back."""
-        for log in {self._log, *self._pulled.values()}:
-            log.close()
+        self._pulled.close()
+        self._log.close()
 
     def mark(self, positions: Positions) -> UpstreamMoment:
         """The moment at which the upstream's binlogs end at ``positions``."""
@@ -102,7 +100,7 @@ class LogDelivery:
         """Wait until what committed up to positions of the upstream is delivered."""
         end = self._clock.monotonic() + self._timeout_s
         upto: dict[str, Ts] = {}
-        while (wanted := self._known(positions, upto)) is None:
+        while (wanted := self._pulled.known(positions, upto)) is None:
             if not self._tick(end, stop):
                 raise DeliveryTooSlow(
                     f"the log has not reached the end of the binlog within {self._timeout_s:g} s",
@@ -133,23 +131,6 @@ class LogDelivery:
         file, at = file_number(position.file), position.pos
         later = (runs.upstream_file == file) & (runs.upstream_pos >= at)
         return bool((later | (runs.upstream_file > file)).any())
-
-    def _known(self, positions: Positions, upto: dict[str, Ts]) -> Ts | None:
-        """A ts of the log that all before ``positions`` is below; None if it is not there yet.
-
-        ``upto`` gets, by node, a ts of its own log behind its position. It is kept: what nodes are
-        pulled to moves on all the time, and what is merged never gets there.
-        """
-        for node, position in positions.items():
-            if node not in upto:
-                state = self._pulled[node].refresh()
-                if UpstreamPosition.from_dict(state.position).covers(position, self._kind):
-                    upto[node] = state.resolved_ts
-        if len(upto) < len(positions):
-            return None
-        state = self._log.refresh()
-        merged = {"": state.resolved_ts} if "" in upto else merged_to(state.position)
-        return state.resolved_ts if all(merged[n] >= ts for n, ts in upto.items()) else None
 
     def _runs(self, schema: str, table: str, after: Ts, upto: Ts) -> Runs | None:
         if after >= upto:

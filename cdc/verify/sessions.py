@@ -104,10 +104,9 @@ class UpstreamServers:
     """
 
     def __init__(self, info: UpstreamInfo, settings: SourceSettings) -> None:
-        infos = {node.name.partition(".")[2]: node for node in info.nodes} or {"": info}
         self._servers: dict[str, UpstreamSession] = {}
         try:
-            for name, server in infos.items():
+            for name, server in info.servers().items():
                 self._servers[name] = UpstreamSession(server, settings)
         except BaseException:
             self.close()

@@ -166,7 +166,7 @@ def test_the_commands_are_those_of_the_program() -> None:
 
 def test_all_that_is_in_the_way_is_said_at_once() -> None:
     task = _task()
-    task |= {"shard-mode": "pessimistic", "task-mode": "all"}
+    task |= {"shard-mode": "pessimistic", "task-mode": "some"}
     task["column-mappings"] = {}
     task["routes"]["users-rule"]["extract-table"] = {"table-regexp": "x", "target-column": "y"}
     task["filters"]["no-drops"]["action"] = "Do"
@@ -250,6 +250,10 @@ def test_rows_that_are_there_are_copied(mode: str, ours: str) -> None:
         assert check(feed.config).snapshot.mode == ours
         assert feed.nodes[0].start == ""
     assert "make these" in dict(made.left)["task-mode"]
+    # Shards' rows become one table's in the same way.
+    [whole] = imported(task | {"shard-mode": "pessimistic"}).feeds
+    assert len(whole.nodes) > 1
+    assert check(whole.config).snapshot.mode == ours
 
 
 @pytest.mark.parametrize(

@@ -91,17 +91,19 @@ class Load:
                     cursor.execute(f"DELETE FROM {SCHEMA}.{table} WHERE id = {older}")
 
 
-def _union(nodes: dict[str, Database]) -> list[tuple[object, ...]]:
-    query = " UNION ALL ".join(f"SELECT id, v FROM {SCHEMA}.{table}" for table in TABLES)
+def _union(nodes: dict[str, Database], tables: Sequence[str] = TABLES) -> list[tuple[object, ...]]:
+    query = " UNION ALL ".join(f"SELECT id, v FROM {SCHEMA}.{table}" for table in tables)
     return sorted(row for node in nodes.values() for row in node.execute(query))
 
 
-def _create(capture: CaptureProcess, feed: str, sink: str, config_text: str = CONFIG) -> None:
+def _create(
+    capture: CaptureProcess, feed: str, sink: str, config_text: str = CONFIG, *more: str
+) -> None:
     config = capture.folder / "shards.toml"
     config.write_text(config_text)
     done = capture.cli(
         *("changefeed", "create", "--upstream", "fleet", "-c", feed),
-        *("--sink-uri", sink, "--config", str(config)),
+        *("--sink-uri", sink, "--config", str(config), *more),
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -280,3 +282,38 @@ def test_a_change_of_all_shards_is_carried_out_once(
     capture.wait_checkpoint("sent")
     assert len(_altered(mysql, "parcels")) == 3
     assert meant in _altered(mysql, "parcels")[-1]
+
+
+PALLETS = ("pallets_1", "pallets_2")
+
+
+def test_rows_that_were_there_are_copied_from_all_nodes(
+    fleet: CaptureProcess, nodes: dict[str, Database], mysql: Database
+) -> None:
+    capture, target, count = fleet, "fleet_stored", 4000
+    for number, node in enumerate(nodes.values(), 1):
+        node.execute(*(f"CREATE TABLE {SCHEMA}.{table} {COLUMNS}" for table in PALLETS))
+        for n, table in enumerate(PALLETS):
+            first = (10 * number + n) * 1_000_000
+            rows = ", ".join(f"({first + i}, {i})" for i in range(count))
+            node.execute(f"INSERT INTO {SCHEMA}.{table} VALUES {rows}")
+    mysql.execute(f"CREATE DATABASE {target}", f"CREATE TABLE {target}.pallets {COLUMNS}")
+    config = CONFIG.replace("orders", "pallets").replace(TARGET, target)
+    config += "[snapshot]\nchunk-rows = 500\nmax-rows-per-second = 8000\n"
+    sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2"
+
+    def progress() -> dict[str, int]:
+        return dict(capture.ask("GET", "/changefeeds/stored")["snapshot"] or {})
+
+    with Load(nodes, PALLETS) as load:
+        _create(capture, "stored", sink, config, "--snapshot", "initial")
+        until(lambda: progress().get("rows"), "rows are read")
+        capture.kill()
+        capture.start()
+        until(lambda: progress().get("ts"), "all rows are copied", 120)
+        made = len(load.inserted)
+        until(lambda: len(load.inserted) > made + 50, "rows behind the copy")
+    capture.wait_checkpoint("stored")
+    union = _union(nodes, PALLETS)
+    assert len(union) > 4 * count
+    assert sorted(mysql.execute(f"SELECT id, v FROM {target}.pallets")) == union

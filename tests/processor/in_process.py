@@ -14,7 +14,7 @@ from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Assignment, FeedInfo, Report
 from cdc.snapshot.log import SnapshotRows, open_log
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from processor.acknowledged import Acknowledged
 from processor.chunk_reading import ChunkRead, ChunkTask, read_chunk
 from processor.delivery import FeedDelivery
@@ -99,7 +99,7 @@ class Running:
         window_size: WindowSize | None = None,
         incarnation: int = 0,
         rows: SnapshotRows | None = None,
-        server: Callable[[threading.Event], SourceServer] | None = None,
+        server: Callable[[threading.Event], SourceServers] | None = None,
         assigned: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:

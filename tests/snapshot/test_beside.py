@@ -12,7 +12,7 @@ from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import CopyOrder, Report, RowsPiece
 from cdc.snapshot.place import free_place
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from processor.table_copying import TableCopying, piece_rows
 from tests.e2e.capture_process import until
 from tests.processor.in_process import Running
@@ -54,7 +54,7 @@ def _running(way: Way) -> Running:
     return Running(
         way.folder, way.info.sink_uri, way.config, way.jobs,
         start_ts=start_ts, barrier_ts=MAX_TS, feed=way.info.id,
-        server=lambda stop: SourceServer(way.pulled.info, way.pulled.settings, stop),
+        server=lambda stop: SourceServers(way.pulled.info, way.pulled.settings, stop),
         assigned={"copy_order": CopyOrder(id="1", tables=[f"{way.schema}.n*"])},
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from cdc.base.parts import Parts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import Assignment, FeedInfo, Report
 from cdc.snapshot.errors import SnapshotReadBroken
-from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.touched import Touched
 from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.copying import Copying, copied_rows, rows_folder
@@ -150,7 +150,7 @@ class Way:
         )  # fmt: skip
         made = Copying(
             self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
-            lambda stop: SourceServer(self.pulled.info, self.pulled.settings, stop),
+            lambda stop: SourceServers(self.pulled.info, self.pulled.settings, stop),
             self.reports.append, SystemClock(), Parts(),
         )  # fmt: skip
         made.start()
@@ -366,7 +366,7 @@ def test_rows_a_second_are_limited(way: Way) -> None:
 @pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
 def test_nothing_is_read_while_the_upstream_lags(way: Way) -> None:
     with way.pulled as pulled:
-        server = SourceServer(pulled.info, pulled.settings, threading.Event())
+        server = SourceServers(pulled.info, pulled.settings, threading.Event())
         assert server.replica_lag_s() == 0
         way.source.execute("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='x'")
         try:
@@ -383,7 +383,7 @@ def test_nothing_is_read_while_the_upstream_is_busy(way: Way) -> None:
         way.source.execute("select sleep(3)")
 
     with way.pulled as pulled, ThreadPoolExecutor(8) as sessions:
-        server = SourceServer(pulled.info, pulled.settings, threading.Event())
+        server = SourceServers(pulled.info, pulled.settings, threading.Event())
         # The puller's own sessions may still be on their way.
         most = server.threads_running() + 4
         done = [sessions.submit(sleep) for _ in range(8)]
