@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.errors import DefiniteError, InvalidError, TidegateError
 from cdc.base.ts import Ts
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.snapshot_config import SnapshotMode
+from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.snapshot.images import RowImages
 from filter.copied import CopiedTables
 from sink.contract import Sink
+from sink.schema_change import TableName
 
 _SHOWN = 20
 
@@ -29,6 +31,7 @@ def check_copyable(
 
     ``start_ts``: what was asked for, 0 is now.
     """
+    check_creatable(config, sink)
     if config.snapshot.mode is SnapshotMode.NONE:
         return
     if sink.snapshot_obstacle:
@@ -47,6 +50,30 @@ def check_copyable(
     _check_tables(copied_tables(tables, config), mariadb=mariadb)
 
 
+def check_creatable(config: FeedConfig, sink: Sink) -> None:
+    """Raises SinkOptionNotSupported if tables are to be made at a sink that cannot."""
+    if config.snapshot.create_tables:
+        sink.new_tables()
+
+
+def absent_tables(
+    tables: Iterable[Table], schema: Schema, config: FeedConfig, sink: Sink
+) -> frozenset[TableName]:
+    """Those that the target does not have, if they are made there before their rows come.
+
+    Raises SnapshotNotPossible for one that the target cannot have.
+    """
+    if not config.snapshot.create_tables:
+        return frozenset()
+    new = sink.new_tables()
+    missing = new.missing([schema.definition((t.schema, t.name)) for t in tables])
+    try:
+        new.check(missing, schema.session)
+    except DefiniteError as e:
+        raise SnapshotNotPossible(e.message, object=e.object, hint=e.hint) from None
+    return frozenset((d.table.schema, d.table.name) for d in missing)
+
+
 def copied_tables(tables: Iterable[Table], config: FeedConfig) -> list[Table]:
     """Those of a changefeed's tables that its snapshot takes; none if it has none."""
     if config.snapshot.mode is SnapshotMode.NONE:
@@ -56,7 +83,7 @@ def copied_tables(tables: Iterable[Table], config: FeedConfig) -> list[Table]:
 
 
 def check_copyable_beside(
-    tables: Iterable[Table], config: FeedConfig, sink: Sink, *, mariadb: bool
+    tables: Iterable[Table], schema: Schema, config: FeedConfig, sink: Sink
 ) -> None:
     """Raises SnapshotNotPossible, or what ``Sink.repeatable`` raises, if rows of some of ``tables``
     cannot be copied for a changefeed that runs; ``config.snapshot`` says of which.
@@ -82,7 +109,8 @@ def check_copyable_beside(
             object="tables",
             hint="see cdc cli changefeed query for filter.rules",
         )
-    _check_tables(copied, mariadb=mariadb)
+    _check_tables(copied, mariadb=schema.session.mariadb)
+    absent_tables(copied, schema, config, sink)
 
 
 def _check_tables(copied: Sequence[Table], *, mariadb: bool) -> None:

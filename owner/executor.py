@@ -27,6 +27,13 @@ _AT_ONCE = 4
 OpenChanger = Callable[[FeedInfo], SchemaChanger]
 """The changer of a changefeed in its epoch; raises invalid errors of its sink's configuration."""
 
+MakeTables = Callable[[FeedInfo], None]
+"""Makes tables that the target of a changefeed does not have, if its rows are to come into such."""
+
+
+def no_tables(info: FeedInfo) -> None:
+    """Makes none."""
+
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
@@ -52,8 +59,15 @@ class _Epoch:
 class Executor:
     """Changers of all changefeeds of an owner; ``wake`` is called when something has ended."""
 
-    def __init__(self, open_changer: OpenChanger, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        open_changer: OpenChanger,
+        clock: Clock,
+        wake: Callable[[], None],
+        make_tables: MakeTables = no_tables,
+    ) -> None:
         self._open_changer = open_changer
+        self._make_tables = make_tables
         self._clock = clock
         self._wake = wake
         self._guard = threading.Lock()
@@ -125,6 +139,8 @@ class Executor:
         try:
             changer = self._open_changer(info)
             recorded = changer.take_over()
+            # Before any row comes, and before it is asked what foreign keys tie together.
+            self._make_tables(info)
             ties = tuple(changer.ties())
         except Exception as e:
             error = self._error(e, f"changefeed {info.id}")

@@ -48,8 +48,10 @@ from owner.admission import (
 )
 from owner.config_change import ConfigChangeRefused, check_changeable
 from owner.copyable import (
+    absent_tables,
     check_copyable,
     check_copyable_beside,
+    check_creatable,
     check_mode_kept,
     copied_tables,
 )
@@ -118,10 +120,13 @@ class Operations:
         checked = self._checked(asked, now_ms)
         feed, sink, config, schema = checked.feed, checked.sink, checked.config, checked.schema
         start_ts, tables, mariadb = checked.start_ts, checked.tables, schema.session.mariadb
-        driver = sink.driver()
-        driver.verify(tables, mariadb=mariadb)
-        if copied := copied_tables(tables, config):
-            sink.first_rows(config.snapshot.on_existing).check(copied)
+        driver, copied = sink.driver(), copied_tables(tables, config)
+        absent = absent_tables(tables, schema, config, sink) if copied else frozenset()
+        there = [t for t in tables if (t.schema, t.name) not in absent]
+        driver.verify(there, mariadb=mariadb)
+        if copied:
+            first = sink.first_rows(config.snapshot.on_existing)
+            first.check(t for t in copied if (t.schema, t.name) not in absent)
         place = installation(self.store, self.keys)
         newest = newest_incarnation(driver, FeedId(place, feed, 0), asked.replaced_installation)
         # Its ledger is a new one: what an older one has left does not count.
@@ -285,9 +290,9 @@ class Operations:
         ours = {"tables": list(asked.tables), "where": asked.where}
         config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
         _, schema = self.upstreams.schema_at(info.upstream, 0)
-        tables, mariadb = checked_tables(schema, config), schema.session.mariadb
+        tables = checked_tables(schema, config)
         sink = configured_sink(info.sink_uri, info.config)
-        check_copyable_beside(tables, config, sink, mariadb=mariadb)
+        check_copyable_beside(tables, schema, config, sink)
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
     def remove(self, feed: str, expected: Expected = None) -> None:
@@ -353,6 +358,7 @@ class Operations:
         _, schema = self.upstreams.schema_at(before.upstream, checkpoint_ts)
         sink = configured_sink(after.sink_uri, after.config)
         tables = checked_tables(schema, config)
+        check_creatable(config, sink)
         sink.driver().verify(tables, mariadb=schema.session.mariadb)
         if copied_tables(tables, config):
             sink.first_rows(config.snapshot.on_existing)

@@ -47,7 +47,7 @@ from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
 from owner.copies import Orders
 from owner.ddl import FeedScope
-from owner.executor import Executor, OpenChanger
+from owner.executor import Executor, MakeTables, OpenChanger, no_tables
 from owner.leftovers import leftovers
 from owner.logs import Logs
 from owner.ports import FeedObserver
@@ -137,6 +137,7 @@ class OwnerRunner:
         observer: FeedObserver | None = None,
         parts: Parts | None = None,
         only: str = "",
+        make_tables: MakeTables = no_tables,
     ) -> None:
         self._only = only
         self._store = store
@@ -157,7 +158,7 @@ class OwnerRunner:
         parts = parts or Parts()
         self._part = parts.make("owner", self._look_on, self._stop)
         self._waking = Waking(store, keys, logs, clock, self._stop, parts)
-        self._executor = Executor(open_changer, clock, self._waking.wake)
+        self._executor = Executor(open_changer, clock, self._waking.wake, make_tables)
 
     def start(self) -> None:
         """Begin to tick."""

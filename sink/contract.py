@@ -25,6 +25,7 @@ from cdc.rows.route import Route as CodecRoute
 from cdc.schema.table import Table
 from sink.dispatch.rules import Route
 from sink.first_rows import FirstRows
+from sink.new_tables import NewTables
 from sink.schema_change import SchemaChanger
 
 RECOVERY_BITS = 16
@@ -245,6 +246,9 @@ class Sink(Protocol):
 
         Raises an ``InvalidError`` if it cannot deal so with rows that are there; None: as it would.
         """
+
+    def new_tables(self) -> NewTables:
+        """Who makes tables that it does not have. Raises SinkOptionNotSupported if nobody can."""
 
     def repeatable(self) -> Sink:
         """The same, for windows with inserts of rows that may be there already.

@@ -158,7 +158,8 @@ def _source(
         config["shard-mode"] = mode
     snapshot = _SNAPSHOTS.get(task.get("task-mode", ""))
     if snapshot:
-        config["snapshot"] = {"mode": snapshot.value}
+        # DM makes the tables that it copies.
+        config["snapshot"] = {"mode": snapshot.value, "create-tables": True}
     config["filter"] = {"rules": _rules(task, instance, found)}
     events = [*_events(task, instance, found), *_expressions(task, instance, found)]
     own = known.get(source, {})

@@ -38,7 +38,8 @@ class SnapshotConfig(BaseModel):
     ``max_threads_running``: while more sessions of the upstream do something, nothing more is read;
     0 is no limit. ``max_replica_lag``: the same while an upstream that is a replica is so many
     seconds behind, or has stopped; 0 is no limit. ``on_existing``: of rows that a changefeed begins
-    with; None leaves it to the sink.
+    with; None leaves it to the sink. ``create_tables``: databases and tables that a target does not
+    have are made before the rows come.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -53,6 +54,7 @@ class SnapshotConfig(BaseModel):
     max_threads_running: int = Field(default=0, ge=0)
     max_replica_lag: float = Field(default=0.0, ge=0, strict=False)
     on_existing: OnExisting | None = Field(default=None, strict=False)
+    create_tables: bool = False
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

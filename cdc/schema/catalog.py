@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
+from cdc.schema.definition import TableDefinition
 from cdc.schema.table import Table
 from cdc.schema.table_copy import Copies, TableCopy
 
@@ -20,10 +21,14 @@ _EMPTY_ROW: _Row = ({},) * _FANOUT
 
 @dataclass(slots=True)
 class Unread:
-    """A table of a snapshot whose text is read when it is asked for, and then kept."""
+    """A table of a snapshot whose text is read when it is asked for, and then kept.
+
+    ``text`` is its SHOW CREATE TABLE, "" if the snapshot has it as a value.
+    """
 
     read: Callable[[], Table]
     table: Table | None = None
+    text: str = ""
 
     def get(self) -> Table:
         """The table; raises ``DDLNotUnderstood`` each time if its text cannot be read."""
@@ -135,6 +140,15 @@ class Catalog:
         database = self.database(schema)
         found = None if database is None else database.tables.get(self.key(name))
         return found.get() if isinstance(found, Unread) else found
+
+    def definition(self, schema: str, name: str) -> TableDefinition | None:
+        """A table and how it is printed, or None; raises as :meth:`table`."""
+        database, table = self.database(schema), self.table(schema, name)
+        if database is None or table is None:
+            return None
+        found = database.tables.get(self.key(name))
+        text = found.text if isinstance(found, Unread) else ""
+        return TableDefinition(table, text, database.charset, database.collation)
 
     def has_table(self, schema: str, name: str) -> bool:
         """Whether there is a table of this name; it is not read."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cdc.schema.catalog import Catalog, Database, Tables, Unread
 from cdc.schema.charsets import default_collation
 from cdc.schema.copies import found_in
+from cdc.schema.definition import TableDefinition
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.schema.table import Column, Table
@@ -68,7 +69,7 @@ class Schema(Mapping[tuple[str, str], Table]):
             self.sources[schema, name] = CreateText(text, charset, collation)
         for schema, value in snapshot.get("values", ()):
             self.sources[schema, value["name"]] = value
-        self._copies: Catalog | None = None
+        self._whole: Catalog | None = None
         self._snapshot = snapshot
         self._tables: dict[tuple[str, str], Table] = {}
         self._shapes: dict[bytes, Table] = {}
@@ -98,9 +99,23 @@ class Schema(Mapping[tuple[str, str], Table]):
 
     def copy_of(self, schema: str, name: str) -> TableCopy | None:
         """What is known of a table as a copy of another; None if it is none."""
-        if self._copies is None:
-            self._copies = catalog(self._snapshot)
-        return self._copies.copy_of(schema, name)
+        if self._whole is None:
+            self._whole = catalog(self._snapshot)
+        return self._whole.copy_of(schema, name)
+
+    def definition(self, key: tuple[str, str]) -> TableDefinition:
+        """A table with how it is printed; raises as asking for the table does."""
+        table = self[key]
+        if self._whole is None:
+            self._whole = catalog(self._snapshot)
+        database = self._whole.database(key[0])
+        assert database is not None
+        return TableDefinition(table, self.text(key), database.charset, database.collation)
+
+    def text(self, key: tuple[str, str]) -> str:
+        """SHOW CREATE TABLE of a table; "" if the snapshot has it as a value."""
+        source = self.sources[key]
+        return source.text if isinstance(source, CreateText) else ""
 
     def parse(self, key: tuple[str, str]) -> Table:
         """The table, read anew; raises ``DDLNotUnderstood`` with its name."""
@@ -151,7 +166,8 @@ def catalog(snapshot: Mapping[str, Any]) -> Catalog:
         charset = options.get("charset", "utf8mb4")
         collation = options.get("collation") or default_collation(charset, schema.session)
         unread = (
-            (made.key(k[1]), Unread(partial(schema.parse, k))) for k in by_database.get(name, ())
+            (made.key(k[1]), Unread(partial(schema.parse, k), text=schema.text(k)))
+            for k in by_database.get(name, ())
         )
         made = made.with_database(Database(name, charset, collation, Tables().of(unread)))
     for database, name in snapshot.get("others", ()):

@@ -22,6 +22,7 @@ from cdc.coord.measured import MeasuredStore
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
+from cdc.server import new_tables
 from cdc.server.api_tokens import ApiTokens
 from cdc.server.audit import AuditLog
 from cdc.server.data_dir import DataDir
@@ -333,11 +334,15 @@ class Capture:
             observer=self.metrics,
             parts=self.parts,
             only=self.id,
+            make_tables=self._make_tables,
         )
         self.metrics.capture.is_owner = True
         self.upstreams.start()
         self._owner.start()
         self._deliver()
+
+    def _make_tables(self, info: FeedInfo) -> None:
+        new_tables.make(info, lambda ts: self.upstreams.schema_at(info.upstream, ts)[1])
 
 
 def _open_changer(info: FeedInfo) -> SchemaChanger:

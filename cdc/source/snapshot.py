@@ -69,8 +69,9 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
         " @@explicit_defaults_for_timestamp AS explicit_defaults_for_timestamp",
     )[0]
     with connection.cursor() as cursor:
-        # Texts must read back under the default mode, whatever the server's own is.
-        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+        # Texts must read back under the default mode, whatever the server's own is; defaults of a
+        # TIMESTAMP are printed in the session's time zone.
+        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'")
     databases = rows(
         connection,
         "SELECT schema_name AS n, default_character_set_name AS c, default_collation_name AS o"

@@ -14,6 +14,7 @@ from cdc.binlog.query import Query, StatusVariables
 from cdc.changelog.errors import LogCollected
 from cdc.changelog.reader import ChangeLog
 from cdc.schema.ddl import read_ddl
+from cdc.schema.definition import TableDefinition
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema, catalog, session_of
@@ -172,6 +173,12 @@ class SchemaAt(Schema):
 
     def __len__(self) -> int:
         return len(self._catalog)
+
+    def definition(self, key: tuple[str, str]) -> TableDefinition:
+        table, known = self[key], self._catalog.definition(*key)
+        # It is there, or asking for the table has raised.
+        assert known is not None
+        return replace(known, table=table)
 
     def copy_of(self, schema: str, name: str) -> TableCopy | None:
         return self._catalog.copy_of(schema, name)

@@ -14,6 +14,7 @@ from sink.binlog.settings import BinlogSettings
 from sink.binlog.worker import BinlogWorker
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.first_rows import FirstRows, appended
+from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
 
 
@@ -51,6 +52,10 @@ class BinlogSink:
     def first_rows(self, existing: OnExisting | None) -> FirstRows:
         """It appends."""
         return appended(existing)
+
+    def new_tables(self) -> NewTables:
+        """It is no database."""
+        return none_made()
 
     def repeatable(self) -> BinlogSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -36,6 +36,7 @@ from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Route, table_hash
 from sink.dispatch.settings import PartitionMode
 from sink.first_rows import FirstRows, appended
+from sink.new_tables import NewTables, none_made
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
 
 _NAME = "blackhole"
@@ -70,6 +71,10 @@ class BlackholeSink:
     def first_rows(self, existing: OnExisting | None) -> FirstRows:
         """It appends."""
         return appended(existing)
+
+    def new_tables(self) -> NewTables:
+        """It is no database."""
+        return none_made()
 
     def repeatable(self) -> BlackholeSink:
         """Messages say what a row is; whether it was there before is the reader's."""

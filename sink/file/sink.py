@@ -16,6 +16,7 @@ from sink.file.ledger import FileLedger
 from sink.file.settings import FileSettings
 from sink.file.worker import FileWorker
 from sink.first_rows import FirstRows, appended
+from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
 
 
@@ -53,6 +54,10 @@ class FileSink:
     def first_rows(self, existing: OnExisting | None) -> FirstRows:
         """It appends."""
         return appended(existing)
+
+    def new_tables(self) -> NewTables:
+        """It is no database."""
+        return none_made()
 
     def repeatable(self) -> FileSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -17,6 +17,7 @@ from sink.kafka.deliverer import KafkaDeliverer
 from sink.kafka.driver import KafkaDriver, router_of
 from sink.kafka.settings import KafkaSettings
 from sink.kafka.worker import KafkaWorker
+from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
 
 
@@ -66,6 +67,10 @@ class KafkaSink:
     def first_rows(self, existing: OnExisting | None) -> FirstRows:
         """It appends."""
         return appended(existing)
+
+    def new_tables(self) -> NewTables:
+        """It is no database."""
+        return none_made()
 
     def repeatable(self) -> KafkaSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -12,11 +12,13 @@ from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.errors import SinkURIInvalid
 from sink.first_rows import FirstRows
 from sink.mysql.ddl.changer import MysqlChanger
+from sink.mysql.ddl.new_tables import MysqlNewTables
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.first_rows import MysqlFirstRows
 from sink.mysql.placement import BucketRoutes
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
 from sink.mysql.worker import MysqlWorker
+from sink.new_tables import NewTables
 from sink.schema_change import SchemaChanger
 
 
@@ -67,6 +69,10 @@ class MysqlSink:
             self.repeatable()
         return MysqlFirstRows(self._settings, existing)
 
+    def new_tables(self) -> NewTables:
+        """Its server makes them, by the words that a CREATE TABLE of the log would have there."""
+        return MysqlNewTables(self._settings, self._route)
+
     def repeatable(self) -> MysqlSink:
         """It writes SQL that replaces rows; row images could not, so they must not be asked for."""
         if self._settings.apply is Apply.ROWS:
@@ -89,14 +95,14 @@ class MysqlSink:
 
     def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """Who carries out schema changes."""
+        return MysqlChanger(self._settings, feed, epoch, self._route)
+
+    def _route(self, schema: str, table: str) -> tuple[str, str]:
+        """The target's name of a table; of a database where ``table`` is empty."""
         names = self._settings.names
-
-        def route(schema: str, table: str) -> tuple[str, str]:
-            if table:
-                return names.target(schema, table)
-            return names.target_schema(schema) if schema else "", ""
-
-        return MysqlChanger(self._settings, feed, epoch, route)
+        if table:
+            return names.target(schema, table)
+        return names.target_schema(schema) if schema else "", ""
 
     def routes(self, layout: Layout) -> Routes:
         """The buckets of tables."""

@@ -247,7 +247,9 @@ def test_rows_that_are_there_are_copied(mode: str, ours: str) -> None:
     task["task-mode"] = mode
     made = imported(task)
     for feed in made.feeds:
-        assert check(feed.config).snapshot.mode == ours
+        snapshot = check(feed.config).snapshot
+        assert snapshot.mode == ours
+        assert snapshot.create_tables is (ours != "none")
         assert feed.nodes[0].start == ""
     assert "make these" in dict(made.left)["task-mode"]
     # Shards' rows become one table's in the same way.

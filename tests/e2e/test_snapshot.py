@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker, Way, make_way
 from tests.servers import Broker, Database
-from tests.sink_mysql.replay import content, same_schema
+from tests.sink_mysql.replay import content
 from tests.snapshot.test_copying import ROWS, TABLES, Changes, fill
 
 pytestmark = pytest.mark.real
@@ -37,7 +37,8 @@ def way(own: CaptureProcess, mariadb: Database, broker: Broker, fresh_name: str)
 
 def _create(way: Way, sink: str, mode: str = "initial", more: str = "") -> None:
     config = way.capture.folder / "snapshot.toml"
-    config.write_text(f'[filter]\nrules = ["{way.schema}.*"]\n[snapshot]\nchunk-rows = 500\n{more}')
+    rules = f'[filter]\nrules = ["{way.schema}.*"]\n'
+    config.write_text(f"{rules}[snapshot]\nchunk-rows = 500\n{more}\n")
     done = way.capture.cli(
         *("changefeed", "create", "--upstream", way.upstream, "-c", way.name),
         *("--sink-uri", sink, "--config", str(config), "--snapshot", mode),
@@ -54,10 +55,9 @@ def test_rows_reach_another_server_though_all_dies(
     way: Way, database: object, fresh_name: str
 ) -> None:
     target: Database = database("mariadb-11.8")  # type: ignore[operator]
-    same_schema(way.database, target, fresh_name)
+    sink = f"mysql://root@127.0.0.1:{target.port}/?worker-count=2"
     with Changes(way.database, fresh_name) as changes:
-        sink = f"mysql://root@127.0.0.1:{target.port}/?worker-count=2"
-        _create(way, sink, more="max-rows-per-second = 3000\n")
+        _create(way, sink, more="create-tables = true\nmax-rows-per-second = 3000")
         until(lambda: _progress(way).get("rows"), "rows are read")
         way.capture.kill()
         way.capture.start()

@@ -32,6 +32,7 @@ from cdc.coord.messages import (
 )
 from owner import admin, runner
 from owner.ddl_log import DdlLogs
+from owner.executor import Executor
 from owner.runner import OwnerRunner
 from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
@@ -282,6 +283,27 @@ def test_a_change_is_forgotten_behind_a_checkpoint_that_stays(tmp_path: Path) ->
         put = Put(made.keys.report("c", "f"), said.model_dump_json().encode())
         made.store.txn([], [put], durable=False)
         assert kept.get(timeout=10) == (made.start + 5, made.start + 5)
+
+
+def test_tables_are_made_before_it_is_asked_what_ties_them() -> None:
+    calls: list[str] = []
+
+    class Told(Nothing):
+        def take_over(self) -> dict[int, Recorded]:
+            calls.append("take over")
+            return {}
+
+        def ties(self) -> tuple[tuple[str, str], ...]:
+            calls.append("ties")
+            return ()
+
+    made = Executor(
+        lambda _: Told(), SystemClock(), lambda: None, lambda info: calls.append(f"make {info.id}")
+    )
+    info = FeedInfo(id="f", upstream="u", sink_uri="", config={}, start_ts=1, epoch=1)
+    until(lambda: made.progress(info).recorded is not None, "it is taken over")
+    made.stop()
+    assert calls == ["take over", "make f", "ties"]
 
 
 def test_a_bug_in_one_changefeed_fails_it_and_no_other(

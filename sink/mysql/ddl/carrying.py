@@ -106,6 +106,18 @@ class Carrying:
         if work.marker is not None:
             work.marker.remove(self._session)
 
+    def make(self) -> None:
+        """Do what remains without a record: for what is there or is not, and is not made again."""
+        work = self._work()
+        if not work.statements:
+            return
+        default = self._default()
+        there = default in databases(self._session)
+        self._execution.prepare(self._change, self._owner.server, default if there else "")
+        for sql in work.statements:
+            self._run(sql)
+        self._settle()
+
     def _texts(self, work: Work) -> list[str]:
         return [shown_sql(s, self._change.session, _KEPT_SQL) for s in work.statements]
 

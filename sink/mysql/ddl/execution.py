@@ -27,7 +27,8 @@ _POLL_S = 0.5
 _ASK_S = 5.0
 # A statement behind which readers queue up gives way, and is tried again.
 _LOCK_WAIT_S = 120
-_NO_FOREIGN_KEYS = 1 << 26
+NO_FOREIGN_KEYS = 1 << 26
+"""Of ``flags2``: the statement's session checked no foreign keys."""
 _NO_UNIQUE = 1 << 27
 
 
@@ -111,7 +112,7 @@ class Execution:
         yield "sql_mode", f"'{mode}'"
         flags = status.flags2 or 0
         off = self._session.settings.foreign_key_checks is Checks.OFF
-        yield "foreign_key_checks", "0" if off or flags & _NO_FOREIGN_KEYS else "1"
+        yield "foreign_key_checks", "0" if off or flags & NO_FOREIGN_KEYS else "1"
         yield "unique_checks", "0" if flags & _NO_UNIQUE else "1"
         step, offset = status.auto_increment or (1, 1)
         yield "auto_increment_increment", str(step)

@@ -1,0 +1,39 @@
+"""Tables that a changefeed's target does not have, made when their rows are about to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cdc.base.ts import Ts
+from cdc.coord.feed_config import FeedConfig
+from cdc.coord.messages import FeedInfo
+from cdc.schema.snapshot import Schema
+from owner.eligibility import tables_to_deliver
+from sink.contract import RECOVERY_BITS
+from sink.open import open_sink
+
+
+def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
+    """Make those of a changefeed whose copied rows are not all delivered, as they were then.
+
+    ``schema_at`` gives the upstream's schema for rows at a ts. Nothing happens unless the
+    changefeed is configured so. Raises what ``sink.new_tables.NewTables.make`` raises.
+    """
+    config = FeedConfig.model_validate(info.config)
+    if not config.snapshot.create_tables:
+        return
+    beginning = bool(info.snapshot_ts) and not info.rows_delivered
+    piece = info.piece
+    if not beginning and piece is None:
+        return
+    ts = info.snapshot_ts if piece is None else piece.ts
+    schema = schema_at(ts)
+    found = [
+        schema.definition((table.schema, table.name))
+        for table in tables_to_deliver(schema, config)
+        if piece is None or table.full_name.lower() in piece.tables
+    ]
+    sink = open_sink(
+        info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+    )
+    sink.new_tables().make(info.ledger_id, info.epoch << RECOVERY_BITS, found, schema.session, ts)
