@@ -31,12 +31,19 @@ def nodes() -> Iterator[list[Database]]:
         ]
 
 
-def _create(capture: CaptureProcess, feed: str, sink: str) -> None:
+# A database that the target does not have yet.
+COPY = "bank_copy"
+COPIED = f"{delivered.CONFIG.replace(delivered.TARGET, COPY)}[snapshot]\ncreate-tables = true\n"
+
+
+def _create(
+    capture: CaptureProcess, feed: str, sink: str, *more: str, text: str = delivered.CONFIG
+) -> None:
     config = capture.folder / "cluster.toml"
-    config.write_text(delivered.CONFIG)
+    config.write_text(text)
     done = capture.cli(
         *("changefeed", "create", "--upstream", "bank", "-c", feed),
-        *("--sink-uri", sink, "--config", str(config)),
+        *("--sink-uri", sink, "--config", str(config), *more),
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -70,15 +77,19 @@ def test_no_state_of_a_target_is_torn(
         capture.kill()
         until(lambda: len(journal.distributed) > 600, "more transactions")
         capture.start()
+        # What is copied while money moves between nodes is as torn as its reading, and mended.
+        sink = f"mysql://root@127.0.0.1:{mysql.port}/"
+        _create(capture, "copy", sink, "--snapshot", "initial", text=COPIED)
         seen = len(journal.distributed)
         until(lambda: len(journal.distributed) > seen + 100, "more transactions")
         cluster.rest()
-        for feed in ("topic", "table"):
+        for feed in ("topic", "table", "copy"):
             capture.wait_checkpoint(feed)
     money = delivered.money(nodes)
     whole = delivered.whole(NODES)
     assert sum(balance for _, balance in money) == whole
-    assert sorted(mysql.execute(f"SELECT id, balance FROM {delivered.TARGET}.accounts")) == money
+    for schema in (delivered.TARGET, COPY):
+        assert sorted(mysql.execute(f"SELECT id, balance FROM {schema}.accounts")) == money
     # Whoever reads the target sees states of the whole, of which there were many.
     assert set(reader.sums) == {whole}
     assert reader.sums[whole] > 50

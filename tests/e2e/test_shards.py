@@ -297,9 +297,8 @@ def test_rows_that_were_there_are_copied_from_all_nodes(
             first = (10 * number + n) * 1_000_000
             rows = ", ".join(f"({first + i}, {i})" for i in range(count))
             node.execute(f"INSERT INTO {SCHEMA}.{table} VALUES {rows}")
-    mysql.execute(f"CREATE DATABASE {target}", f"CREATE TABLE {target}.pallets {COLUMNS}")
     config = CONFIG.replace("orders", "pallets").replace(TARGET, target)
-    config += "[snapshot]\nchunk-rows = 500\nmax-rows-per-second = 8000\n"
+    config += "[snapshot]\nchunk-rows = 500\nmax-rows-per-second = 8000\ncreate-tables = true\n"
     sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2"
 
     def progress() -> dict[str, int]:
