@@ -23,7 +23,8 @@ class Pending:
 
     ``retry_ms``: after a transient failure, when it is tried again. ``obstacle``: why it cannot be
     carried out with the others of its shard group as things are; ``accepted``: an operator says
-    that it does not matter that it differs from theirs.
+    that it does not matter that it differs from theirs. ``instead``: the leader of its shard
+    round that is not delivered any more, under whose ts it is recorded.
     """
 
     ddl: Ddl
@@ -38,11 +39,17 @@ class Pending:
     error: ErrorInfo | None = field(default=None)
     obstacle: ErrorInfo | None = None
     accepted: bool = False
+    instead: Ddl | None = None
 
     @property
     def ts(self) -> Ts:
         """Its place in the order."""
         return self.ddl.ts
+
+    @property
+    def record(self) -> Ts:
+        """The ts under which the sink's ledger has it."""
+        return self.ddl.ts if self.instead is None else self.instead.ts
 
     @property
     def tables(self) -> frozenset[str]:

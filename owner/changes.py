@@ -185,6 +185,11 @@ def _take_in(
     ended = recorded in (Recorded.DONE, Recorded.SKIPPED)
     # Keys of the target tie tables as they are now, not as they were when a change ran.
     judged = judge(ddl, replace(scope, ties=()) if ended else scope, now_ms)
+    if recorded is Recorded.EXECUTING:
+        left = shard_ddl.without_leader(ddl, judged, changes.pending, changes.rounds)
+        if left is not None:
+            # The record is that of the others.
+            changes, recorded = replace(changes, pending=left), None
     if judged is None:
         return changes
     if ended:
@@ -317,7 +322,7 @@ def conclude(changes: Changes, outcomes: Iterable[ChangeOutcome], now_ms: int) -
     """Take in what the executor has ended."""
     for outcome in outcomes:
         for p in changes.pending:
-            if p.ts == outcome.ts and p.state is DdlState.EXECUTING:
+            if p.record == outcome.ts and p.state is DdlState.EXECUTING:
                 changes = _conclude(changes, p, outcome, now_ms)
                 break
     return changes
@@ -343,10 +348,9 @@ def _conclude(changes: Changes, p: Pending, outcome: ChangeOutcome, now_ms: int)
 
 def _end_round(changes: Changes, leader: Pending, now_ms: int) -> Changes:
     """End a change, and with it those of its shard group for which it was carried out too."""
-    round_ = changes.rounds.get(leader.ts, ())
-    for p in changes.pending:
-        if p.ts in round_ and p.ts != leader.ts:
-            why = f"carried out once for its shard group, as ts {leader.ts}"
+    for p in shard_ddl.of_round(leader, changes.pending, changes.rounds):
+        if p.ts != leader.ts:
+            why = f"carried out once for its shard group, as ts {leader.record}"
             ended = replace(p, action=leader.action, why=why)
             changes = _end(changes, ended, now_ms, counted=False)
     return _end(changes, leader, now_ms)
@@ -399,8 +403,9 @@ def begin(changes: Changes, reached: Reached, now_ms: int) -> tuple[Changes, tup
             running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
             changes = replace(changes, pending=_with(changes.pending, running))
             skip = p.action is DDLAction.SKIP
-            round_ = [q for q in changes.pending if q.ts in changes.rounds.get(p.ts, ())]
-            ddl, replicated = p.ddl, p.judged.replicated
+            round_ = shard_ddl.of_round(p, changes.pending, changes.rounds)
+            ddl = shard_ddl.recorded_as(p.ddl, p.instead or p.ddl)
+            replicated = p.judged.replicated
             if round_ and not skip:
                 ddl, replicated = shard_ddl.statement_of(round_)
             orders.append(Order(ddl, replicated, skip=skip))

@@ -15,8 +15,9 @@ from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
 from cdc.coord.messages import DdlState, ErrorInfo
 from cdc.schema.catalog import Catalog
+from cdc.schema.table import Table
 from owner.barrier import Pending
-from owner.ddl import EVERY, Ddl, DDLAction, excerpt
+from owner.ddl import EVERY, Ddl, DDLAction, Judged, excerpt
 from owner.shard_part import Members, ShardChangeRefused, ShardPart, ShardRole, TableName
 from sink.dispatch.shards import ShardTablesDiffer, difference
 
@@ -99,7 +100,7 @@ def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Roun
     if part is None or p.action is DDLAction.SKIP:
         return True
     if part.role is ShardRole.CHANGE:
-        return p.ts in rounds
+        return p.record in rounds
     if part.role is not ShardRole.JOIN:
         return True
     if p.obstacle is not None:
@@ -135,12 +136,40 @@ def statement_of(round_: Sequence[Pending]) -> tuple[Ddl, tuple[TableName, ...]]
     """What a round executes, and of which table: the group's change, under the leader's ts."""
     leader = round_[-1]
     model = next((p for p in reversed(round_) if not p.accepted), leader)
-    if model is leader:
-        return leader.ddl, leader.judged.replicated
-    assert model.ddl.change is not None
-    change = replace(model.ddl.change, ts=leader.ts)
-    ddl = replace(model.ddl, ts=leader.ts, name=leader.ddl.name, change=change)
-    return ddl, model.judged.replicated
+    return recorded_as(model.ddl, leader.instead or leader.ddl), model.judged.replicated
+
+
+def recorded_as(ddl: Ddl, other: Ddl) -> Ddl:
+    """A change as the ledger records it, at the place of another one."""
+    if ddl.ts == other.ts:
+        return ddl
+    assert ddl.change is not None
+    return replace(ddl, ts=other.ts, name=other.name, change=replace(ddl.change, ts=other.ts))
+
+
+def of_round(leader: Pending, pending: Sequence[Pending], rounds: Rounds) -> list[Pending]:
+    """What is carried out with the change that leads a begun round, itself included."""
+    all_of = rounds.get(leader.record, ()) if _changes(leader) else ()
+    return [p for p in pending if p.ts in all_of and _changes(p)]
+
+
+def without_leader(
+    leader: Ddl, judged: Judged | None, pending: Sequence[Pending], rounds: Rounds
+) -> tuple[Pending, ...] | None:
+    """A round that was begun goes on where its leader is no change of the group any more.
+
+    Another filter may have left that one out. What the target has of it only its record tells, so
+    the last of the others is carried out under the leader's ts. None where the leader leads, or
+    nothing is left of the round.
+    """
+    part = judged.shard if judged is not None else None
+    if part is not None and part.role is ShardRole.CHANGE:
+        return None
+    rest = [p for p in pending if p.ts in rounds.get(leader.ts, ()) and _changes(p)]
+    if not rest:
+        return None
+    stands_in = replace(rest[-1], state=DdlState.WAITING, instead=leader)
+    return tuple(stands_in if p is rest[-1] else p for p in pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +188,37 @@ class _View:
         """In what a new table differs from the others as they are at the target; "" in nothing."""
         names = self.groups.members.get(self.group, {})
         for table in sorted(self.wanted - {part.table}):
-            change = _change(self.heads.get(table))
-            if change is not None:
-                known = change.definition
+            head = self.heads.get(table)
+            pending = head.judged.shard if head is not None else None
+            if pending is not None and pending.definition is not None:
+                known: Table | None = pending.definition
             else:
                 known = self.groups.schemas.table(*names[table]) if table in names else None
             if known is not None and part.definition is not None:
                 return difference(known, part.definition)
         return ""
 
+    def passes(self, pending: Sequence[Pending], new: Collection[str]) -> list[Table]:
+        """Definitions that the group has or, by what is pending, comes to; without ``new`` tables.
+
+        A new table's own changes do not bring the group nearer to it.
+        """
+        changes = (c for p in pending if (c := _change(p)) is not None and c.group == self.group)
+        found = [c.definition for c in changes if c.table not in new]
+        names = self.groups.members.get(self.group, {})
+        found += [self.groups.schemas.table(*name) for t, name in names.items() if t not in new]
+        return [table for table in found if table is not None]
+
     def about_to_join(self) -> bool:
-        """Whether a table is made as the target is now, or comes from another name."""
+        """Whether a table is made as the target is now.
+
+        One that comes from another name is not asked: its next change is its old name's.
+        """
         return any(
-            (part := p.judged.shard) is not None and table in part.begins and not self.unlike(part)
+            (part := p.judged.shard) is not None
+            and part.role is not ShardRole.MOVE
+            and table in part.begins
+            and not self.unlike(part)
             for table, p in self.heads.items()
         )
 
@@ -196,6 +243,11 @@ def _views(pending: Sequence[Pending], groups: Groups) -> dict[TableName, _View]
 def _change(p: Pending | None) -> ShardPart | None:
     part = None if p is None or p.action is not DDLAction.EXECUTE else p.judged.shard
     return part if part is not None and part.role is ShardRole.CHANGE else None
+
+
+def _changes(p: Pending) -> bool:
+    """Whether it changes the definition of a table, whatever is decided about it."""
+    return p.judged.shard is not None and p.judged.shard.role is ShardRole.CHANGE
 
 
 def _conflicts(view: _View) -> dict[Ts, DefiniteError]:
@@ -224,9 +276,11 @@ def _strangers(view: _View, pending: Sequence[Pending]) -> dict[Ts, DefiniteErro
         for p in view.heads.values()
         if (part := p.judged.shard) is not None and part.role is ShardRole.JOIN
     ]
-    if joining and any((c := _change(p)) and c.group == view.group for p in pending):
-        return {}
+    new = {part.table for _, part in joining}
+    known = view.passes(pending, new) if joining else []
     for p, part in joining:
+        if any(part.definition and not difference(d, part.definition) for d in known):
+            continue
         if what := view.unlike(part):
             found[p.ts] = ShardTablesDiffer(
                 f"would become {'.'.join(view.group)}, but {what}",

@@ -51,8 +51,8 @@ class ShardPart:
 
     ``group`` is the name at the target. ``begins`` are lower-case names of tables that are members
     from this change on, ``leaves`` those that are none from it on, each with its group.
-    ``definition`` is the table's behind it where it is made, before it where it changes; ``effect``
-    is what changes.
+    ``definition`` is the table's behind it where it is made, before it where it changes, gets
+    another name or leaves (that of the first that leaves); ``effect`` is what changes.
     """
 
     group: TableName
@@ -104,11 +104,11 @@ def part_of(
     name = grouped[0]
     group, full = names.target(*name), ".".join(name).lower()
     if statement.renames:
-        return _renamed(statement, rules, name)
+        return _renamed(statement, change, rules, name)
     if statement.verb is Verb.DROP:
         if len(grouped) < len(about):
             raise _refused(name, group, "drops other tables too", "drop them one by one")
-        return _left(rules, grouped)
+        return _left(change, rules, grouped)
     before, after = change.before.table(*name), change.after.table(*name)
     others = members(rules, change.before).get(group, {}).keys() - {full}
     if statement.verb is Verb.CREATE:
@@ -130,13 +130,16 @@ def part_of(
     return ShardPart(group, ShardRole.CHANGE, full, definition=before, effect=effect)
 
 
-def _left(rules: DdlFilter, tables: Sequence[TableName]) -> ShardPart:
+def _left(change: SchemaChange, rules: DdlFilter, tables: Sequence[TableName]) -> ShardPart:
     leaves = tuple((rules.targets.target(*n), ".".join(n).lower()) for n in tables)
     group, table = leaves[0]
-    return ShardPart(group, ShardRole.LEAVE, table, leaves=leaves)
+    definition = change.before.table(*tables[0])
+    return ShardPart(group, ShardRole.LEAVE, table, leaves=leaves, definition=definition)
 
 
-def _renamed(statement: DdlStatement, rules: DdlFilter, name: TableName) -> ShardPart:
+def _renamed(
+    statement: DdlStatement, change: SchemaChange, rules: DdlFilter, name: TableName
+) -> ShardPart:
     old, new = statement.renames[0]
     names = rules.targets
     group = names.target(*name)
@@ -146,8 +149,8 @@ def _renamed(statement: DdlStatement, rules: DdlFilter, name: TableName) -> Shar
     both = rules.rules.matches(*old) and rules.rules.matches(*new)
     if not alone or not both or names.target(*old) != names.target(*new):
         raise _refused(name, group, "takes a table in or out")
-    moved = ".".join(new).lower()
-    return ShardPart(group, ShardRole.MOVE, ".".join(old).lower(), frozenset({moved}))
+    moved, definition = frozenset({".".join(new).lower()}), change.before.table(*old)
+    return ShardPart(group, ShardRole.MOVE, ".".join(old).lower(), moved, definition=definition)
 
 
 def of_database(
@@ -173,7 +176,9 @@ def of_database(
     if statement.kind == "create database" and not statement.replacing:
         return f"{target} is there for {shared[0]} too" if shared else "", None
     if statement.kind == "drop database" and grouped and len(grouped) == len(inside):
-        return "its tables leave their shard groups, which keep their rows", _left(rules, grouped)
+        return "its tables leave their shard groups, which keep their rows", _left(
+            change, rules, grouped
+        )
     if grouped or (shared and inside):
         raise _refused((schema, "*"), (target, "*"), "takes away what others have there")
     return "", None

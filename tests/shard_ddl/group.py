@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.binlog.query import StatusVariables
@@ -26,6 +26,7 @@ from owner.changes import (
     tie,
 )
 from owner.ddl import Ddl, FeedScope
+from owner.shard_ddl import ended_by
 from sink.schema_change import Recorded, SchemaChange
 
 SESSION = Session(default_schema="shop")
@@ -102,7 +103,8 @@ class Group:
         """Another owner, which has what is stored, and reads the log above the checkpoint."""
         shown = self.changes.entries(lambda _: 1 << 40, {})
         kept = DdlEntries.model_validate_json(shown.model_dump_json())
-        self.changes = Changes.of(kept)
+        changes = Changes.of(kept)
+        self.changes = replace(changes, rounds=ended_by(changes.rounds, recorded))
         self._take_in([d for d in self.log if d.ts > above], recorded)
 
     def states(self) -> dict[int, str]:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import DdlAction, DdlState, ErrorInfo
+from filter.decision import DdlFilter
 from owner.changes import joined
+from owner.ddl import FeedScope
 from sink.schema_change import Recorded
-from tests.shard_ddl.group import COLUMNS, Group
+from tests.shard_ddl.group import COLUMNS, CONFIG, Group
 
 
 def test_a_change_runs_once_when_all_have_come_and_then_all_go_on() -> None:
@@ -294,3 +297,116 @@ def test_held_by_an_operator_it_holds_its_group() -> None:
     assert group.states()[20] == str(DdlState.HELD)
     group.say(20, DdlAction.APPROVE)
     assert [o.ddl.ts for o in group.tick()] == [30]
+
+
+def _left_out(group: Group, *tables: str) -> None:
+    """Another filter, with the next epoch."""
+    rules = [*CONFIG["filter"]["rules"], *(f"!{table}" for table in tables)]
+    config = FeedConfig.model_validate(CONFIG | {"filter": {"rules": rules}})
+    group.scope = FeedScope(DdlFilter(config))
+
+
+@pytest.mark.parametrize("known", [None, Recorded.EXECUTING, Recorded.DONE])
+def test_a_begun_round_goes_on_where_another_filter_leaves_its_leader_out(
+    known: Recorded | None,
+) -> None:
+    group = Group()
+    for ts, table in ((10, "o1"), (20, "far.o3"), (30, "o2")):
+        group.ddl(ts, f"ALTER TABLE {table} ADD c INT")
+    assert len(group.tick()) == 1
+    _left_out(group, "shop.o2")
+    group.restart({} if known is None else {30: known})
+    orders = group.tick()
+    if known is Recorded.DONE:
+        assert group.changes.passed == {"shop.o1": 10, "far.o3": 20}
+        return
+    # What the target has of a statement that was begun is known under its ts only.
+    (order,) = orders
+    at = 30 if known else 20
+    assert (order.ddl.ts, order.replicated) == (at, (("far", "o3"),))
+    assert order.ddl.change is not None
+    assert order.ddl.change.ts == at
+    group.done(at)
+    assert not group.changes.pending
+    assert group.states() == {10: "done", 20: "done"}
+
+
+def test_who_carries_a_round_out_instead_of_its_leader_can_fail_and_be_left_out() -> None:
+    group = Group()
+    for ts, table in ((10, "o1"), (20, "far.o3"), (30, "o2")):
+        group.ddl(ts, f"ALTER TABLE {table} ADD UNIQUE u (a)")
+    assert len(group.tick()) == 1
+    _left_out(group, "shop.o2")
+    group.restart({30: Recorded.EXECUTING})
+    assert [o.ddl.ts for o in group.tick()] == [30]
+    group.done(30, ErrorInfo(code="TG:ErrY", kind="definite", message="duplicate"))
+    assert set(group.changes.stops) == {"far.o3"}
+    group.say(20, DdlAction.SKIP)
+    (order,) = group.tick()
+    assert (order.ddl.ts, order.skip) == (30, True)
+    # Once more another filter, and the one that is left carries it out.
+    _left_out(group, "shop.o2", "far.o3")
+    group.restart({30: Recorded.EXECUTING})
+    (order,) = group.tick()
+    assert (order.ddl.ts, order.replicated) == (30, (("shop", "o1"),))
+    group.done(30)
+    assert not group.changes.pending
+
+
+def test_a_leader_whose_statement_is_ignored_by_now_ends_no_change_of_others() -> None:
+    group = Group()
+    for ts, table in ((10, "o1"), (20, "far.o3"), (30, "o2")):
+        group.ddl(ts, f"ALTER TABLE {table} ADD c INT")
+    assert len(group.tick()) == 1
+    events = [{"matcher": ["shop.o2"], "ignore_event": ["alter table"]}]
+    filters = CONFIG["filter"] | {"event_filters": events}
+    config = FeedConfig.model_validate(CONFIG | {"filter": filters})
+    group.scope = FeedScope(DdlFilter(config))
+    group.restart({30: Recorded.EXECUTING})
+    (order,) = group.tick()
+    assert (order.ddl.ts, order.replicated) == (30, (("far", "o3"),))
+    assert group.states() == {10: "executing", 20: "executing", 30: "ignored"}
+    group.done(30)
+    assert not group.changes.pending
+
+
+def test_a_table_that_gets_another_name_comes_with_what_it_had_before() -> None:
+    group = Group()
+    group.ddl(10, "ALTER TABLE o1 ADD c INT")
+    group.ddl(12, "RENAME TABLE o1 TO o9")
+    group.ddl(14, "ALTER TABLE o9 ADD d INT")
+    for ts, table in ((20, "far.o3"), (30, "o2")):
+        group.ddl(ts, f"ALTER TABLE {table} ADD c INT")
+        group.ddl(ts + 2, f"ALTER TABLE {table} ADD d INT")
+    assert [o.ddl.ts for o in group.tick()] == [30]
+    group.done(30)
+    assert group.tick() == []
+    assert [o.ddl.ts for o in group.tick()] == [32]
+    assert group.states()[12] == "ignored"
+
+
+def test_a_new_table_is_compared_with_one_that_is_about_to_get_another_name_or_to_go() -> None:
+    for last in ("RENAME TABLE o1 TO o9", "DROP TABLE o1"):
+        group = Group(tables=("shop.o1",), reached={"shop.o1": 5})
+        group.ddl(10, "CREATE TABLE o4 (id INT PRIMARY KEY, a INT, c INT, KEY k (a))")
+        group.ddl(12, last)
+        assert group.tick() == []
+        assert group.states() == {10: "held", 12: "waiting"}
+
+
+def test_a_table_of_an_older_definition_shows_why_it_waits_though_it_is_changed_later() -> None:
+    group = Group(columns=f"{COLUMNS}, c INT")
+    group.ddl(12, f"CREATE TABLE o4 ({COLUMNS})")
+    group.ddl(14, "ALTER TABLE o4 ADD c INT")
+    group.ddl(16, "ALTER TABLE o1 ADD d INT")
+    assert group.tick() == []
+    assert group.changes.obstructed["shop.o4"].error.code == "TG:ErrShardTablesDiffer"
+    assert group.states() == {12: "held", 14: "waiting", 16: "waiting"}
+    group.say(12, DdlAction.APPROVE, "TG:ErrShardTablesDiffer")
+    group.say(14, DdlAction.SKIP)
+    assert group.tick() == []
+    assert [(o.ddl.ts, o.skip) for o in group.tick()] == [(14, True)]
+    group.done(14)
+    for ts, table in ((20, "far.o3"), (30, "o2"), (40, "o4")):
+        group.ddl(ts, f"ALTER TABLE {table} ADD d INT")
+    assert [o.ddl.ts for o in group.tick()] == [40]
