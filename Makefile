@@ -19,7 +19,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --
 
 STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: ddl-corpus help setup kernels servers demo cluster-demo cluster-db-demo test test-fast lint wheel dashboards pictures fmt bench soak lock clean
+.PHONY: ddl-corpus help setup kernels servers demo cluster-demo cluster-db-demo shards-demo test test-fast lint wheel dashboards pictures fmt bench soak lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ cluster-demo: setup ## three captures and an etcd: owner, disk and members are l
 cluster-db-demo: setup ## three servers that are one database, to a topic and a table: killed, frozen, never torn
 	@$(BIN)/python -m tests.servers fetch --demo
 	@$(BIN)/python -m bench.cluster_db_demo
+
+shards-demo: setup ## eight tables of two servers are one; ALTERs by hand and by tools, kill -9: who waits for whom
+	@$(BIN)/python -m tests.servers fetch --demo mariadb-11.8
+	@$(BIN)/python -m bench.shards_demo
 
 test: servers ## all tests, on real servers
 	@rc=0; $(BIN)/python -m pytest -m "not control" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \

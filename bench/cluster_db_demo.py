@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from bench.narration import command, tell
 from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
@@ -40,20 +41,9 @@ class _Stage:
     began_s: float
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _command(capture: CaptureProcess, *words: str) -> None:
-    done = capture.cli(*words)
-    if done.returncode:
-        raise RuntimeError(done.stdout + done.stderr)
-    _say(f"$ cdc cli {' '.join(words[:2])} …: {done.stdout.strip().splitlines()[0]}")
-
-
 def _set_up(stack: ExitStack, seed: int) -> _Stage:
     began = time.monotonic()
-    _say("starting three MariaDB 11.4, which are one database; a fourth; Kafka 4.1; one capture")
+    tell("starting three MariaDB 11.4, which are one database; a fourth; Kafka 4.1; one capture")
     more = ["--innodb-lock-wait-timeout=60"]
     nodes = [
         stack.enter_context(servers.database("mariadb-11.4", options=[f"--server-id={n}", *more]))
@@ -72,7 +62,7 @@ def _set_up(stack: ExitStack, seed: int) -> _Stage:
     cluster.beat()
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
     kind = ("--kind", "cluster", "--carrier", "commit-log")
-    _command(capture, "upstream", "create", "-u", "bank", *kind, *words)
+    command(capture, "upstream", "create", "-u", "bank", *kind, *words)
     delivered.make_target(target, delivered.money(nodes))
     topics.create(broker.bootstrap, _TOPIC, partitions=_PARTITIONS)
     config = capture.folder / "cluster.toml"
@@ -83,7 +73,7 @@ def _set_up(stack: ExitStack, seed: int) -> _Stage:
     )
     for feed, sink in zip(_FEEDS, sinks, strict=True):
         where = ("--sink-uri", sink, "--config", str(config))
-        _command(capture, "changefeed", "create", "-c", feed, "--upstream", "bank", *where)
+        command(capture, "changefeed", "create", "-c", feed, "--upstream", "bank", *where)
     return _Stage(cluster, capture, broker, target, began)
 
 
@@ -93,7 +83,7 @@ def _kill(stage: _Stage) -> None:
     stage.capture.kill()
     stage.capture.start()
     missed = len(stage.cluster.journal.distributed) - before
-    _say(f"capture killed, and back; meanwhile {missed:,} transactions over several nodes")
+    tell(f"capture killed, and back; meanwhile {missed:,} transactions over several nodes")
 
 
 def _freeze(stage: _Stage) -> None:
@@ -106,7 +96,7 @@ def _freeze(stage: _Stage) -> None:
     finally:
         node.signal(signal.SIGCONT)
     until(lambda: not _waits_for(stage), "all goes on", _CATCH_UP_S)
-    _say("node n2 frozen: waits_for named it, nothing was delivered past it, and all goes on")
+    tell("node n2 frozen: waits_for named it, nothing was delivered past it, and all goes on")
 
 
 def _waits_for(stage: _Stage) -> str:
@@ -126,14 +116,14 @@ def _judge(stage: _Stage, sums: dict[int, int]) -> bool:
     fold = sorted(verdict.balances.items()) == money
     whole = delivered.whole(_NODES)
     torn = sum(count for money_, count in sums.items() if money_ != whole)
-    _say(f"topic: {verdict.transactions:,} transactions, {verdict.distributed:,} of several nodes;")
-    _say(
+    tell(f"topic: {verdict.transactions:,} transactions, {verdict.distributed:,} of several nodes;")
+    tell(
         f"       the coordinator committed {made:,} of these, and rolled {journal.rolled_back} back"
     )
-    _say(f"       {verdict.torn} torn, {verdict.misplaced} rows lost, repeated or in another order")
-    _say(f"       its fold is {'' if fold else 'NOT '}the database")
-    _say(f"table: read {sum(sums.values()):,} times while it was written, {torn} times torn;")
-    _say(f"       at the end it is {'' if same else 'NOT '}the database")
+    tell(f"       {verdict.torn} torn, {verdict.misplaced} rows lost, repeated or in another order")
+    tell(f"       its fold is {'' if fold else 'NOT '}the database")
+    tell(f"table: read {sum(sums.values()):,} times while it was written, {torn} times torn;")
+    tell(f"       at the end it is {'' if same else 'NOT '}the database")
     proven = verdict.distributed == made and not verdict.torn and not verdict.misplaced
     return proven and fold and same and not torn and sums.get(whole, 0) > 0
 
@@ -143,7 +133,7 @@ def _run(stack: ExitStack, seed: int, rate: float) -> bool:
     cluster, capture = stage.cluster, stage.capture
     with delivered.Reader(stage.target) as reader:
         cluster.start(_WORKERS, pause_s=_WORKERS / rate)
-        _say(f"under load after {time.monotonic() - stage.began_s:.0f} s")
+        tell(f"under load after {time.monotonic() - stage.began_s:.0f} s")
         for blow in (_kill, _freeze, _kill):
             time.sleep(_CALM_S)
             blow(stage)
@@ -153,7 +143,7 @@ def _run(stack: ExitStack, seed: int, rate: float) -> bool:
             capture.wait_checkpoint(feed, timeout_s=_CATCH_UP_S)
     proven = _judge(stage, reader.sums)
     cluster.finish()
-    _say(f"{time.monotonic() - stage.began_s:.0f} s")
+    tell(f"{time.monotonic() - stage.began_s:.0f} s")
     return proven
 
 
@@ -169,9 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             proven = _run(stack, chosen.seed, chosen.rate)
     except (servers.Unavailable, servers.StartFailed) as error:
-        _say(f"failed: {error}")
+        tell(f"failed: {error}")
         return 1
-    _say("proven" if proven else "NOT proven: see above")
+    tell("proven" if proven else "NOT proven: see above")
     return 0 if proven else 1
 
 

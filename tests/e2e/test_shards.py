@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
-from tests.seeds import seed
+from tests.e2e.shard_load import ShardLoad
 from tests.servers import Broker, Database
 from tests.servers.database import database
 
@@ -55,42 +53,6 @@ def fleet(capture: CaptureProcess, nodes: dict[str, Database]) -> CaptureProcess
     return capture
 
 
-class Load:
-    """Inserts, updates and deletes on every node, each with keys of its own."""
-
-    def __init__(self, nodes: dict[str, Database], tables: Sequence[str] = TABLES) -> None:
-        self.inserted: set[int] = set()
-        self._tables = tables
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._write, args=(node, number * 1_000_000))
-            for number, node in enumerate(nodes.values())
-        ]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self, node: Database, first: int) -> None:
-        rng, key = random.Random(f"{seed()} {first}"), first
-        with node.connect() as connection, connection.cursor() as cursor:
-            while not self._stop.wait(0.003):
-                key += 1
-                table = rng.choice(self._tables)
-                cursor.execute(f"INSERT INTO {SCHEMA}.{table} (id, v) VALUES ({key}, 0)")
-                self.inserted.add(key)
-                older = rng.randrange(first, key + 1)
-                cursor.execute(f"UPDATE {SCHEMA}.{table} SET v = v + 1 WHERE id = {older}")
-                if key % 7 == 0:
-                    cursor.execute(f"DELETE FROM {SCHEMA}.{table} WHERE id = {older}")
-
-
 def _union(nodes: dict[str, Database], tables: Sequence[str] = TABLES) -> list[tuple[object, ...]]:
     query = " UNION ALL ".join(f"SELECT id, v FROM {SCHEMA}.{table}" for table in tables)
     return sorted(row for node in nodes.values() for row in node.execute(query))
@@ -117,7 +79,7 @@ def test_the_target_is_the_union(
     topics.create(broker.bootstrap, topic, partitions=3)
     _create(capture, "whole", f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2")
     _create(capture, "topic", f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json")
-    with Load(nodes) as load:
+    with ShardLoad(nodes, SCHEMA, TABLES) as load:
         until(lambda: len(load.inserted) > 400, "rows")
         capture.kill()
         until(lambda: len(load.inserted) > 800, "more rows")
@@ -213,7 +175,7 @@ def test_a_change_of_all_shards_is_carried_out_once(
         nodes[node].execute(f"{sql.format(table)}", database=SCHEMA)
         until(lambda: len(load.inserted) > count + 30, "rows behind a change")
 
-    with Load(nodes, PARCELS) as load:
+    with ShardLoad(nodes, SCHEMA, PARCELS) as load:
         until(lambda: len(load.inserted) > 100, "rows")
         change("n2", "parcels_1", "ALTER TABLE {} ADD COLUMN w INT NOT NULL DEFAULT 7")
         # One is two changes ahead.
@@ -304,7 +266,7 @@ def test_rows_that_were_there_are_copied_from_all_nodes(
     def progress() -> dict[str, int]:
         return dict(capture.ask("GET", "/changefeeds/stored")["snapshot"] or {})
 
-    with Load(nodes, PALLETS) as load:
+    with ShardLoad(nodes, SCHEMA, PALLETS) as load:
         _create(capture, "stored", sink, config, "--snapshot", "initial")
         until(lambda: progress().get("rows"), "rows are read")
         capture.kill()
