@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cdc.base.errors import DefiniteError, InvalidError, TidegateError
 from cdc.base.ts import Ts
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.snapshot_config import SnapshotMode
+from cdc.coord.snapshot_config import OnExisting, SnapshotMode
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.snapshot.images import RowImages
@@ -47,7 +47,10 @@ def check_copyable(
             hint="leave start-ts out, or the snapshot",
         )
     sink.first_rows(config.snapshot.on_existing)
-    _check_tables(copied_tables(tables, config), mariadb=mariadb)
+    copied = copied_tables(tables, config)
+    if config.snapshot.on_existing is OnExisting.UPSERT:
+        _check_keys(copied)
+    _check_tables(copied, mariadb=mariadb)
 
 
 def check_creatable(config: FeedConfig, sink: Sink) -> None:
@@ -109,16 +112,32 @@ def check_copyable_beside(
             object="tables",
             hint="see cdc cli changefeed query for filter.rules",
         )
+    _check_keys(copied)
     _check_tables(copied, mariadb=schema.session.mariadb)
     absent_tables(copied, schema, config, sink)
 
 
-def _check_tables(copied: Sequence[Table], *, mariadb: bool) -> None:
+def _check_keys(copied: Iterable[Table]) -> None:
+    """Raises SnapshotNotPossible if rows of some table could not take the place of others."""
     keyless = [t.full_name for t in copied if not t.handle_key]
     if keyless:
-        names = ", ".join(keyless[:_SHOWN]) + (" …" if len(keyless) > _SHOWN else "")
         raise SnapshotNotPossible(
-            f"no key tells apart the rows of {names}, so what changes while they are read is lost",
+            f"no key tells which rows those of {_some(keyless)} replace, so there would be two of"
+            " each that is there already",
+            object="snapshot.tables",
+            hint="add a key, leave them out of snapshot.tables, or copy them when a changefeed is"
+            " made, without upserts",
+        )
+
+
+def _check_tables(copied: Iterable[Table], *, mariadb: bool) -> None:
+    copied = list(copied)
+    # Of other engines no transaction sees all rows as of one moment.
+    moving = [t.full_name for t in copied if not t.handle_key and t.engine != "innodb"]
+    if moving:
+        raise SnapshotNotPossible(
+            f"no key tells apart the rows of {_some(moving)}, and their engine is not InnoDB, so"
+            " what changes while they are read is lost",
             object="snapshot.tables",
             hint="add a key, leave them out of filter.rules, or of snapshot.tables",
         )
@@ -127,6 +146,10 @@ def _check_tables(copied: Sequence[Table], *, mariadb: bool) -> None:
             RowImages(table, "mariadb" if mariadb else "mysql")
         except TidegateError as e:
             raise SnapshotNotPossible(e.message, object=e.object, hint=e.hint) from None
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
 
 
 def check_mode_kept(before: FeedConfig, after: FeedConfig) -> None:

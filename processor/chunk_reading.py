@@ -7,6 +7,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pymysql
 
@@ -80,13 +81,21 @@ def read_chunk(task: ChunkTask) -> ChunkRead:
 
 def _read(task: ChunkTask, path: Path) -> tuple[int, int, int]:
     """``(rows, events, bytes)`` of what it has written."""
+    connection = open_connection(task.info, task.settings)
+    try:
+        return read_over(connection, task, path)
+    finally:
+        connection.close()
+
+
+def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, int]:
+    """The same over an open connection, in the transaction that it is in."""
     table = task.table
     images = RowImages(table, task.info.server_kind, table_number=task.number)
     chosen = ", ".join(select_list(table))
     place = quoted(plain(table.schema), table.name)
     rows = events = 0
     with path.open("wb") as file:
-        connection = open_connection(task.info, task.settings)
         try:
             with connection.cursor() as cursor:
                 # Those of borders last: zero dates are constants like any others.
@@ -101,6 +110,4 @@ def _read(task: ChunkTask, path: Path) -> tuple[int, int, int]:
                     file.write(event)
         except pymysql.err.MySQLError as error:
             raise select_error(error, table.schema, table.name) from None
-        finally:
-            connection.close()
         return rows, events, file.tell()

@@ -42,6 +42,7 @@ from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.jobs import JobRunner
+from processor.keyless import read_still
 from processor.settings import ProcessorSettings
 
 _log = logging.getLogger("processor")
@@ -153,7 +154,9 @@ class RowCopy(ABC):
                 failed: dict[str, TidegateError] = {}
                 for number, table in enumerate(missing, len(staged) + 1):
                     try:
-                        staged[table.full_name] = self._stage(servers, table, low_ts, number)
+                        staged[table.full_name] = self._stage(
+                            servers, pulled, table, low_ts, number
+                        )
                     except TidegateError as e:
                         # A statement of the log may explain it: then it is read again.
                         failed[table.full_name] = e
@@ -201,11 +204,15 @@ class RowCopy(ABC):
         tables = delivered_tables(definitions.at(ts), self._config)
         return [t for t in tables if (t.schema, t.name) in self._copied]
 
-    def _stage(self, servers: SourceServers, table: Table, low_ts: Ts, number: int) -> StagedTable:
+    def _stage(
+        self, servers: SourceServers, pulled: PulledLogs, table: Table, low_ts: Ts, number: int
+    ) -> StagedTable:
         """Read a table's rows, some chunks at a time."""
         server = servers.of(table)
         stored = table_map(table, number, server.kind)
         chunks = server.chunks(table, self._config.snapshot)
+        if not table.handle_key:
+            return self._stage_still(servers, pulled, chunks, table, low_ts, number)
         files: list[StagedFile] = []
         while some := self._some(chunks):
             self._hold_back(servers)
@@ -221,6 +228,34 @@ class RowCopy(ABC):
                 self._rate = self._rate.read(read.rows, began_s)
                 self._add(read)
         return StagedTable(table, stored, low_ts, tuple(files))
+
+    def _stage_still(
+        self,
+        servers: SourceServers,
+        pulled: PulledLogs,
+        chunks: TableChunks,
+        table: Table,
+        low_ts: Ts,
+        number: int,
+    ) -> StagedTable:
+        """Read a table without a key, whole and as it is at one ts."""
+        self._hold_back(servers)
+        began_s = self._clock.monotonic()
+        server, where = servers.of(table), self._config.snapshot.where
+        # It is one chunk, as nothing cuts it.
+        (chunk,) = self._some(chunks)
+        task = self._task(server, table, chunks.condition(chunk), low_ts, number, chunk)
+        still_ts, read = read_still(
+            self._log,
+            task,
+            lambda: self._visible(servers, pulled),
+            lambda: self._caught_up(servers, pulled),
+        )
+        self._rate = self._rate.read(read.rows, began_s)
+        self._add(read)
+        files = (StagedFile(Path(read.path), read.rows, read.events),)
+        stored = table_map(table, number, server.kind)
+        return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
     def _read(self, tasks: Sequence[ChunkTask], what: str) -> list[ChunkRead]:
         """Read chunks; those of which a worker or the server was lost again, for a while."""

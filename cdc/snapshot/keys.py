@@ -53,13 +53,13 @@ def key_hashes(batch: RowBatch, columns: Sequence[int], which: Image) -> npt.NDA
     return hashes
 
 
-def check_key_form(table: Table, stored: TableMap) -> None:
-    """See that keys of the log have the same bytes as keys of SELECT, or none would be found.
+def check_key_form(table: Table, columns: Sequence[int], stored: TableMap) -> None:
+    """See that these columns (ordinals) have the same bytes in the log as of a SELECT.
 
     Times of tables that were made before MySQL 5.6 or MariaDB 10.1 are logged in another form; a
     SELECT does not tell. Raises ``ColumnTypeNotSupported``.
     """
-    for ordinal in table.handle_key:
+    for ordinal in columns:
         if stored.types[ordinal] in _OLD_FORMS:
             raise ColumnTypeNotSupported(
                 "a key in the form of before MySQL 5.6 cannot be found among rows that were read",

@@ -35,8 +35,9 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import RowBatch
 from cdc.rows.plan import PlanSet
 from cdc.schema.table import Table
+from cdc.snapshot.balance import Balance, Leaving, balance
 from cdc.snapshot.keys import Image, key_hashes
-from cdc.snapshot.touched import Touched, rows_plan, run_matrix, touched
+from cdc.snapshot.touched import Touched, TouchedRows, rows_plan, run_matrix, touched
 
 # Rows of the log are taken over in events of so many, and of so many bytes.
 _ROWS_OF_EVENT = 4096
@@ -54,12 +55,22 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class StagedTable:
-    """All chunks of a table. Every transaction at or below ``low_ts`` was visible to them all."""
+    """All chunks of a table. Every transaction at or below ``low_ts`` was visible to them all.
+
+    A table without a key was read as it was at ``still_ts``, 0 of others; ``whole``: all its rows.
+    """
 
     table: Table
     stored: TableMap
     low_ts: Ts
     files: tuple[StagedFile, ...]
+    still_ts: Ts = 0
+    whole: bool = True
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """Ordinals of what tells its rows apart: of the key, or all if it has none."""
+        return self.table.handle_key or range(len(self.table.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class TableToSettle:
 
     staged: StagedTable
     ids: dict[int, TableMap]
-    touched: Touched
+    touched: Touched | Balance
 
     @property
     def most_events(self) -> int:
@@ -91,7 +102,7 @@ class TableToSettle:
 def room(log: ChangeLog, tables: Sequence[StagedTable], ts: Ts) -> tuple[list[TableToSettle], Ts]:
     """What settling at ``ts`` needs to know, and the base ts that leaves room for all events.
 
-    Raises as :func:`cdc.snapshot.touched.touched`.
+    Raises as :func:`cdc.snapshot.touched.touched` does.
     """
     ids: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for table_id, entry in log.tables.items():
@@ -100,7 +111,11 @@ def room(log: ChangeLog, tables: Sequence[StagedTable], ts: Ts) -> tuple[list[Ta
     for staged in tables:
         ours = ids[staged.table.schema, staged.table.name]
         stored = {i: TableMap.parse(log.tables[i].map_body) for i in ours}
-        seen = touched(log, staged.table, stored, staged.low_ts, ts) if ours else Touched.none()
+        seen: Touched | Balance
+        if staged.still_ts:
+            seen = balance(log, staged.table, stored, staged.still_ts, ts)
+        else:
+            seen = touched(log, staged.table, stored, staged.low_ts, ts)
         found.append(TableToSettle(staged, stored, seen))
     return found, ts - 1 - sum(t.most_events for t in found)
 
@@ -130,11 +145,13 @@ def settle(
         for number, one in enumerate(tables, 1):
             staged = one.staged
             out.table(number, staged.table, staged.stored)
-            plan = rows_plan(staged.table, staged.stored)
+            plan, leaving = rows_plan(staged.table, staged.stored), one.touched.leaving()
             for file in staged.files:
-                for rows, images in _untouched(one, plan, file):
+                for rows, images in _untouched(staged, plan, file, leaving):
                     out.rows(rows, images)
                 file.path.unlink()
+            if staged.whole:
+                leaving.check(staged.table.full_name)
             for table_id, rows, images in _left(log, one.touched):
                 out.table(number, staged.table, one.ids[table_id])
                 out.rows(rows, images)
@@ -180,14 +197,16 @@ class _Writer:
         self.count += count
 
 
-def _untouched(one: TableToSettle, plan: PlanSet, file: StagedFile) -> Iterator[tuple[int, bytes]]:
+def _untouched(
+    staged: StagedTable, plan: PlanSet, file: StagedFile, leaving: TouchedRows | Leaving
+) -> Iterator[tuple[int, bytes]]:
     """``(rows, images)`` for each event of a chunk: those that nothing has touched since."""
     if not file.rows:
         return
     buf = np.memmap(file.path, np.uint8, "r")
     whole = Runs.build(1, length=len(buf), rows=file.rows)
     batch = RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
-    kept = ~one.touched.holds(key_hashes(batch, one.staged.table.handle_key, Image.AFTER))
+    kept = leaving.kept(key_hashes(batch, staged.columns, Image.AFTER))
     starts, ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
     # Rows of one event lie one behind the other; between events there are their heads.
     edges = np.flatnonzero(starts[1:] != ends[:-1]) + 1
@@ -212,8 +231,8 @@ def _joined(
     return b"".join(buf[a:b].tobytes() for a, b in pairs)
 
 
-def _left(log: ChangeLog, seen: Touched) -> Iterator[tuple[int, int, bytes]]:
-    """``(table id, rows, images)``: what the log's last images of touched keys are, in events."""
+def _left(log: ChangeLog, seen: Touched | Balance) -> Iterator[tuple[int, int, bytes]]:
+    """``(table id, rows, images)``: what the log has left of what it has touched, in events."""
     images = seen.images
     table_id, parts, size = -1, list[bytes](), 0
     for at, segment, start, end in images.tolist():

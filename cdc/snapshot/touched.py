@@ -6,7 +6,7 @@ since, what was read does not count; the last image that the log has of it does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,8 @@ Hashes = NDArray[np.uint64]
 # Only where rows lie is asked, not where they go.
 _ROUTE = Route(RouteMode.CONSTANT, 1, 0)
 _BATCH_BYTES = 32 << 20
-_NO_IMAGE = -1
+NO_IMAGE = -1
+"""Where a row that goes lies behind its change."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,31 @@ class Touched:
         """Nothing was touched."""
         return cls(np.empty((0, 2), np.uint64), np.empty((0, 4), np.int64))
 
+    def leaving(self) -> TouchedRows:
+        """What is to be left out of the rows that were read."""
+        return TouchedRows(self)
+
     def holds(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these keys (uint64[k, 2]) are among them: bool[k]."""
         found: NDArray[np.bool_] = np.isin(hashes[:, 0], self.keys[:, 0])
         # Pairs are slow to compare, so only those are whose first half is there.
         likely = np.flatnonzero(found)
-        found[likely] = np.isin(_as_one(hashes[likely]), _as_one(self.keys))
+        found[likely] = np.isin(as_one(hashes[likely]), as_one(self.keys))
         return found
+
+
+class TouchedRows:
+    """Leaves out the rows whose key was touched."""
+
+    def __init__(self, touched: Touched) -> None:
+        self._touched = touched
+
+    def kept(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """bool[k]: which rows of these keys (uint64[k, 2]) are not left out."""
+        return ~self._touched.holds(hashes)
+
+    def check(self, table: str) -> None:
+        """A touched key need not have been among the rows that were read."""
 
 
 def rows_plan(table: Table, stored: TableMap) -> PlanSet:
@@ -85,30 +104,46 @@ def touched(log: ChangeLog, table: Table, ids: Mapping[int, TableMap], lo: Ts, h
     log. Raises LogCollected, LogCorrupt, ``RowImageNotFull``, what ``planned`` and
     ``check_key_form`` raise.
     """
+    return _last(*changes(log, table, table.handle_key, ids, lo, hi))
+
+
+def changes(
+    log: ChangeLog,
+    table: Table,
+    columns: Sequence[int],
+    ids: Mapping[int, TableMap],
+    lo: Ts,
+    hi: Ts,
+) -> tuple[Hashes, NDArray[np.int64]]:
+    """``(hashes, places)`` of all images of those rows, in the order of the log.
+
+    Hashes uint64[n, 2] are of ``columns`` (ordinals); places int64[n, 4] are as in ``Touched``,
+    with ``NO_IMAGE`` for an image that a row had before. Errors as of :func:`touched`.
+    """
     hashes, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 4), np.int64)]
     plans: dict[int, PlanSet] = {}
     for table_id, segment, chunk in _chunks(log, ids, lo, hi):
         plan = plans.get(table_id)
         if plan is None:
-            check_key_form(table, ids[table_id])
+            check_key_form(table, columns, ids[table_id])
             plan = plans[table_id] = rows_plan(table, ids[table_id])
         rows = int(chunk.rows.sum())
         batch = RowBatch(log.segment(segment), run_matrix(chunk), rows, plan, data_name(segment))
-        keys, place = _both_images(batch, table)
+        keys, place = _both_images(batch, columns)
         place[:, 0], place[:, 1] = table_id, segment
         hashes.append(keys)
         places.append(place)
-    return _last(np.concatenate(hashes), np.concatenate(places))
+    return np.concatenate(hashes), np.concatenate(places)
 
 
-def _both_images(batch: RowBatch, table: Table) -> tuple[Hashes, NDArray[np.int64]]:
+def _both_images(batch: RowBatch, columns: Sequence[int]) -> tuple[Hashes, NDArray[np.int64]]:
     """Hashes of both images of each row, and where those lie that a row leaves behind."""
     refs = batch.refs
     n = len(refs)
     keys = np.zeros((2 * n, 2), np.uint64)
-    keys[0::2] = key_hashes(batch, table.handle_key, Image.BEFORE)
-    keys[1::2] = key_hashes(batch, table.handle_key, Image.AFTER)
-    place = np.full((2 * n, 4), _NO_IMAGE, np.int64)
+    keys[0::2] = key_hashes(batch, columns, Image.BEFORE)
+    keys[1::2] = key_hashes(batch, columns, Image.AFTER)
+    place = np.full((2 * n, 4), NO_IMAGE, np.int64)
     place[1::2, 2] = refs[:, L.R_AFTER]
     place[1::2, 3] = refs[:, L.R_END]
     there = np.empty(2 * n, np.bool_)
@@ -126,7 +161,7 @@ def _last(keys: Hashes, places: NDArray[np.int64]) -> Touched:
     ends[:-1] = (keys[1:] != keys[:-1]).any(axis=1)
     last = np.sort(order[ends])
     images = places[last]
-    return Touched(keys[ends], images[images[:, 2] != _NO_IMAGE])
+    return Touched(keys[ends], images[images[:, 2] != NO_IMAGE])
 
 
 def _chunks(
@@ -148,6 +183,6 @@ def _chunks(
             first = last
 
 
-def _as_one(hashes: Hashes) -> NDArray[Any]:
+def as_one(hashes: Hashes) -> NDArray[Any]:
     """Pairs as one value each, for sets."""
     return np.ascontiguousarray(hashes).view([("a", np.uint64), ("b", np.uint64)]).reshape(-1)

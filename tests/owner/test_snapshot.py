@@ -137,7 +137,6 @@ def test_what_cannot_be_copied_is_refused(here: Installation, sink: str) -> None
 
     for wrong, code in (
         (lambda: create(start_ts=2000), "TG:ErrSnapshotNotPossible"),
-        (create, "TG:ErrSnapshotNotPossible"),
         (lambda: create(snapshot={"mode": "all"}), "TG:ErrConfigInvalid"),
         (lambda: create(snapshot={"modus": "all"}), "TG:ErrConfigUnknownKey"),
         (
