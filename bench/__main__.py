@@ -70,6 +70,7 @@ ITEMS: dict[str, Item] = {
     "remote_log": remote_log.remote_log,
     "scale_tables": scale.tables,
     "scale_feeds": scale.feeds,
+    "operate": scale.operate,
     "binlog_serve": serve.binlog,
     "store_writes": scale.store_writes,
     "memory_big_txn": quiet.memory,

@@ -1,4 +1,5 @@
-"""``scale_tables``, ``scale_feeds``, ``store_writes``: what many tables, and changefeeds, cost.
+"""``scale_tables``, ``scale_feeds``, ``operate``, ``store_writes``: what many tables, and
+changefeeds, cost.
 
 Limits are the design's, for 100,000 tables in 5,000 schemas and for 1,000 changefeeds; fewer of
 either (``--rows``) have the same limits but for what goes by their number.
@@ -12,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -29,6 +32,9 @@ from tests.servers import Broker, Database
 
 _TABLES, _TABLES_EACH = 100_000, 20
 _FEEDS = 1_000
+# Changefeeds of the issue's 20,000 tables, and what the console's first page asks for.
+_OPERATED, _TABLES_OF_FEED = 500, 40
+_CONSOLE = ("/upstreams?limit=50", "/changefeeds?limit=50", "/changefeeds?state=all&limit=50")
 _IDLE_S = 90.0
 _SETTLE_S = 5.0
 _LOOK_S = 0.002
@@ -54,14 +60,15 @@ class _Place:
         """GiB of all our Python processes, shared pages counted once."""
         return sum(map(proportional_bytes, python_pids(self.pid))) / 2**30
 
-    def feed(self, name: str, topic: str, rules: str) -> None:
-        """Create a changefeed into a topic of one partition."""
-        End.create_topic(self.broker, topic, 1)
+    def feed(self, name: str, topic: str, *rules: str, made: bool = False) -> None:
+        """Create a changefeed into a topic of one partition, which is made, if it is not there."""
+        if not made:
+            End.create_topic(self.broker, topic, 1)
         body = {
             "changefeed_id": name,
             "upstream": "up",
             "sink_uri": f"kafka://{self.broker.bootstrap}/{topic}?protocol=canal-json",
-            "replica_config": {"filter": {"rules": [rules]}},
+            "replica_config": {"filter": {"rules": list(rules)}},
         }
         self.server.api("POST", "/changefeeds", body).raise_for_status()
 
@@ -228,6 +235,43 @@ def feeds(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     for figure in figures:
         print(f"{figure.name} ours: {figure.value:g} {figure.unit}")
     return figures, {"scale_feeds": {"feeds": count}}
+
+
+def operate(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """What an operator waits for where there are many changefeeds, each of some tables."""
+    count = settings.rows or _OPERATED
+    runs = max(3, settings.runs)
+    with _place(settings) as place:
+        _make(place.database, count * _TABLES_OF_FEED)
+        place.register()
+        names = [f"feed-{number}" for number in range(count)]
+        created = []
+        for number, name in enumerate(names):
+            rules = [f"s{number * _TABLES_OF_FEED // _TABLES_EACH + i}.*" for i in range(2)]
+            End.create_topic(place.broker, name, 1)
+            created.append(_timed(partial(place.feed, name, name, *rules, made=True)))
+        cli, some = place.server.cli_json, names[: 2 * runs]
+        waits = {
+            "create": created[-20:],
+            "pause": [_timed(lambda n=n: cli("changefeed", "pause", "-c", n)) for n in some],
+            "resume": [_timed(lambda n=n: cli("changefeed", "resume", "-c", n)) for n in some],
+            "query": [_timed(lambda n=n: cli("changefeed", "query", "-c", n)) for n in some],
+            "list": [_timed(lambda: cli("changefeed", "list")) for _ in range(runs)],
+            "console": [_timed(partial(_console, place)) for _ in range(runs)],
+        }
+        memory = place.memory()
+    figures = [_limit(f"operate_{verb}", median(took), 1.0) for verb, took in waits.items()]
+    figures.append(Figure("operate_memory", round(memory, 2), "GiB"))
+    for figure in figures:
+        print(f"{figure.name} ours: {figure.value:g} {figure.unit}")
+    longest = {f"{verb}_longest_s": round(max(took), 3) for verb, took in waits.items()}
+    return figures, {"operate": {"feeds": count, "tables": count * _TABLES_OF_FEED, **longest}}
+
+
+def _console(place: _Place) -> None:
+    """What the console's first page asks for, one after the other."""
+    for path in _CONSOLE:
+        place.server.api("GET", path).raise_for_status()
 
 
 def store_writes(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cdc.base.collector import collection_paused
 from cdc.base.errors import InvalidError
 from cdc.coord.feed_config import FeedConfig
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.schema.table import Table
 from filter.online import OnlineDdl
 from filter.passing import Passing
@@ -23,6 +23,11 @@ class TableIneligible(InvalidError):
     """Replicated tables without a key that identifies their rows."""
 
     code = "TG:ErrTableIneligible"
+
+
+def rule_matcher(config: FeedConfig) -> Wanted:
+    """Whether ``filter.rules`` match a table, by database and name."""
+    return TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches
 
 
 def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:

@@ -59,6 +59,7 @@ from owner.eligibility import (
     checked_tables,
     copies_warnings,
     keyless_warnings,
+    rule_matcher,
     tables_to_deliver,
 )
 from owner.ports import KeptLogs, KnownUpstreams
@@ -161,7 +162,9 @@ class Operations:
         found: _Checked | None = None
         if placed and timed and config is not None:
             with refusals.gathered():
-                start_ts, schema = self._start(asked.upstream, asked.start_ts, asked.target_ts)
+                start_ts, schema = self._start(
+                    asked.upstream, asked.start_ts, asked.target_ts, config
+                )
                 tables = checked_tables(schema, config)
                 if sink is not None:
                     mariadb = schema.session.mariadb
@@ -289,7 +292,7 @@ class Operations:
         config = _config(info)
         ours = {"tables": list(asked.tables), "where": asked.where}
         config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
-        _, schema = self.upstreams.schema_at(info.upstream, 0)
+        _, schema = self.upstreams.schema_at(info.upstream, 0, rule_matcher(config))
         tables = checked_tables(schema, config)
         sink = configured_sink(info.sink_uri, info.config)
         check_copyable_beside(tables, schema, config, sink)
@@ -320,9 +323,11 @@ class Operations:
         transition(info.state, event, f"changefeed {feed}")
         return info
 
-    def _start(self, upstream: str, start_ts: Ts, target_ts: Ts) -> tuple[Ts, Schema]:
+    def _start(
+        self, upstream: str, start_ts: Ts, target_ts: Ts, config: FeedConfig
+    ) -> tuple[Ts, Schema]:
         """Where it starts, which is now if nothing else is asked for, and the schema there."""
-        start_ts, schema = self.upstreams.schema_at(upstream, start_ts)
+        start_ts, schema = self.upstreams.schema_at(upstream, start_ts, rule_matcher(config))
         check_target(start_ts, target_ts)
         return start_ts, schema
 
@@ -333,7 +338,7 @@ class Operations:
         """Where it starts anew, and the newest incarnation that the sink's ledger knows."""
         config = _config(info)
         check_times(asked_ts, info.target_ts, now_ms)
-        start_ts, schema = self._start(info.upstream, asked_ts, info.target_ts)
+        start_ts, schema = self._start(info.upstream, asked_ts, info.target_ts, config)
         self.logs.check_kept(info.upstream, start_ts)
         driver = configured_sink(info.sink_uri, info.config).driver()
         driver.verify(tables_to_deliver(schema, config), mariadb=schema.session.mariadb)

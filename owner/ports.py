@@ -8,7 +8,7 @@ from typing import Protocol
 from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.messages import DdlEntries, FeedInfo, FeedStatus, UpstreamInfo
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 
 
 class KnownUpstreams(Protocol):
@@ -17,10 +17,10 @@ class KnownUpstreams(Protocol):
     def info(self, name: str) -> UpstreamInfo:
         """One upstream; raises an invalid error if there is none of this name."""
 
-    def schema_at(self, name: str, ts: Ts) -> tuple[Ts, Schema]:
-        """(ts, schema) to start a changefeed at; 0 takes a new snapshot of this moment.
+    def schema_at(self, name: str, ts: Ts, wanted: Wanted | None = None) -> tuple[Ts, Schema]:
+        """(ts, schema) to start a changefeed at; 0 is now, as the server has the wanted tables.
 
-        Raises LogCollected if the log begins later.
+        Without ``wanted`` it is asked for all of them. Raises LogCollected if the log begins later.
         """
 
     def revive(self, name: str) -> None:

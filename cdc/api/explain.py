@@ -21,7 +21,7 @@ from cdc.schema.table import Table
 from cdc.server.capture import Capture
 from filter.explain import REPLICATED, Explainer, Explanation, topic_of
 from filter.names import table_name
-from owner.eligibility import eligible, matched_tables
+from owner.eligibility import eligible, matched_tables, rule_matcher
 from owner.replica_config import check
 
 
@@ -52,7 +52,9 @@ def router(capture: Capture) -> APIRouter:
     @routes.post("/verify_table")
     def verify_table(asked: CreateChangefeed) -> TablesOfChangefeed:
         config = check(asked.replica_config)
-        _, schema = capture.upstreams.schema_at(asked.upstream, asked.start_ts)
+        _, schema = capture.upstreams.schema_at(
+            asked.upstream, asked.start_ts, rule_matcher(config)
+        )
         able: list[TableNameOut] = []
         unable: list[TableNameOut] = []
         for table in matched_tables(schema, config):

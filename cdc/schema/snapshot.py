@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -46,6 +46,10 @@ class CreateText(NamedTuple):
     text: str
     charset: str
     collation: str | None
+
+
+Wanted = Callable[[str, str], bool]
+"""Whether a table, by database and name, is asked about."""
 
 
 class Schema(Mapping[tuple[str, str], Table]):
@@ -140,6 +144,11 @@ class Schema(Mapping[tuple[str, str], Table]):
             raise DDLNotUnderstood(e.message, object=f"{key[0]}.{key[1]}", hint=e.hint) from e
         self._shapes[shape] = table
         return replace(table, schema=key[0], name=key[1])
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two SHOW CREATE TABLE differ in nothing but what rows change: the next number."""
+    return one == other or _COUNTER.sub("", one) == _COUNTER.sub("", other)
 
 
 def _shape(text: str, charset: str, collation: str | None) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cdc.base.ts import Ts
 from cdc.coord.messages import UpstreamInfo, UpstreamStatus
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server.log_replacement import LogMaker
 from cdc.server.merging import Statuses
 from cdc.server.needed import Needed
@@ -63,8 +63,8 @@ class LogSource(LogMaker, Protocol):
         ``keep`` takes up to which ts each node's log, by its own name, is not needed any more.
         """
 
-    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
-        """Take a schema snapshot of this moment; the ts at which it holds."""
+    def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:
+        """A ts of this moment at which the log has the schema of the wanted tables, or of all."""
 
     def schema_at(self, folder: Path, ts: Ts) -> Schema:
         """The schema for rows at ``ts``; raises if the log begins later."""

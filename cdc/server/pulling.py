@@ -19,7 +19,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server import log_folders
 from cdc.server.log_source import OnStatus
 from cdc.server.merging import Merger, Statuses
@@ -135,11 +135,10 @@ class RealSource:
             info, folder, self._settings.changelog, self._clock, on_status, needed, keep, statuses
         ).run(stop)
 
-    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
-        """Take a schema snapshot of this moment; the ts at which it holds."""
-        if info.nodes:
-            return merged_log.schema_now(info, folder, self._settings.source, self._clock)
-        return registration.schema_now(info, folder, self._settings.source, self._clock)
+    def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:
+        """A ts of this moment at which the log has the schema of the wanted tables."""
+        ask = merged_log.schema_now if info.nodes else registration.schema_now
+        return ask(info, folder, self._settings.source, self._clock, wanted)[0]
 
     def schema_at(self, folder: Path, ts: Ts) -> Schema:
         """The schema for rows at ``ts``; raises if the log begins later."""

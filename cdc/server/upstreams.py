@@ -37,7 +37,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.names import UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable, read, readable
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server import log_folders
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
@@ -341,11 +341,11 @@ class Upstreams:
                 self._changing.discard(name)
         _log.info("upstream %s: removed", name)
 
-    def schema_at(self, name: str, ts: Ts) -> tuple[Ts, Schema]:
-        """(ts, schema) to start a changefeed at; 0 takes a new snapshot of this moment."""
+    def schema_at(self, name: str, ts: Ts, wanted: Wanted | None = None) -> tuple[Ts, Schema]:
+        """(ts, schema) to start a changefeed at; 0 is now, as the server has the wanted tables."""
         info, folder = self.info(name), self._folder(name)
         if ts == 0:
-            ts = self._source.schema_now(info, folder)
+            ts = self._source.schema_now(info, folder, wanted)
         return ts, self._source.schema_at(folder, ts)
 
     def log_folder(self, name: str) -> Path:

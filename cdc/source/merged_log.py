@@ -16,6 +16,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo
+from cdc.schema.snapshot import Wanted
 from cdc.source import compaction
 from cdc.source.errors import UpstreamGone
 from cdc.source.merged_schema import check_alike, united
@@ -59,20 +60,28 @@ def begin_later(
     writer.begin_later(ts)
 
 
-def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:
+def schema_now(
+    info: UpstreamInfo,
+    folder: Path,
+    settings: SourceSettings,
+    clock: Clock,
+    wanted: Wanted | None = None,
+) -> tuple[Ts, bool]:
     """As ``cdc.source.registration.schema_now``, of all nodes at one ts of the merged log.
 
     Raises UpstreamGone if a node cannot be asked or the log does not get there in time.
     """
     nodes = [(node.name, folder / node.folder) for node in node_logs.load(folder)]
     infos = dict(zip((name for name, _ in nodes), info.nodes, strict=True))
-    now = {n: node_schema_now(infos[n], path, settings, clock) for n, path in nodes}
+    found_now = {n: node_schema_now(infos[n], path, settings, clock, wanted) for n, path in nodes}
     with closing(ChangeLog.open(folder)) as log:
-        state = _passed(log, now, info, settings, clock)
+        state = _passed(log, {n: ts for n, (ts, _) in found_now.items()}, info, settings, clock)
+    if not any(new for _, new in found_now.values()):
+        return state.resolved_ts, False
     schema = schema_to(state.position)
     found = [(name, _schema_at(path, schema[name], name)) for name, path in nodes]
     snapshots.save(folder, state.resolved_ts, united(found, state.resolved_ts))
-    return state.resolved_ts
+    return state.resolved_ts, True
 
 
 def _passed(

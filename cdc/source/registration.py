@@ -16,7 +16,8 @@ from cdc.changelog import snapshots
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
-from cdc.schema.snapshot import listed_copies
+from cdc.schema.snapshot import Wanted, listed_copies
+from cdc.source.agreeing import agrees
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone, UpstreamOtherServer, UpstreamReset
@@ -137,11 +138,27 @@ def _begin_now(
     )
 
 
-def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock: Clock) -> Ts:
-    """Take a snapshot of now, keep it with the log, and return the ts at which it holds.
+def schema_now(
+    info: UpstreamInfo,
+    folder: Path,
+    settings: SourceSettings,
+    clock: Clock,
+    wanted: Wanted | None = None,
+) -> tuple[Ts, bool]:
+    """``(ts, new)``: a ts of now at which the log knows the schema of the wanted tables.
 
+    Where these are on the server as the log's statements have left them, nothing is ``new``; else,
+    and where all are wanted, a snapshot of all is taken and kept with the log. So a changefeed of a
+    few tables does not wait for the definitions of all, and one of tables that changed past the
+    binlog gets them as they are.
     Waits for the puller to pass the snapshot's position. Raises UpstreamGone if it does not.
     """
+    if wanted is not None:
+        position, read = take_snapshot(info, settings, wanted)
+        with closing(ChangeLog.open(folder)) as log:
+            ts = _passed(log, position, info, settings, clock)
+            if agrees(History(log, ts).schema_at(ts), read, wanted):
+                return ts, False
     position, snapshot = take_snapshot(info, settings)
     log = ChangeLog.open(folder)
     try:
@@ -151,7 +168,7 @@ def schema_now(info: UpstreamInfo, folder: Path, settings: SourceSettings, clock
     finally:
         log.close()
     snapshots.save(folder, ts, {**snapshot, "ts": ts, "copies": copies})
-    return ts
+    return ts, True
 
 
 def _passed(

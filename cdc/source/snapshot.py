@@ -7,6 +7,7 @@ from typing import Any
 import pymysql
 
 from cdc.coord.messages import UpstreamInfo
+from cdc.schema.snapshot import Wanted
 from cdc.schema.system import SYSTEM_SCHEMAS
 from cdc.schema.tokens import quoted
 from cdc.source.connection import open_connection, query_error, rows, try_rows
@@ -20,9 +21,9 @@ _NO_SUCH_TABLE = 1146
 
 
 def take_snapshot(
-    info: UpstreamInfo, settings: SourceSettings
+    info: UpstreamInfo, settings: SourceSettings, wanted: Wanted | None = None
 ) -> tuple[UpstreamPosition, dict[str, Any]]:
-    """A position, and the schema as it was there.
+    """A position, and the schema as it was there; of its tables only those that are wanted.
 
     The schema is read between two positions; if the binlog shows a DDL between them it is read
     again. Raises UpstreamGone if the schema does not stand still.
@@ -31,7 +32,7 @@ def take_snapshot(
     try:
         for _ in range(_ATTEMPTS):
             before = current_position(connection, info.server_kind)
-            snapshot = _read(connection, info.server_kind)
+            snapshot = _read(connection, info.server_kind, wanted)
             after = current_position(connection, info.server_kind)
             if snapshot is not None and not has_ddl_between(info, before, after, settings):
                 return after, snapshot
@@ -60,7 +61,7 @@ def current_position(connection: Any, server_kind: str) -> UpstreamPosition:
     return UpstreamPosition(file, pos, gtid)
 
 
-def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
+def _read(connection: Any, server_kind: str, wanted: Wanted | None) -> dict[str, Any] | None:
     server = rows(
         connection,
         "SELECT @@version AS version, @@lower_case_table_names AS lower_case_table_names,"
@@ -91,6 +92,8 @@ def _read(connection: Any, server_kind: str) -> dict[str, Any] | None:
         if table["k"] in ("VIEW", "SEQUENCE"):
             # They take a name that a table of IF NOT EXISTS cannot have.
             others.append([schema, name])
+            continue
+        if wanted is not None and not wanted(schema, name):
             continue
         try:
             texts[f"{schema}.{name}"] = str(

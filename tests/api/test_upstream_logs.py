@@ -21,7 +21,7 @@ from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server import log_folders
 from cdc.server.data_dir import DataDir
 from cdc.server.log_source import OnStatus
@@ -73,7 +73,7 @@ class Held:
         on_status(UpstreamStatus(state="running"))
         stop.wait()
 
-    def schema_now(self, info: UpstreamInfo, folder: Path) -> Ts:
+    def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:
         raise NotImplementedError
 
     def schema_at(self, folder: Path, ts: Ts) -> Schema:

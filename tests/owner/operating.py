@@ -13,7 +13,7 @@ from cdc.coord.contract import Put
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import FeedInfo, UpstreamInfo
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server.upstream_errors import UpstreamNotFound
 from owner.operations import Created, Operations
 from owner.requests import NewChangefeed
@@ -73,7 +73,7 @@ class Installation:
             raise UpstreamNotFound("there is no such upstream", object=f"upstream {name}")
         return UpstreamInfo(name=name, uri="mysql://h/")
 
-    def schema_at(self, name: str, ts: int) -> tuple[int, Schema]:
+    def schema_at(self, name: str, ts: int, wanted: Wanted | None = None) -> tuple[int, Schema]:
         """The one schema, at any ts."""
         self.calls.append(("schema_at", name, ts))
         if self.overtaking:

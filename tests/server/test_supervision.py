@@ -23,7 +23,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
     UpstreamStatus,
 )
-from cdc.schema.snapshot import Schema
+from cdc.schema.snapshot import Schema, Wanted
 from cdc.server.log_source import OnStatus
 from cdc.server.metrics import Metrics
 from cdc.server.needed import Needed
@@ -80,7 +80,7 @@ class Endless:
     def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
         raise NotImplementedError
 
-    def schema_now(self, info: UpstreamInfo, folder: Path) -> int:
+    def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> int:
         raise NotImplementedError
 
     def schema_at(self, folder: Path, ts: int) -> Schema:

@@ -17,6 +17,7 @@ from cdc.source.readiness import check_upstream
 from cdc.source.registration import register, schema_now
 from cdc.source.settings import SourceSettings
 from cdc.source.start import StartInvalid
+from cdc.source.statements import History
 from tests.servers.database import Database, database
 from tests.source.pulling import CLOCK, Pulled
 
@@ -101,7 +102,7 @@ def test_snapshot_and_earlier_starts(name: str, tmp_path: Path) -> None:
             assert snapshot["server"]["kind"] == p.info.server_kind
             log.close()
             db.execute("ALTER TABLE d.t ADD c INT")
-            ts = schema_now(p.info, p.folder, p.settings, CLOCK)
+            ts, _ = schema_now(p.info, p.folder, p.settings, CLOCK)
             log, _ = p.runs()
             assert "`c` int" in log.snapshot_at(ts)["tables"]["d.t"]
             log.close()
@@ -126,7 +127,7 @@ def test_a_later_snapshot_keeps_what_only_statements_tell(
             f"CREATE /* gh-ost */ TABLE {schema}._t_gho LIKE {schema}.t",
             f"ALTER /* gh-ost */ TABLE {schema}._t_gho ADD c INT",
         )
-        ts = schema_now(p.info, p.folder, p.settings, CLOCK)
+        ts, _ = schema_now(p.info, p.folder, p.settings, CLOCK)
         log, _ = p.runs()
         kept = log.snapshot_at(ts)
         log.close()
@@ -137,6 +138,53 @@ def test_a_later_snapshot_keeps_what_only_statements_tell(
     assert [a.sql for a in copy.alterations or ()] == [
         f"ALTER /* gh-ost */ TABLE {schema}._t_gho ADD c INT"
     ]
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+def test_of_few_tables_a_snapshot_is_taken_only_where_the_log_has_not_their_changes(
+    name: str, database: Callable[..., Database], tmp_path: Path, fresh_name: str
+) -> None:
+    db, schema = database(name), fresh_name
+    db.execute(
+        f"CREATE DATABASE {schema}",
+        f"CREATE TABLE {schema}.a (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+        f"CREATE TABLE {schema}.b (id INT PRIMARY KEY)",
+    )
+
+    def wanted(database: str, table: str) -> bool:
+        return database == schema and table != "b"
+
+    with Pulled(db, tmp_path / "log") as p:
+
+        def asked(*statements: str) -> tuple[bool, list[str]]:
+            db.execute("SELECT 1", *statements, database=schema)
+            ts, new = schema_now(p.info, p.folder, p.settings, CLOCK, wanted)
+            log, _ = p.runs()
+            found = History(log, ts).schema_at(ts)
+            log.close()
+            return new, sorted(f"{t}:{len(found[s, t].columns)}" for s, t in found if s == schema)
+
+        begun = list(p.folder.rglob("*.json"))
+        # What the log says of them is what the server has, and rows change no definition.
+        assert asked() == (False, ["a:2", "b:1"])
+        assert asked("INSERT INTO a (v) VALUES (1), (2)") == (False, ["a:2", "b:1"])
+        assert asked(
+            "ALTER TABLE a ADD c VARCHAR(9) NOT NULL DEFAULT 'x', ADD KEY (c)",
+            "CREATE TABLE d LIKE a",
+            "DROP TABLE d",
+        ) == (False, ["a:3", "b:1"])
+        # Of others it is not asked.
+        unlogged = "SET SESSION sql_log_bin = 0"
+        assert asked(unlogged, "ALTER TABLE b ADD c INT") == (False, ["a:3", "b:1"])
+        assert list(p.folder.rglob("*.json")) == begun
+        # What happened past the binlog, to one of them or by another one, is seen.
+        assert asked(unlogged, "ALTER TABLE a DROP c") == (True, ["a:2", "b:2"])
+        assert asked(unlogged, "CREATE TABLE e (id INT PRIMARY KEY)") == (
+            True,
+            ["a:2", "b:2", "e:1"],
+        )
+        assert asked(unlogged, "DROP TABLE e") == (True, ["a:2", "b:2"])
+        assert asked() == (False, ["a:2", "b:2"])
 
 
 @pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
