@@ -41,6 +41,7 @@ from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
 from processor.keyless import read_still
 from processor.settings import ProcessorSettings
@@ -101,18 +102,17 @@ class RowCopy(ABC):
         self._jobs = jobs
         self._settings = settings
         self._open_servers = open_servers
-        self._tell = note
         self._clock = clock
         self._stopping = stopping
         self._go_on = go_on
         self._copied = CopiedTables(config)
         self._rate = RowRate(config.snapshot.max_rows_per_second)
-        self._progress = SnapshotProgress(began_ms=clock.now_ms())
+        self._counted = CopyProgress(clock, note)
 
     @property
     def progress(self) -> SnapshotProgress:
         """How far it is."""
-        return self._progress
+        return self._counted.now
 
     @abstractmethod
     def _place(
@@ -131,7 +131,7 @@ class RowCopy(ABC):
         """
         settled = self._copy()
         done = {"base_ts": settled.base_ts, "ts": settled.ts, "rows": settled.rows}
-        self._progress = self._progress.model_copy(
+        self._counted.now = self.progress.model_copy(
             update={**done, "ended_ms": self._clock.now_ms()}
         )
         return settled
@@ -144,15 +144,17 @@ class RowCopy(ABC):
         pulled = PulledLogs(self._log, servers.kind)
         try:
             low_ts = self._visible(servers, pulled)
-            self._note(low_ts=low_ts)
+            self._counted.note(low_ts=low_ts)
             # Of all rounds: it goes on where it has read the log's statements.
             definitions = Definitions(self._log, low_ts)
             for _ in range(_ROUNDS):
                 tables = self._tables(definitions, low_ts)
                 missing = [t for t in tables if t.full_name not in staged]
-                self._note(tables=len(tables), tables_done=len(staged))
+                guesses = servers.row_guesses(tables, self._config.snapshot.where)
+                self._counted.begin_round(staged, guesses)
                 failed: dict[str, TidegateError] = {}
                 for number, table in enumerate(missing, len(staged) + 1):
+                    self._counted.begin(table.full_name)
                     try:
                         staged[table.full_name] = self._stage(
                             servers, pulled, table, low_ts, number
@@ -160,7 +162,7 @@ class RowCopy(ABC):
                     except TidegateError as e:
                         # A statement of the log may explain it: then it is read again.
                         failed[table.full_name] = e
-                    self._note(tables_done=len(staged))
+                    self._counted.end(table.full_name, len(staged))
                 self._await_go_on(servers)
                 ts = self._caught_up(servers, pulled)
                 kept = unchanged(definitions, staged, ts)
@@ -226,7 +228,7 @@ class RowCopy(ABC):
                 chunks.measured(chunk, read.seconds)
                 files.append(StagedFile(Path(read.path), read.rows, read.events))
                 self._rate = self._rate.read(read.rows, began_s)
-                self._add(read)
+                self._counted.read(read.rows, read.bytes)
         return StagedTable(table, stored, low_ts, tuple(files))
 
     def _stage_still(
@@ -252,7 +254,7 @@ class RowCopy(ABC):
             lambda: self._caught_up(servers, pulled),
         )
         self._rate = self._rate.read(read.rows, began_s)
-        self._add(read)
+        self._counted.read(read.rows, read.bytes)
         files = (StagedFile(Path(read.path), read.rows, read.events),)
         stored = table_map(table, number, server.kind)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
@@ -367,14 +369,6 @@ class RowCopy(ABC):
         )
         shutil.rmtree(self._folder / "chunks")
         return settled
-
-    def _note(self, **changes: int) -> None:
-        self._progress = self._progress.model_copy(update=changes)
-        self._tell(self._progress)
-
-    def _add(self, read: ChunkRead) -> None:
-        rows, size = self._progress.rows + read.rows, self._progress.bytes + read.bytes
-        self._note(rows=rows, bytes=size)
 
 
 def unchanged(

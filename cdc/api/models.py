@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from cdc.api.reading import Reading
 from cdc.base.secrets import MASK, is_secret_key, mask_uri
 from cdc.base.ts import to_text
 from cdc.coord.messages import (
@@ -261,6 +262,7 @@ class SnapshotShown(BaseModel):
 
     ``rows`` and ``bytes`` are those that were read, and behind ``ended`` those that are delivered.
     ``base_ts`` and ``ts``: between which they lie in the order, 0 until all are copied.
+    ``reading``: how long it may take, None where nothing is read.
     """
 
     state: SnapshotState
@@ -272,6 +274,7 @@ class SnapshotShown(BaseModel):
     ended: str
     base_ts: int
     ts: int
+    reading: Reading | None
 
     @classmethod
     def of(cls, info: FeedInfo, status: FeedStatus) -> SnapshotShown | None:
@@ -293,6 +296,7 @@ class SnapshotShown(BaseModel):
             ended=_time(progress.ended_ms),
             base_ts=progress.base_ts,
             ts=progress.ts,
+            reading=Reading.of(progress) if info.copies else None,
         )
 
 

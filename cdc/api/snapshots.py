@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.api.models import FeedError, Page
+from cdc.api.reading import Reading
 from cdc.base.ts import compose, to_text
 from cdc.coord.messages import CopyOrder, CopyState, CopyStatus
 from cdc.server.capture import Capture
@@ -32,6 +33,7 @@ class SnapshotOut(BaseModel):
     """One copy of rows. ``table_names`` once they are copied; ``rows`` and ``bytes`` were read.
 
     ``base_ts`` and ``ts``: between which the rows lie in the order, 0 until all are copied.
+    ``reading``: how long it may take, None where nothing is read.
     """
 
     id: str
@@ -48,6 +50,7 @@ class SnapshotOut(BaseModel):
     ended: str
     base_ts: int
     ts: int
+    reading: Reading | None
     error: FeedError | None
 
     @classmethod
@@ -69,6 +72,7 @@ class SnapshotOut(BaseModel):
             ended=_time(at.ended_ms if at else 0),
             base_ts=at.base_ts if at else 0,
             ts=at.ts if at else 0,
+            reading=_reading(status),
             error=FeedError.of(status.error),
         )
 
@@ -112,6 +116,12 @@ def router(capture: Capture) -> APIRouter:
         return shown(feed, number)
 
     return routes
+
+
+def _reading(status: CopyStatus) -> Reading | None:
+    if status.state not in (CopyState.COPYING, CopyState.PAUSED):
+        return None
+    return Reading.of(status.progress, paused=status.state is CopyState.PAUSED)
 
 
 def _time(ms: int) -> str:

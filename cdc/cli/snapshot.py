@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,7 +43,7 @@ def list_(changefeed_id: FeedId, json: Json = False) -> None:
     if json:
         output.as_json(items)
         return
-    columns = ("ID", "STATE", "TABLES", "DONE", "ROWS", "ASKED", "ENDED")
+    columns = ("ID", "STATE", "TABLES", "DONE", "ROWS", "OF", "ROWS/S", "LEFT", "ASKED", "ENDED")
     output.table(
         columns,
         (
@@ -53,6 +53,7 @@ def list_(changefeed_id: FeedId, json: Json = False) -> None:
                 ", ".join(i["tables"]),
                 f"{i['tables_done']}/{i['table_count']}",
                 i["rows"],
+                *_reading(i["reading"]),
                 i["asked"],
                 i["ended"],
             )
@@ -64,9 +65,22 @@ def list_(changefeed_id: FeedId, json: Json = False) -> None:
 @app.command()
 @watched
 def show(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
-    """Show one snapshot: tables, how far it is, its error."""
+    """Show one snapshot: how far it is, how long each table may take, its error."""
     found = client().get(f"/changefeeds/{changefeed_id}/snapshots/{number}")
-    (output.as_json if json else output.fields)(found)
+    if json:
+        output.as_json(found)
+        return
+    reading = found.pop("reading")
+    of, speed, left = _reading(reading)
+    output.fields(found | {"rows_expected": of, "rows_per_second": speed, "left": left})
+    if reading:
+        output.table(
+            ("TABLE", "STATE", "ROWS", "OF", "LEFT"),
+            (
+                (t["table"], t["state"], t["rows"], t["rows_expected"], _span(t["seconds_left"]))
+                for t in reading["tables"]
+            ),
+        )
 
 
 @app.command()
@@ -85,6 +99,28 @@ def resume(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
 def cancel(changefeed_id: FeedId, number: Number, json: Json = False) -> None:
     """Cancel a snapshot whose rows are not delivered yet."""
     _ask(changefeed_id, number, "cancel", "does not go on", json)
+
+
+def _reading(reading: dict[str, Any] | None) -> tuple[Any, Any, str]:
+    """Rows that are expected, rows a second, and the time left."""
+    if reading is None:
+        return "", "", ""
+    return (
+        reading["rows_expected"] or "",
+        round(reading["rows_per_second"]),
+        _span(reading["seconds_left"]),
+    )
+
+
+def _span(seconds: int | None) -> str:
+    """A time as people say it: ``2h05m``, ``3m20s``; empty where it is not known."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 def _ask(feed: str, number: str, verb: str, done: str, json: bool) -> None:

@@ -150,11 +150,30 @@ class UpstreamStatus(StoredMessage):
     held_ms: int = 0
 
 
+class TableReadState(StrEnum):
+    """How far the reading of one table is."""
+
+    WAITING = "waiting"
+    READING = "reading"
+    READ = "read"
+
+
+class TableRead(Message):
+    """Of one table (``schema.table``) so many rows were read, of about so many; 0: not known."""
+
+    name: str
+    state: TableReadState
+    rows: int = 0
+    expected: int = 0
+
+
 class SnapshotProgress(Message):
     """How far the copy of rows that were there before is.
 
     ``rows`` and ``bytes`` are those that were read. ``base_ts`` and ``ts``: between which the
     rows lie in the order, once all are copied, else 0. ``low_ts``: the log is needed above it.
+    ``rows_expected``: the server's guess of all rows, 0 without one; ``rows_per_second`` of the
+    last half minute. ``reads``: tables, those first that are read or have the most rows to come.
     """
 
     tables: int = 0
@@ -166,6 +185,9 @@ class SnapshotProgress(Message):
     base_ts: int = 0
     ts: int = 0
     low_ts: int = 0
+    rows_expected: int = 0
+    rows_per_second: float = 0.0
+    reads: list[TableRead] = Field(default_factory=list)
 
 
 class RowsPiece(Message):

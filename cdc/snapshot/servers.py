@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
+from collections.abc import Iterable
 
 from cdc.base.nodes import node_of
 from cdc.coord.messages import UpstreamInfo
@@ -11,6 +13,8 @@ from cdc.snapshot.reading import SourceServer
 from cdc.source.position import UpstreamPosition
 from cdc.source.pulled import Positions
 from cdc.source.settings import SourceSettings
+
+_MOST_GUESSED = 5000
 
 
 class SourceServers:
@@ -39,6 +43,23 @@ class SourceServers:
     def of(self, table: Table) -> SourceServer:
         """The server that a table is on."""
         return self._servers[node_of(table.schema)]
+
+    def row_guesses(self, tables: Iterable[Table], where: str) -> dict[str, int]:
+        """By ``schema.table`` how many rows its server guesses that a table has; 0 without a guess.
+
+        With ``where``: for how many it is true.
+        """
+        by_server: defaultdict[str, list[Table]] = defaultdict(list)
+        found: dict[str, int] = {}
+        for table in tables:
+            by_server[node_of(table.schema)].append(table)
+            found[table.full_name] = 0
+        if len(found) > _MOST_GUESSED:
+            # Old servers open each table for it.
+            return found
+        for node, ours in by_server.items():
+            found |= self._servers[node].row_guesses(ours, where)
+        return found
 
     def wait_until_visible(self, positions: Positions) -> None:
         """Return when a new SELECT sees, on each server, all that lies before its position."""

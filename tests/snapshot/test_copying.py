@@ -16,7 +16,9 @@ import pytest
 from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
 from cdc.changelog.reader import ChangeLog
-from cdc.coord.messages import Assignment, FeedInfo, Report
+from cdc.coord.messages import Assignment, FeedInfo, Report, TableReadState
+from cdc.schema.snapshot import Schema
+from cdc.schema.table import Table
 from cdc.snapshot.errors import SnapshotReadBroken
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.touched import Touched
@@ -159,6 +161,13 @@ class Way:
         log.close()
         return self.reports[-1]
 
+    def tables(self) -> list[Table]:
+        """The tables of the upstream as its log has them."""
+        log = ChangeLog.open(self.folder)
+        found = list(Schema(log.snapshot_at(log.state.first_ts)).values())
+        log.close()
+        return found
+
     def _ended(self) -> bool:
         last = self.reports[-1] if self.reports else None
         return last is not None and bool(last.error or (last.snapshot and last.snapshot.ts))
@@ -215,6 +224,29 @@ def test_rows_and_changes_while_they_are_read_arrive_once(way: Way) -> None:
         pulled.caught_up()
         way.deliver(report)
     assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_it_is_told_how_much_is_read_of_which_table(way: Way) -> None:
+    names = {f"{way.schema}.{name}" for name in ("numbers", "names", "pairs", "still")}
+    with way.pulled as pulled:
+        server = SourceServers(pulled.info, pulled.settings, threading.Event())
+        tables = [t for t in way.tables() if t.full_name in names]
+        few = server.row_guesses(tables, "1 = 0")
+        # Of a statement that fails there is no guess, and no error.
+        assert set(server.row_guesses(tables, "no_such_column = 1").values()) == {0}
+        server.close()
+        at = way.copy().snapshot
+    assert at is not None
+    read = {one.name: one.rows for one in at.reads}
+    assert read == {n: 0 if n.endswith(".still") else ROWS for n in names}
+    assert {one.state for one in at.reads} == {TableReadState.READ}
+    expected = {one.name: one.expected for one in at.reads}
+    filled = [n for n in names if not n.endswith(".still")]
+    # They are guesses of the server's, of which only the order of size can be relied on.
+    assert all(ROWS / 10 < expected[n] < 10 * ROWS for n in filled)
+    assert all(few[n] < expected[n] for n in filled)
+    assert at.rows_per_second > 0
 
 
 def test_rows_stay_until_it_is_stored_that_they_are_delivered(way: Way) -> None:

@@ -55,10 +55,13 @@ export const changefeed = {
 function copied(snapshot) {
   if (!snapshot) return null;
   const { state: now, tables: all, tables_done: done, rows, bytes: size, began, ended } = snapshot;
+  const left = snapshot.reading?.seconds_left;
   return el("section", { "data-key": "snapshot" },
     el("h3", {}, "Rows that were there before"),
     el("p", {}, state(now), " ",
       el("progress", { max: Math.max(1, all), value: done, "aria-label": "Tables copied" }),
       ` ${count(done)} of ${count(all)} tables, ${count(rows)} rows, ${bytes(size)} read`),
-    facts({ "Began (UTC)": began, "Ended (UTC)": ended }));
+    facts({
+      "Left": left == null ? "" : `about ${span(left)}`, "Began (UTC)": began, "Ended (UTC)": ended,
+    }));
 }
