@@ -1,9 +1,9 @@
 """Schema snapshots out of the log itself, so that nobody follows more than so many statements.
 
 A reader begins with the newest snapshot at or below its place and follows what comes behind it.
-The server is asked for one when an upstream is registered, and when a changefeed begins whose tables
-are not as the log says; all others are what statements have made of the one before, by the same
-code that every reader follows them with.
+The server is asked for one when an upstream is registered, and when a changefeed begins whose
+tables are not as the log says; all others are what statements have made of the one before, by the
+same code that every reader follows them with.
 They hold where every changefeed has been, so whoever starts is near one; and as the log's begin
 passes them, those before and the statements in between go.
 """
