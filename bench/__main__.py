@@ -23,6 +23,7 @@ os.environ.setdefault(
 from rich.console import Console
 
 from bench import (
+    cluster_kafka,
     ddl_pause,
     encode,
     figures,
@@ -67,6 +68,7 @@ ITEMS: dict[str, Item] = {
     "snapshot_kafka": snapshot.kafka,
     "schema_tables": schema.tables,
     "merge_txn": merge.txn,
+    "cluster_kafka": cluster_kafka.cluster,
     "remote_log": remote_log.remote_log,
     "scale_tables": scale.tables,
     "scale_feeds": scale.feeds,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from cdc.changelog.index import RunKind, Runs
@@ -11,53 +9,69 @@ from cdc.changelog.index import RunKind, Runs
 _STEPS = (RunKind.PREPARE, RunKind.COMMIT, RunKind.ROLLBACK)
 
 
-@dataclass
 class PreparedBook:
-    """PREPARE rows by xid id, in order of the log; segments are absolute."""
+    """PREPARE rows of transactions that have not ended, in order of the log; segments are absolute.
 
-    _runs: dict[int, list[Runs]] = field(default_factory=dict)
+    The rows of many transactions are taken, and given up, as arrays.
+    """
+
+    def __init__(self, parts: tuple[Runs, ...] = ()) -> None:
+        self._parts = parts
 
     def copy(self) -> PreparedBook:
         """The same, to be changed on its own."""
-        return PreparedBook({xid: list(parts) for xid, parts in self._runs.items()})
+        return PreparedBook(self._parts)
 
     def apply(self, runs: Runs) -> list[int]:
         """Take a stretch of the index; returns the xids that ended in it."""
-        ended: list[int] = []
         steps = np.flatnonzero(np.isin(runs.kind, _STEPS) & (runs.xid >= 0))
-        at = 0
-        while at < len(steps):
-            xid, kind = int(runs.xid[steps[at]]), int(runs.kind[steps[at]])
-            end = at + 1
-            while end < len(steps) and (runs.xid[steps[end]], runs.kind[steps[end]]) == (xid, kind):
-                end += 1
-            if kind == RunKind.PREPARE:
-                self._runs.setdefault(xid, []).append(runs.take(steps[at:end]))
-            else:
-                self._runs.pop(xid, None)
-                ended.append(xid)
-            at = end
-        return ended
+        if not len(steps):
+            return []
+        # Parts are never changed, so a copy of the book may share them.
+        self._parts = (*self._parts, runs.take(steps))
+        if (runs.kind[steps] == RunKind.PREPARE).all():
+            return []
+        rows = Runs.concat(self._parts)
+        ends = np.flatnonzero(rows.kind != RunKind.PREPARE)
+        ended, at = np.unique(rows.xid[ends][::-1], return_index=True)
+        last = ends[::-1][at]
+        # Of an xid that is prepared again behind its end, what is behind it counts.
+        which = np.minimum(np.searchsorted(ended, rows.xid), len(ended) - 1)
+        over = (ended[which] == rows.xid) & (np.arange(len(rows)) <= last[which])
+        kept = rows.take(~over)
+        self._parts = (kept,) if len(kept) else ()
+        return [int(number) for number in ended]
+
+    def rows(self) -> Runs:
+        """All PREPARE rows, those of the steps too (without a table)."""
+        if len(self._parts) > 1:
+            self._parts = (Runs.concat(self._parts),)
+        return Runs.concat(self._parts)
 
     def rows_of(self, xid: int) -> Runs:
         """The rows runs of a prepared transaction, as DML runs without a commit ts."""
-        found = Runs.concat(self._runs.get(xid, []))
-        found = found.take(found.table >= 0)
+        rows = self.rows()
+        found = rows.take((rows.xid == xid) & (rows.table >= 0))
         found.kind[:] = RunKind.DML
         return found
 
     def holds(self, xid: int) -> bool:
         """Whether the transaction is prepared now."""
-        return xid in self._runs
+        return bool((self.rows().xid == xid).any())
 
     def xids(self) -> list[int]:
         """Ids of the transactions that are prepared now."""
-        return list(self._runs)
+        return [int(number) for number in np.unique(self.rows().xid)]
 
     def segments(self) -> dict[int, int]:
         """The first segment of each transaction that is prepared, by its xid's number."""
-        return {x: min(int(r.segment.min()) for r in parts) for x, parts in self._runs.items()}
+        rows = self.rows()
+        numbers, first = np.unique(rows.xid, return_inverse=True)
+        lowest = np.full(len(numbers), np.iinfo(np.int32).max, np.int64)
+        np.minimum.at(lowest, first, rows.segment)
+        return dict(zip(numbers.tolist(), lowest.tolist(), strict=True))
 
     def oldest_segment(self) -> int:
         """Lowest segment with a row of a prepared transaction, 0 if there is none."""
-        return min(self.segments().values(), default=0)
+        segment = self.rows().segment
+        return int(segment.min()) if len(segment) else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -139,6 +139,18 @@ class LogWriter:
         """Id of an xid; once its transaction has ended, the same text gets a new id."""
         return self._xids.number(text, self._clock.now_ms())
 
+    def xids(self) -> dict[int, str]:
+        """Texts of the xids in use, by their numbers."""
+        return {number: one.text for number, one in self._xids.prepared.items()}
+
+    def free_xids(self, count: int) -> int:
+        """The first of ``count`` numbers that no xid in use has; :meth:`take_xids` uses them."""
+        return self._xids.free(count)
+
+    def take_xids(self, end: int, new: Mapping[int, str]) -> None:
+        """Free numbers below ``end`` were given to xids; ``new``: those that have not ended."""
+        self._xids.take(end, new, self._clock.now_ms())
+
     def set_format(self, fde: bytes) -> None:
         """The FORMAT_DESCRIPTION event (complete, with CRC) at the head of new segments.
 
@@ -240,6 +252,10 @@ class LogWriter:
     def prepared(self, xid: int) -> Runs:
         """DML runs (without commit ts) of a prepared XA transaction; empty if it is not known."""
         return self._book.rows_of(xid)
+
+    def all_prepared(self) -> Runs:
+        """PREPARE rows of all transactions that have not ended, in order of the log."""
+        return self._book.rows()
 
     def is_prepared(self, xid: int) -> bool:
         """Whether an XA transaction is prepared, with or without rows."""

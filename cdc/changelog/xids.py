@@ -8,7 +8,7 @@ is rewritten where most of it is dead, and whenever the log is opened for writin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from cdc.changelog.errors import LogCorrupt
 
 # Below this a file is not worth a rewrite.
 _SMALL = 64 << 10
+# The index has 31 bits for one.
+_NUMBERS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ class Pinned:
 class Xids:
     """Both directions of the dictionary, and its file.
 
-    Numbers are not used again while the writer lives, nor while a row of the index that is kept
-    may mean an older one: the book of prepared transactions takes rows in the log's order.
+    A number is not used again while anything has it, nor before 31 bits of them are used up; the
+    book of prepared transactions takes rows in the log's order.
     """
 
     def __init__(
@@ -81,12 +83,27 @@ class Xids:
         known = self._numbers.get(text)
         if known is not None:
             return known
-        number = self._next
-        self._next += 1
-        self.prepared[number] = Prepared(text, now_ms)
-        self._numbers[text] = number
-        self._unwritten.append(self.prepared[number].line(number))
+        number = self.free(1)
+        self.take(number + 1, {number: text}, now_ms)
         return number
+
+    def free(self, count: int) -> int:
+        """The first of ``count`` numbers, one behind the other, that nothing in use has."""
+        while self._next + count > _NUMBERS or any(
+            self._next <= number < self._next + count for number in self.prepared
+        ):
+            # Numbers are 31 bits; what ended long ago is not meant by any row that is open.
+            later = [n for n in self.prepared if self._next <= n < self._next + count]
+            self._next = max(later) + 1 if later else 0
+        return self._next
+
+    def take(self, end: int, new: Mapping[int, str], now_ms: int) -> None:
+        """All free numbers below ``end`` are used; ``new``: those that are still in use."""
+        self._next = end
+        for number, text in new.items():
+            self.prepared[number] = Prepared(text, now_ms)
+            self._numbers[text] = number
+            self._unwritten.append(self.prepared[number].line(number))
 
     def end(self, numbers: Iterable[int]) -> None:
         """These transactions have ended: the same xid is another transaction from now on."""

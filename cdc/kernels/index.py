@@ -1,8 +1,9 @@
 """Walking whole events of a replication stream: CRC, transactions, tables and runs in one pass.
 
-What is rare (DDL, rotation, XA, compression, unknown tables ...) is left to the caller: the walk
+What is rare (DDL, rotation, compression, unknown tables ...) is left to the caller: the walk
 returns at the event, and goes on where it is told to. All state lies in int64 arrays, so that
-nothing is made per event or transaction.
+nothing is made per event or transaction. The steps of XA transactions become rows of the index with
+the number of their xid; the rows that a commit makes valid are put before it by the caller.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 import numpy as np
 from numba import njit, types
 
+from cdc.kernels import xids as X  # noqa: N812
 from cdc.kernels.crc import BYTES, CHECKSUM, HEADER, LENGTH_AT, crc32
 from cdc.kernels.memory import load8, load16, load32, load64
 from cdc.kernels.rows import image_end, packed_integer
@@ -92,7 +94,7 @@ DONE: Final = 0
 COLD: Final = 1  # the event at the offset is for the caller
 NEW_TABLE: Final = 2  # the TABLE_MAP at the offset is not in the dictionary
 NEW_SOURCE: Final = 3  # the GTID's source is not known
-FULL: Final = 4  # runs, transactions or live maps have no room
+FULL: Final = 4  # runs, transactions, live maps or xids have no room
 PINNED: Final = 5  # a group begins behind the transaction that was pinned
 BAD_LENGTH: Final = -1
 BAD_CHECKSUM: Final = -2
@@ -101,10 +103,15 @@ BAD_IMAGE: Final = -4
 BAD_GROUP: Final = -5  # an event outside of a group, or a group inside of another
 
 DML: Final = 1
+PREPARE: Final = 5
+COMMIT: Final = 6
+ROLLBACK: Final = 7
 RUN_BYTES: Final = 1 << 20
 _STATEMENT_END = 1
 _DUMMY_TABLE = 0xFFFFFF
-_XA_FLAGS = 64 | 128
+_PREPARED_XA = 64
+_COMPLETED_XA = 128
+_GROUP_COMMIT = 2
 _STANDALONE = 1
 _MIX = -7046029254386353131  # 2**64 / golden ratio, as int64
 
@@ -201,6 +208,34 @@ def _finish(state, runs, transactions, end):  # type: ignore[no-untyped-def]
     elif state[ROWS] > 0 and state[KIND] == DML:
         _open_run(state, state[LAST_TABLE], end, state[POS])
         _close_run(state, runs, 1)
+    _end_group(state, transactions, end)
+
+
+@njit(nogil=True)
+def _step(state, runs, transactions, kind, number, at, end, pos):  # type: ignore[no-untyped-def]
+    # The group ends with a step of an XA transaction, which is the event from ``at`` to ``end``.
+    if state[RUN_TABLE] >= 0:
+        _close_run(state, runs, 0)
+    n = state[RUNS]
+    runs[n, R_TS] = 0 if kind == PREPARE else state[TS]
+    runs[n, R_KIND] = kind
+    runs[n, R_FLAGS] = 1
+    runs[n, R_TABLE] = -1
+    runs[n, R_OFFSET] = at
+    runs[n, R_LENGTH] = end - at
+    runs[n, R_FIRST_ROW] = 0
+    runs[n, R_ROWS] = 0
+    runs[n, R_SOURCE] = state[SOURCE]
+    runs[n, R_SEQUENCE] = state[SEQUENCE]
+    runs[n, R_FILE] = state[FILE]
+    runs[n, R_POS] = pos
+    runs[n, R_XID] = number
+    state[RUNS] = n + 1
+    _end_group(state, transactions, end)
+
+
+@njit(nogil=True)
+def _end_group(state, transactions, end):  # type: ignore[no-untyped-def]
     if state[SOURCE] >= 0:
         transactions[state[TXNS], 0] = state[SOURCE]
         transactions[state[TXNS], 1] = state[SEQUENCE]
@@ -244,6 +279,14 @@ def _begin(state, ts, source, sequence, begun):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _prepare(state, number):  # type: ignore[no-untyped-def]
+    # The group that has begun is an XA transaction's, and ends when that is prepared.
+    state[KIND] = PREPARE
+    state[XID] = number
+    state[BEGUN] = 1
+
+
+@njit(nogil=True)
 def _find_source(sources, high, low):  # type: ignore[no-untyped-def]
     for i in range(sources.shape[0]):
         if sources[i, 2] < 0:
@@ -259,7 +302,9 @@ def _seconds_ts(buf, i):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _gtid(buf, i, end, code, state, sources):  # type: ignore[no-untyped-def]
+def _gtid(  # type: ignore[no-untyped-def]
+    buf, i, end, code, state, sources, heads, entries, contents, xids, scratch
+):
     # DONE, COLD, NEW_SOURCE or an error; begins the group.
     p = i + HEADER
     if state[IN] != 0:
@@ -270,12 +315,20 @@ def _gtid(buf, i, end, code, state, sources):  # type: ignore[no-untyped-def]
         if p + 13 > end:
             return BAD_LENGTH
         flags = load8(buf, p + 12)
-        if flags & _XA_FLAGS:
-            return COLD
         source = _find_source(sources, load32(buf, p + 8), load32(buf, i + 5))
         if source < 0:
             return NEW_SOURCE
+        number = np.int64(-1)
+        if flags & _PREPARED_XA:
+            at = p + (21 if flags & _GROUP_COMMIT else 13)
+            if not X.from_binary(buf, at, end, False, xids, scratch):
+                return BAD_LENGTH
+            number = X.put(heads, entries, contents, xids, scratch)
+            if number < 0:
+                return FULL
         _begin(state, _seconds_ts(buf, i), source, load64(buf, p), 1 - (flags & _STANDALONE))
+        if number >= 0:
+            _prepare(state, number)
         return DONE
     if p + 25 > end:
         return BAD_LENGTH
@@ -359,7 +412,7 @@ def _rows_event(buf, i, end, pos, code, state, maps, tables, columns, hops, runs
 
 @njit(nogil=True)
 def _word(buf, p, end):  # type: ignore[no-untyped-def]
-    # 1 BEGIN, 2 COMMIT, 3 SAVEPOINT, 4 ROLLBACK TO, 0 anything else.
+    # 1 BEGIN, 2 COMMIT, 3 SAVEPOINT, 4 ROLLBACK TO, 5 an XA statement maybe, 0 anything else.
     n = end - p
     if n == 5 and load32(buf, p) == 0x49474542 and load8(buf, p + 4) == 0x4E:
         return 1
@@ -369,19 +422,64 @@ def _word(buf, p, end):  # type: ignore[no-untyped-def]
         return 4
     if n > 10 and load64(buf, p) == 0x4E494F5045564153 and load16(buf, p + 8) == 0x2054:
         return 3
+    if n > 9 and load32(buf, p) & 0xFFFFFF == 0x204158:
+        return 5
     return 0
 
 
 @njit(nogil=True)
-def _query(buf, i, end, state):  # type: ignore[no-untyped-def]
-    # What _word says, or an error.
+def _query_text(buf, i, end):  # type: ignore[no-untyped-def]
+    # Where the text of a QUERY event begins, or an error.
     p = i + HEADER
     if p + 13 > end:
         return BAD_LENGTH
     text = p + 13 + load16(buf, p + 11) + load8(buf, p + 8) + 1
-    if text > end:
-        return BAD_LENGTH
-    return _word(buf, text, end)
+    return text if text <= end else BAD_LENGTH
+
+
+@njit(nogil=True)
+def _xa_query(  # type: ignore[no-untyped-def]
+    buf, text, end, state, heads, entries, contents, xids, scratch
+):
+    # DONE, COLD, FULL, or the kind of the step that ends the group; its number is in ``xids``.
+    said = X.statement(buf, text, end, xids, scratch)
+    if said == X.NONE or state[IN] == 0:
+        return COLD
+    if said == X.END:
+        return DONE
+    if said == X.START:
+        number = X.put(heads, entries, contents, xids, scratch)
+        if number < 0:
+            return FULL
+        _prepare(state, number)
+        return DONE
+    number = X.lookup(heads, entries, contents, xids, scratch)
+    if number < 0 or state[KIND] != DML or state[CUT] != 0:
+        # Of an xid that is not known, or in one phase.
+        return COLD
+    xids[X.FOUND] = number
+    X.remove(heads, entries, contents, xids, scratch)
+    return COMMIT if said == X.COMMIT else ROLLBACK
+
+
+@njit(nogil=True)
+def _xa_prepare(  # type: ignore[no-untyped-def]
+    buf, i, end, state, heads, entries, contents, xids, scratch
+):
+    # COLD, or the kind of the step that ends the group; its number is in ``xids``.
+    p = i + HEADER
+    if state[IN] == 0 or state[CUT] != 0 or state[KIND] != PREPARE or p + 1 > end:
+        return COLD
+    one_phase = load8(buf, p)
+    if one_phase > 1 or not X.from_binary(buf, p + 1, end, True, xids, scratch):
+        return COLD
+    if X.lookup(heads, entries, contents, xids, scratch) != state[XID]:
+        return COLD
+    xids[X.FOUND] = state[XID]
+    if one_phase == 0:
+        return PREPARE
+    X.remove(heads, entries, contents, xids, scratch)
+    return COMMIT
 
 
 @njit(nogil=True)
@@ -422,21 +520,44 @@ def _table_map(buf, i, end, state, maps, slots, tables, bodies, runs):  # type: 
         MATRIX,
         MATRIX,
         MATRIX,
+        VECTOR,
+        MATRIX,
+        types.uint8[:, ::1],
+        VECTOR,
+        types.uint8[::1],
     ),
     nogil=True,
     cache=True,
 )
 def walk(  # type: ignore[no-untyped-def]
-    buf, lo, hi, state, maps, slots, tables, bodies, columns, hops, sources, runs, transactions
+    buf,
+    lo,
+    hi,
+    state,
+    maps,
+    slots,
+    tables,
+    bodies,
+    columns,
+    hops,
+    sources,
+    runs,
+    transactions,
+    heads,
+    entries,
+    contents,
+    xids,
+    scratch,
 ):
     """Walk the whole events of ``buf[lo:hi]``.
 
     ``state`` int64[STATE_SIZE] carries on between calls; ``maps`` int64[:, M_SIZE] the live table
     maps; ``slots``, ``tables`` (T_SIZE), ``bodies``, ``columns`` (width of each column) and
     ``hops`` are the dictionary of tables; ``sources`` (high, low, id; id -1 behind the last) that
-    of GTIDs. ``runs`` int64[:, R_SIZE] and ``transactions`` int64[:, 2] are written; the caller
-    sets RUNS, TXNS and BOUNDARY back. Returns ``(offset, code)``: everything before the offset was
-    walked. An open run is closed before returning, so that runs lie within the bytes of a call.
+    of GTIDs; the last five are the table of xids of ``cdc.kernels.xids``. ``runs``
+    int64[:, R_SIZE] and ``transactions`` int64[:, 2] are written; the caller sets RUNS, TXNS and
+    BOUNDARY back. Returns ``(offset, code)``: everything before the offset was walked. An open run
+    is closed before returning, so that runs lie within the bytes of a call.
     """
     i = lo
     code = DONE
@@ -466,12 +587,13 @@ def walk(  # type: ignore[no-untyped-def]
             if after < pos:
                 after += 1 << 32
         finished = False
+        step = DONE
         if kind == 19:
             code = _table_map(buf, i, end, state, maps, slots, tables, bodies, runs)
         elif 23 <= kind <= 25 or 30 <= kind <= 32:
             code = _rows_event(buf, i, end, pos, kind, state, maps, tables, columns, hops, runs)
         elif kind == 33 or kind == 34 or kind == 162:
-            code = _gtid(buf, i, end, kind, state, sources)
+            code = _gtid(buf, i, end, kind, state, sources, heads, entries, contents, xids, scratch)
         elif kind == 16:
             if state[IN] == 0:
                 code = BAD_GROUP
@@ -480,9 +602,12 @@ def walk(  # type: ignore[no-untyped-def]
             else:
                 finished = True
         elif kind == 2:
-            word = _query(buf, i, end, state)
-            if word < 0:
-                code = word
+            text = _query_text(buf, i, end)
+            word = _word(buf, text, end) if text >= 0 else 0
+            if text < 0:
+                code = text
+            elif word == 5:
+                step = _xa_query(buf, text, end, state, heads, entries, contents, xids, scratch)
             elif word == 1 and state[IN] == 0 and state[PIN_TS] < 0:
                 code = PINNED
             elif word == 1 and (state[IN] == 0 or state[BEGUN] == 0):
@@ -495,8 +620,12 @@ def walk(  # type: ignore[no-untyped-def]
                 state[CUT] = 1
             elif word != 3 or state[IN] == 0:
                 code = COLD
+        elif kind == 38:
+            step = _xa_prepare(buf, i, end, state, heads, entries, contents, xids, scratch)
         elif not (kind == 5 or kind == 13 or kind == 14 or kind == 28 or kind == 29 or kind == 160):
             code = COLD
+        if step in (COLD, FULL):
+            code = step
         if code != DONE:
             break
         i += length
@@ -504,6 +633,8 @@ def walk(  # type: ignore[no-untyped-def]
         state[SEEN] += 1
         if finished:
             _finish(state, runs, transactions, i)
+        elif step != DONE:
+            _step(state, runs, transactions, step, xids[X.FOUND], i - length, i, pos)
     if state[RUN_TABLE] >= 0:
         _close_run(state, runs, 0)
     return i, code

@@ -12,7 +12,7 @@ from cdc.binlog.control import Heartbeat, Incident, Rotate
 from cdc.binlog.errors import TransactionStructureBad
 from cdc.binlog.events import Dialect, Disposition, EventType, kind_of, refuse
 from cdc.binlog.format_description import ChecksumAlgorithm, FormatDescription
-from cdc.binlog.gtid import Gtid, MariadbGtidEvent, MariadbGtidFlags
+from cdc.binlog.gtid import Gtid
 from cdc.binlog.header import FLAG_ARTIFICIAL, EventHeader, checksum
 from cdc.binlog.query import Query
 from cdc.binlog.statement import first_word, is_statement_dml, is_step, statement_format
@@ -20,7 +20,6 @@ from cdc.binlog.xa import XaPrepare, Xid, parse_statement
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
 from cdc.kernels import index as K  # noqa: N812
 from cdc.source.ddl_scan import may_change_tables
-from cdc.source.errors import XaNotKnown
 from cdc.source.position import file_number
 from cdc.source.rolled_back import Kept, goes_back, remains
 from cdc.source.walker import CHECKSUM, HEADER, Walker
@@ -64,8 +63,6 @@ class ColdEvents:
             self._heartbeat(event)
         elif code == _T.ROTATE:
             self._rotate(event)
-        elif code == _T.MARIADB_GTID:
-            self._mariadb_gtid(event)
         elif code == _T.GTID_TAGGED:
             self._tagged_gtid(event)
         elif code == _T.XA_PREPARE:
@@ -155,16 +152,6 @@ class ColdEvents:
         self._w.begin(ts, self._w.source(str(gtid.source)), gtid.gno, begun=False)
         self._w.append_event(event)
 
-    def _mariadb_gtid(self, event: bytes) -> None:
-        header = EventHeader.parse(event)
-        gtid = MariadbGtidEvent.parse(event[HEADER:-CHECKSUM], header.server_id)
-        source = self._w.source(f"{gtid.gtid.domain}-{gtid.gtid.server_id}")
-        ts = compose(header.timestamp * 1000)
-        self._w.begin(ts, source, gtid.gtid.sequence, begun=not gtid.standalone)
-        if gtid.flags & MariadbGtidFlags.PREPARED_XA and gtid.xid is not None:
-            self._prepare(gtid.xid)
-        self._w.append_event(event)
-
     def _query(self, event: bytes) -> None:
         query = Query.parse(event[HEADER:-CHECKSUM])
         sql = query.sql
@@ -250,7 +237,7 @@ class ColdEvents:
 
     def _prepare(self, xid: Xid) -> None:
         s = self._w.state
-        s[K.KIND], s[K.XID] = int(RunKind.PREPARE), self._w.writer.xid_id(str(xid))
+        s[K.KIND], s[K.XID] = int(RunKind.PREPARE), self._w.xid(xid)
         s[K.BEGUN] = 1
 
     def _xa(self, event: bytes, verb: str, xid: Xid) -> None:
@@ -271,21 +258,16 @@ class ColdEvents:
         if prepare.one_phase:
             self._xa_end(event, prepare.xid, committed=True)
             return
-        number = self._w.writer.xid_id(str(prepare.xid))
+        number = self._w.xid(prepare.xid)
         self._w.append_event(event, self._one(RunKind.PREPARE, event, number))
         self._w.finish()
 
     def _xa_end(self, event: bytes, xid: Xid, *, committed: bool) -> None:
-        number = self._w.writer.xid_id(str(xid))
+        number = self._w.xid(xid)
         s = self._w.state
         ours = s[K.KIND] == int(RunKind.PREPARE) and s[K.XID] == number
         if committed and not ours and not self._w.writer.is_prepared(number):
-            raise XaNotKnown(
-                f"XA COMMIT of {xid}, which was prepared before the log begins",
-                object="replication stream",
-                position=self._w.here(),
-                hint="create the upstream anew while XA RECOVER shows nothing",
-            )
+            raise self._w.xa_not_known(str(xid))
         rows = self._w.writer.prepared(number)
         if committed and len(rows):
             rows.commit_ts[:] = s[K.TS]
@@ -298,4 +280,5 @@ class ColdEvents:
         kind = RunKind.COMMIT if committed else RunKind.ROLLBACK
         end = self._one(kind, event, number)
         self._w.append_event(event, Runs.concat([rows, end]) if committed else end)
+        self._w.xid_ended(xid)
         self._w.finish()

@@ -15,14 +15,18 @@ from cdc.base.ts import MAX_TS, Ts
 from cdc.binlog.errors import EventChecksumBad, EventMalformed, TransactionStructureBad
 from cdc.binlog.events import EventType
 from cdc.binlog.table_map import TableMap
+from cdc.binlog.xa import Xid
 from cdc.changelog.index import Runs
 from cdc.changelog.origin import Pin
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import index as K  # noqa: N812
-from cdc.source.errors import StreamBroken, TransactionMissing, TransactionMoved
+from cdc.kernels import xids as X  # noqa: N812
+from cdc.source.committed_rows import with_rows, without_prepare
+from cdc.source.errors import StreamBroken, TransactionMissing, TransactionMoved, XaNotKnown
 from cdc.source.gtids import GtidTracker, gtid_text
 from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.table_index import TableIndex
+from cdc.source.xid_table import XidTable
 
 HEADER = 19
 CHECKSUM = 4
@@ -83,6 +87,7 @@ class Walker:
         # Of a pin that lies behind us only what is above it may still count.
         behind = (pin.floor for pin in pins if pin.name.ts <= last)
         self.state[K.LAST] = max([last, floor, *behind])
+        self._xids = XidTable(writer.xids())
         self._pins = deque(pin for pin in pins if pin.name.ts > last)
         self._load_pin()
 
@@ -256,6 +261,8 @@ class Walker:
         """
         while lo < hi:
             live = tuple(self._map_events)
+            first_xid = self.writer.free_xids(2 * _RUNS)
+            self._xids.state[X.NEXT] = first_xid
             self.state[[K.RUNS, K.TXNS]] = 0
             self.state[K.BOUNDARY] = -1
             end, code = K.walk(
@@ -272,8 +279,10 @@ class Walker:
                 self._sources,
                 self._runs,
                 self._transactions,
+                *self._xids.arrays,
             )
             self._check_pin()
+            self._keep_xids(first_xid)
             self._keep_maps(buf)
             self._flush(buf, lo, end, live)
             lo = end
@@ -318,6 +327,12 @@ class Walker:
                 self._map_events.append(buf[at : at + int(self._maps[k, K.M_LENGTH])].tobytes())
                 self._maps[k, K.M_AT] = -1
         del self._map_events[count:]
+
+    def _keep_xids(self, first: int) -> None:
+        # What was prepared and has ended within a call needs no line in the log's file of xids.
+        end = int(self._xids.state[X.NEXT])
+        if end > first:
+            self.writer.take_xids(end, self._xids.between(first, end))
 
     def _flush(self, buf: NDArray[np.uint8], lo: int, end: int, live: tuple[bytes, ...]) -> None:
         boundary = int(self.state[K.BOUNDARY])
@@ -364,7 +379,11 @@ class Walker:
             upstream_pos=raw[:, K.R_POS],
             xid=raw[:, K.R_XID],
         )
-        self.writer.append(data, runs, live)
+        prepared = self.writer.all_prepared()
+        unknown = without_prepare(runs, prepared)
+        if len(unknown):
+            raise self.xa_not_known(f"number {runs.xid[unknown[0]]}")
+        self.writer.append(data, with_rows(runs, prepared), live)
         self.rows += int(raw[:, K.R_ROWS].sum())
         self.uncommitted += len(data)
         self.clean = False
@@ -425,6 +444,29 @@ class Walker:
         if self.due():
             self.commit(behind=True)
 
+    # --- XA ------------------------------------------------------------------------------------
+
+    def xid(self, xid: Xid) -> int:
+        """The number of an xid, a new one if it is not in use."""
+        number = self._xids.find(xid)
+        if number < 0:
+            number = self.writer.xid_id(str(xid))
+            self._xids.put(xid, number)
+        return number
+
+    def xid_ended(self, xid: Xid) -> None:
+        """The same xid is another transaction from now on."""
+        self._xids.remove(xid)
+
+    def xa_not_known(self, what: str) -> XaNotKnown:
+        """The error where something commits whose rows are not in the log."""
+        return XaNotKnown(
+            f"XA COMMIT of {what}, which was prepared before the log begins",
+            object="replication stream",
+            position=self.here(),
+            hint="create the upstream anew while XA RECOVER shows nothing",
+        )
+
     # --- dictionaries --------------------------------------------------------------------------
 
     def _register_table(self, event: bytes) -> None:
@@ -462,6 +504,8 @@ class Walker:
         return number
 
     def _make_room(self) -> None:
+        if self._xids.full():
+            self._xids.grow()
         if self.state[K.MAPS] >= len(self._maps):
             self._maps = np.concatenate((self._maps, np.zeros_like(self._maps)))
 

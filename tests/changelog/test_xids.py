@@ -88,6 +88,18 @@ def test_one_that_has_ended_is_kept_until_that_is_durable(
     writer.close()
 
 
+def test_numbers_begin_again_and_pass_over_what_is_in_use(tmp_path: Path) -> None:
+    with open_log(tmp_path) as writer:
+        _prepare(writer, "'for long'")
+        number = writer.xid_id("'for long'")
+        writer.take_xids(2**31 - 3, {})
+        assert writer.free_xids(2) == 2**31 - 3
+        assert writer.free_xids(3) == number + 1
+        assert writer.xid_id("'another'") == number + 1
+        assert writer.xid_id("'for long'") == number
+        assert writer.xids() == {number: "'for long'", number + 1: "'another'"}
+
+
 def test_a_log_of_an_older_version(tmp_path: Path) -> None:
     writer = open_log(tmp_path)
     for text in ("'ended'", "'a'"):

@@ -33,6 +33,11 @@ def test_mutated_events_end_in_errors_of_ours(
             "XA START 'q'",
             "XA END 'q'",
             "XA ROLLBACK 'q'",
+            "XA START 'q'",
+            "INSERT INTO f.t (id) VALUES (3)",
+            "XA END 'q'",
+            "XA PREPARE 'q'",
+            "XA COMMIT 'q'",
             "DELETE FROM f.t",
         )
         p.caught_up()
