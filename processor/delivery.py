@@ -7,7 +7,7 @@ throughout: a few numpy arrays for each chunk of runs, no Python object per row.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,16 +15,15 @@ import numpy as np
 from cdc.base.errors import TidegateError, TransientError
 from cdc.base.position import Position, Stand, stand
 from cdc.changelog.index import Runs
-from cdc.changelog.names import data_name
 from cdc.coord.acknowledgements import behind
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.transactions import RunTransactions
-from cdc.snapshot.log import is_snapshot
 from filter.passing import Passing
 from filter.transactions import Transactions
 from processor.catalog import DeliveredTables, Numbering
+from processor.gathering import RunPiece, pieces
 from processor.laps import Laps
 from processor.log_reading import LogReading
 from processor.plans import Plans
@@ -32,9 +31,6 @@ from processor.slot import HeldSlot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Deliverer, Destination, Sent, Sink
 from sink.open import open_sink
-
-# Rows that are located at once: large enough for the kernels, small enough for the caches.
-CHUNK_ROWS = 32_768
 
 
 class LedgerMoved(TransientError):
@@ -218,8 +214,8 @@ class FeedDelivery:
         stands = {at: _later(d.starts.get(at), ledger.get(at)) for at in d.destinations}
         starts = {at: _ahead(before, d) for at, before in stands.items()}
         touched: set[Destination] = set()
-        for segment, chunk in _chunks(runs):
-            touched |= self._deliver_chunk(starts, segment, chunk, known, sink)
+        for piece in pieces(self._log, runs):
+            touched |= self._deliver_piece(starts, piece, known, sink)
         if d.watermark is not None:
             for destination in d.destinations:
                 sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
@@ -230,24 +226,24 @@ class FeedDelivery:
         self._committed = reached
         return sent
 
-    def _deliver_chunk(
+    def _deliver_piece(
         self,
         starts: Mapping[Destination, Stand | None],
-        segment: int,
-        chunk: Runs,
+        piece: RunPiece,
         known: _Known,
         sink: Deliverer,
     ) -> set[Destination]:
         plans = known.plans
-        matrix = plans.matrix(chunk)
+        matrix = plans.matrix(piece.runs)
         located = RowBatch(
-            self._log.segment(segment),
+            piece.buf,
             matrix,
-            int(chunk.rows.sum()),
+            int(piece.runs.rows.sum()),
             plans.plans,
-            data_name(segment),
-            RunTransactions(chunk, self._log.sources),
-            snapshot=is_snapshot(segment),
+            piece.name,
+            RunTransactions(piece.runs, self._log.sources),
+            snapshot=piece.snapshot,
+            where=piece.origin.name if piece.origin is not None else None,
         )
         passing = known.passing.keep(located)
         if passing is not None and not passing.all():
@@ -308,15 +304,3 @@ def _after(located: RowBatch, order: Order, start: Stand | None) -> Order:
     behind = (ts > least_ts) | ((ts == least_ts) & (row >= least_row))
     found: Order = order if behind.all() else order[behind]
     return found
-
-
-def _chunks(runs: Runs) -> Iterator[tuple[int, Runs]]:
-    """Consecutive runs of one segment with at most about CHUNK_ROWS rows."""
-    if not len(runs):
-        return
-    filled = np.cumsum(runs.rows, dtype=np.int64) // CHUNK_ROWS
-    cuts = np.flatnonzero((np.diff(filled) != 0) | (np.diff(runs.segment) != 0)) + 1
-    lo = 0
-    for hi in [*cuts.tolist(), len(runs)]:
-        yield int(runs.segment[lo]), runs.slice(lo, hi)
-        lo = hi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
 import numpy as np
@@ -44,7 +45,8 @@ class RowBatch:
 
     ``refs`` int64[:, R_SIZE] are the references in delivery order; ``name`` names the buffer in
     errors (a segment's file name), ``transactions`` are those of the rows, where they are known.
-    ``snapshot``: the rows were there before, and are inserts.
+    ``snapshot``: the rows were there before, and are inserts. ``where`` names a byte of a buffer
+    that is no segment.
     """
 
     def __init__(
@@ -57,10 +59,12 @@ class RowBatch:
         transactions: RunTransactions | None = None,
         *,
         snapshot: bool = False,
+        where: Callable[[int], str] | None = None,
     ) -> None:
         """Locate all rows of ``runs`` (``layout.RUN_*``), at most ``rows`` of them."""
         self.buf, self.plans, self.name = buf, plans, name
         self.transactions = transactions
+        self._where = where
         self.snapshot = snapshot
         refs = np.empty((rows * (2 if plans.splits else 1), L.R_SIZE), np.int64)
         n, error, at = locate(buf, runs, plans.tables, plans.columns, plans.hops, refs)
@@ -121,10 +125,11 @@ class RowBatch:
 
     def row_position(self, row: int) -> str:
         """Where ``refs[row]`` ends, for errors."""
-        return self._position(int(self.refs[row, L.R_END]))
+        return self.position(int(self.refs[row, L.R_END]))
 
-    def _position(self, at: int) -> str:
-        return f"{self.name}:{at}"
+    def position(self, at: int) -> str:
+        """Where a byte of the buffer lies, for errors."""
+        return f"{self.name}:{at}" if self._where is None else self._where(at)
 
     def _layout_error(self, error: int, at: int, runs: Matrix) -> TidegateError:
         inside = (runs[:, L.RUN_OFFSET] <= at) & (
@@ -140,20 +145,20 @@ class RowBatch:
             return RowImageNotFull(
                 L.MESSAGES[error],
                 object=name,
-                position=self._position(at),
+                position=self.position(at),
                 hint="SET GLOBAL binlog_row_image = FULL on the upstream",
             )
-        return EventMalformedInLog(L.MESSAGES[error], object=name, position=self._position(at))
+        return EventMalformedInLog(L.MESSAGES[error], object=name, position=self.position(at))
 
     def row_error(self, error: int, at: int, row: int) -> TidegateError:
         """The error for a kernel's code about ``refs[row]``; ``at``: offset in the buffer."""
         if error in L.MESSAGES:
             table = self.plans.entries[int(self.refs[row, L.R_PLAN])].table
             return EventMalformedInLog(
-                L.MESSAGES[error], object=table.full_name, position=self._position(at)
+                L.MESSAGES[error], object=table.full_name, position=self.position(at)
             )
         return ValueMalformed(
             VALUE_MESSAGES.get(error, f"error {error}"),
             object=self.row_name(row),
-            position=self._position(at),
+            position=self.position(at),
         )

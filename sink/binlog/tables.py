@@ -73,7 +73,7 @@ class StatementCutter:
         flags = np.empty(len(located.refs), np.int64)
         error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
         if error != L.OK:
-            raise BinlogInternal(L.MESSAGES[error], object=f"{located.name}:{at}")
+            raise BinlogInternal(L.MESSAGES[error], object=located.position(at))
         return flags
 
     def statements(
@@ -92,7 +92,7 @@ class StatementCutter:
             elif error == L.ERR_TOO_LARGE:
                 limit = detail
             elif error != L.OK:
-                raise BinlogInternal(L.MESSAGES[error], object=f"{located.name}:{at}")
+                raise BinlogInternal(L.MESSAGES[error], object=located.position(at))
             else:
                 yield self._out, size
                 lo, limit = after, _STATEMENT_BYTES

@@ -40,7 +40,7 @@ def explain(
     found = map_error(
         error,
         f"{table.full_name}, row {located.key_text(row)}",
-        position=f"{located.name}:{int(reference[L.R_END])}, ts {int(reference[L.R_TS])}",
+        position=f"{located.position(int(reference[L.R_END]))}, ts {int(reference[L.R_TS])}",
     )
     if isinstance(found, TargetDuplicateKey) and names.merging:
         return _met(found, located, row, names)

@@ -47,7 +47,7 @@ class Cutter(ABC):
         flags = np.empty(len(located.refs), np.int64)
         error, at = kernels.row_flags(located.buf, runs, located.refs, flags)
         if error != L.OK:
-            raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
+            raise InternalError(L.MESSAGES[error], object=located.position(at))
         return flags
 
     def _room(self, located: RowBatch, order: Order, most: int, times: int) -> Buffer:
@@ -67,6 +67,6 @@ class Cutter(ABC):
         return TargetRowTooLarge(
             f"the row takes {size} bytes as {self._form}, the target's limit leaves {limit}",
             object=f"{table.full_name}, row {located.key_text(row)}",
-            position=f"{located.name}:{int(located.refs[row, L.R_END])}",
+            position=located.row_position(row),
             hint="raise max_allowed_packet of the target",
         )

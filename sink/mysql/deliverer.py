@@ -397,6 +397,6 @@ def _answered(wanted: int, located: RowBatch, order: Order, found: int) -> None:
     raise TargetRowMissing(
         f"the target has {found} of {wanted} rows that are to be changed",
         object=f"{last.full_name}, {rows}",
-        position=f"{located.name}:{int(located.refs[order[0], L.R_END])}",
+        position=located.row_position(int(order[0])),
         hint=DIVERGED,
     )

@@ -128,7 +128,7 @@ class EventCutter(Cutter):
             elif error == L.ERR_TOO_LARGE:
                 raise self._too_large(located, int(order[i]), detail, max_message)
             elif error != L.OK:
-                raise InternalError(L.MESSAGES[error], object=f"{located.name}:{at}")
+                raise InternalError(L.MESSAGES[error], object=located.position(at))
             else:
                 base_ms = physical_ms(int(refs[order[i], L.R_TS]))
                 max_ms = physical_ms(int(refs[order[after - 1], L.R_TS]))

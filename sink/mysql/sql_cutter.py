@@ -122,7 +122,7 @@ class SqlCutter(Cutter):
         self, located: RowBatch, row: int, error: int, at: int, item: int
     ) -> TidegateError:
         entry = located.plans.entries[int(located.refs[row, L.R_PLAN])]
-        name, position = entry.table.full_name, f"{located.name}:{at}"
+        name, position = entry.table.full_name, located.position(at)
         if error in (S.ERR_OPAQUE, S.ERR_MEMBER):
             column = entry.columns[int(self.plan.items[item, S.I_ORDINAL])].name
             return TargetValueRejected(
