@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import cdc
 from cdc.base.clock import Clock
-from cdc.base.errors import TidegateError
+from cdc.base.errors import DefiniteError, TidegateError
 from cdc.base.ids import FeedId
 from cdc.base.position import TransactionName
 from cdc.base.refusals import Refusals
@@ -48,6 +48,7 @@ from owner.admission import (
 )
 from owner.config_change import ConfigChangeRefused, check_changeable
 from owner.copyable import (
+    SnapshotNotPossible,
     absent_tables,
     check_copyable,
     check_copyable_beside,
@@ -121,6 +122,7 @@ class Operations:
         checked = self._checked(asked, now_ms)
         feed, sink, config, schema = checked.feed, checked.sink, checked.config, checked.schema
         start_ts, tables, mariadb = checked.start_ts, checked.tables, schema.session.mariadb
+        self._check_replica(asked.upstream, config)
         driver, copied = sink.driver(), copied_tables(tables, config)
         absent = absent_tables(tables, schema, config, sink) if copied else frozenset()
         there = [t for t in tables if (t.schema, t.name) not in absent]
@@ -295,6 +297,7 @@ class Operations:
         _, schema = self.upstreams.schema_at(info.upstream, 0, rule_matcher(config))
         tables = checked_tables(schema, config)
         sink = configured_sink(info.sink_uri, info.config)
+        self._check_replica(info.upstream, config)
         check_copyable_beside(tables, schema, config, sink)
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
@@ -330,6 +333,15 @@ class Operations:
         start_ts, schema = self.upstreams.schema_at(upstream, start_ts, rule_matcher(config))
         check_target(start_ts, target_ts)
         return start_ts, schema
+
+    def _check_replica(self, upstream: str, config: FeedConfig) -> None:
+        """Raises what forbids to read rows where the configuration says."""
+        if not config.snapshot.uri:
+            return
+        try:
+            self.upstreams.check_replica(upstream, config.snapshot.uri)
+        except DefiniteError as e:
+            raise SnapshotNotPossible(e.message, object=e.object, hint=e.hint) from None
 
     def _named(self, upstream: str, ts: Ts) -> TransactionName | None:
         return self.logs.transaction_at(upstream, ts)

@@ -23,6 +23,9 @@ class KnownUpstreams(Protocol):
         Without ``wanted`` it is asked for all of them. Raises LogCollected if the log begins later.
         """
 
+    def check_replica(self, name: str, uri: str) -> None:
+        """Raises what forbids to read rows from a replica of an upstream."""
+
     def revive(self, name: str) -> None:
         """Start a puller anew that an error has ended; nothing happens if it runs."""
 

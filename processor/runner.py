@@ -15,6 +15,7 @@ from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
+from cdc.coord.feed_config import FeedConfig
 from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
@@ -244,7 +245,8 @@ class ProcessorRunner:
             entry = self._store.get(self._keys.upstream_info(info.upstream))
             if entry is None:
                 raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
-            return SourceServers(read(entry, UpstreamInfo), self._source, stop)
+            replica = FeedConfig.model_validate(info.config).snapshot.uri
+            return SourceServers(read(entry, UpstreamInfo), self._source, stop, replica)
 
         return server
 

@@ -7,8 +7,12 @@ The plain model, as :mod:`cdc.coord.feed_config` has it; ``tables`` are patterns
 from __future__ import annotations
 
 from enum import StrEnum
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from cdc.base.secret_refs import is_reference
+from cdc.base.secrets import is_doubtful
 
 
 class SnapshotMode(StrEnum):
@@ -39,7 +43,8 @@ class SnapshotConfig(BaseModel):
     0 is no limit. ``max_replica_lag``: the same while an upstream that is a replica is so many
     seconds behind, or has stopped; 0 is no limit. ``on_existing``: of rows that a changefeed begins
     with; None leaves it to the sink. ``create_tables``: databases and tables that a target does not
-    have are made before the rows come.
+    have are made before the rows come. ``uri``: a replica of the upstream that rows are read from,
+    "" is the upstream itself; it has no password but a reference to one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -55,6 +60,28 @@ class SnapshotConfig(BaseModel):
     max_replica_lag: float = Field(default=0.0, ge=0, strict=False)
     on_existing: OnExisting | None = Field(default=None, strict=False)
     create_tables: bool = False
+    uri: str = ""
+
+    @field_validator("uri")
+    @classmethod
+    def _uri_names_a_server(cls, uri: str) -> str:
+        if not uri:
+            return uri
+        try:
+            parts = urlsplit(uri)
+            named = parts.scheme in ("mysql", "mariadb") and bool(parts.hostname)
+            named = named and parts.port != 0
+        except ValueError:
+            named = False
+        if not named or is_doubtful(uri) or parts.path not in ("", "/"):
+            raise ValueError("uri is none of a server: mysql://[user[:env:NAME]@]host[:port]")
+        if parts.password is not None and not is_reference(unquote(parts.password)):
+            # It is shown with the configuration.
+            raise ValueError(
+                "uri has a password: leave it out with the user, to take the upstream's, or write"
+                " env:NAME or file:/path in its place"
+            )
+        return uri
 
     @model_validator(mode="after")
     def _condition_says_something(self) -> SnapshotConfig:

@@ -66,5 +66,8 @@ class LogSource(LogMaker, Protocol):
     def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:
         """A ts of this moment at which the log has the schema of the wanted tables, or of all."""
 
+    def check_replica(self, info: UpstreamInfo, uri: str) -> None:
+        """Raises what forbids to read rows from a replica of an upstream."""
+
     def schema_at(self, folder: Path, ts: Ts) -> Schema:
         """The schema for rows at ``ts``; raises if the log begins later."""

@@ -25,6 +25,7 @@ from cdc.server.log_source import OnStatus
 from cdc.server.merging import Merger, Statuses
 from cdc.server.needed import Needed
 from cdc.server.settings import ServerSettings
+from cdc.snapshot.replica import ReplicaServer
 from cdc.source import merged_log, registration
 from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction
@@ -139,6 +140,10 @@ class RealSource:
         """A ts of this moment at which the log has the schema of the wanted tables."""
         ask = merged_log.schema_now if info.nodes else registration.schema_now
         return ask(info, folder, self._settings.source, self._clock, wanted)[0]
+
+    def check_replica(self, info: UpstreamInfo, uri: str) -> None:
+        """Raises what forbids to read rows from a replica of an upstream."""
+        ReplicaServer(info, uri, self._settings.source, threading.Event()).close()
 
     def schema_at(self, folder: Path, ts: Ts) -> Schema:
         """The schema for rows at ``ts``; raises if the log begins later."""

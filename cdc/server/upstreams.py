@@ -348,6 +348,10 @@ class Upstreams:
             ts = self._source.schema_now(info, folder, wanted)
         return ts, self._source.schema_at(folder, ts)
 
+    def check_replica(self, name: str, uri: str) -> None:
+        """Raises what forbids to read rows from a replica of an upstream."""
+        self._source.check_replica(self.info(name), uri)
+
     def log_folder(self, name: str) -> Path:
         """Where the change log of an upstream lies. Raises UpstreamLogNotReady."""
         if name not in self._ready:

@@ -10,6 +10,7 @@ from cdc.base.nodes import node_of
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
 from cdc.snapshot.reading import SourceServer
+from cdc.snapshot.replica import ReplicaServer
 from cdc.source.position import UpstreamPosition
 from cdc.source.pulled import Positions
 from cdc.source.settings import SourceSettings
@@ -18,11 +19,23 @@ _MOST_GUESSED = 5000
 
 
 class SourceServers:
-    """A :class:`SourceServer` for each server of an upstream. Raises as that does."""
+    """A :class:`SourceServer` for each server of an upstream, or for its replica.
 
-    def __init__(self, info: UpstreamInfo, settings: SourceSettings, stop: threading.Event) -> None:
+    ``replica`` is its URI, "" for none. Raises as :class:`SourceServer` and :class:`ReplicaServer`.
+    """
+
+    def __init__(
+        self,
+        info: UpstreamInfo,
+        settings: SourceSettings,
+        stop: threading.Event,
+        replica: str = "",
+    ) -> None:
         self._info = info
         self._servers: dict[str, SourceServer] = {}
+        if replica:
+            self._servers[""] = ReplicaServer(info, replica, settings, stop)
+            return
         try:
             for name, server in info.servers().items():
                 self._servers[name] = SourceServer(server, settings, stop)

@@ -63,7 +63,7 @@ def wait_until_visible(
     ``stop`` is set, UpstreamGone, and UpstreamNotReady where the right to see other sessions
     (PROCESS) is needed and not there: always but for MySQL with GTIDs.
     """
-    waiting = _Waiting(info, position, deadline_s, clock or SystemClock(), stop)
+    waiting = Waiting(info, position, deadline_s, clock or SystemClock(), stop)
     try:
         if info.server_kind != "mariadb" and position.gtid is not None:
             _until_executed(connection, position.gtid, waiting)
@@ -74,7 +74,7 @@ def wait_until_visible(
         raise _refused(error, info) from None
 
 
-class _Waiting:
+class Waiting:
     """One wait: its pauses, and the error at its end."""
 
     def __init__(
@@ -108,14 +108,14 @@ class _Waiting:
             pause = _STEP_S
 
 
-def _until_executed(connection: Any, gtid: str, waiting: _Waiting) -> None:
+def _until_executed(connection: Any, gtid: str, waiting: Waiting) -> None:
     for _ in waiting.steps("the server has not executed all of the log's transactions"):
         asked = "SELECT GTID_SUBSET(%s, @@global.gtid_executed) AS done"
         if rows(connection, asked, gtid)[0]["done"]:
             return
 
 
-def _until_in_binlog(connection: Any, position: UpstreamPosition, waiting: _Waiting) -> None:
+def _until_in_binlog(connection: Any, position: UpstreamPosition, waiting: Waiting) -> None:
     """Another server than the one that was pulled, or one that was reset, may never be there."""
     place = UpstreamPosition(position.file, position.pos)
     for _ in waiting.steps("the server's binlog has not come so far"):
@@ -126,7 +126,7 @@ def _until_in_binlog(connection: Any, position: UpstreamPosition, waiting: _Wait
             return
 
 
-def _until_ended(connection: Any, waiting: _Waiting) -> None:
+def _until_ended(connection: Any, waiting: Waiting) -> None:
     left: dict[str, tuple[Any, ...]] | None = None
     for _ in waiting.steps("a transaction of the log has not ended", _STEP_S):
         found = {str(r["id"]): (r["m"], r["l"], r["s"]) for r in rows(connection, _AT_WORK)}

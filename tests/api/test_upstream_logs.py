@@ -76,6 +76,9 @@ class Held:
     def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:
         raise NotImplementedError
 
+    def check_replica(self, info: UpstreamInfo, uri: str) -> None:
+        raise NotImplementedError
+
     def schema_at(self, folder: Path, ts: Ts) -> Schema:
         raise NotImplementedError
 

@@ -6,14 +6,15 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from cdc.base.errors import ErrorKind, TidegateError
 from tests import servers
 from tests.servers.database import Database
+from tests.servers.following import Following
 from tests.servers.proxy import Proxy
 from tests.source.pulling import Pulled
 
@@ -24,55 +25,20 @@ _T = "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20))"
 _LAST = "SELECT MAX(id) FROM d.t"
 
 
-class _Pair(NamedTuple):
+@dataclass(frozen=True)
+class _Pair(Following):
     """A primary, its replica, and the address that both are known by."""
 
-    primary: Database
-    replica: Database
     proxy: Proxy
-
-    @property
-    def _word(self) -> str:
-        return "SLAVE" if self.primary.kind == "mariadb" else "REPLICA"
 
     @property
     def uri(self) -> str:
         return f"mysql://root@127.0.0.1:{self.proxy.port}/?ssl-mode=disabled"
 
-    def follow(self) -> None:
-        """The replica follows from now on."""
-        port = self.primary.port
-        if self.primary.kind == "mariadb":
-            self.replica.execute(
-                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port},"
-                " MASTER_USER='root', MASTER_USE_GTID=slave_pos, MASTER_SSL=0",
-                "START SLAVE",
-            )
-        else:
-            self.replica.execute(
-                f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port},"
-                " SOURCE_USER='root', SOURCE_AUTO_POSITION=1, SOURCE_SSL=0,"
-                " GET_SOURCE_PUBLIC_KEY=1",
-                "START REPLICA",
-            )
-
-    def caught_up(self) -> None:
-        """Wait until the replica has what the primary has."""
-        if self.primary.kind == "mariadb":
-            at = self.primary.execute("SELECT @@gtid_binlog_pos")[0][0]
-            wait = f"SELECT MASTER_GTID_WAIT('{at}', 60)"
-        else:
-            at = self.primary.execute("SELECT @@gtid_executed")[0][0]
-            wait = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{at}', 60)"
-        assert self.replica.execute(wait)[0][0] == 0, "the replica does not catch up"
-
-    def part(self) -> None:
-        """The replica follows no longer."""
-        self.replica.execute(f"STOP {self._word}")
-
     def promote(self) -> None:
         """The replica takes the primary's place, behind the same address."""
-        self.replica.execute(f"STOP {self._word}", f"RESET {self._word} ALL")
+        self.part()
+        self.replica.execute(f"RESET {self.word} ALL")
         self.primary.kill()
         self.proxy.switch(self.replica.port)
 

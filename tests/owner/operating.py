@@ -80,6 +80,10 @@ class Installation:
             self.overtaking.pop(0)()
         return ts or self.schema_ts, self.schema
 
+    def check_replica(self, name: str, uri: str) -> None:
+        """Any will do."""
+        self.calls.append(("check_replica", name, uri))
+
     def revive(self, name: str) -> None:
         """There is no puller."""
         self.calls.append(("revive", name))

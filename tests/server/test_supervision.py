@@ -83,6 +83,9 @@ class Endless:
     def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> int:
         raise NotImplementedError
 
+    def check_replica(self, info: UpstreamInfo, uri: str) -> None:
+        raise NotImplementedError
+
     def schema_at(self, folder: Path, ts: int) -> Schema:
         raise NotImplementedError
 

@@ -142,6 +142,8 @@ class Way:
         )  # fmt: skip
         self.jobs = Reading()
         self.reports: list[Report] = []
+        # The URI of a replica that rows are read from.
+        self.replica = ""
 
     def copy(self) -> Report:
         """Copy all rows; the last report."""
@@ -152,7 +154,7 @@ class Way:
         )  # fmt: skip
         made = Copying(
             self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
-            lambda stop: SourceServers(self.pulled.info, self.pulled.settings, stop),
+            lambda stop: SourceServers(self.pulled.info, self.pulled.settings, stop, self.replica),
             self.reports.append, SystemClock(), Parts(),
         )  # fmt: skip
         made.start()
