@@ -14,7 +14,9 @@ import numpy as np
 
 from cdc.base.errors import TidegateError, TransientError
 from cdc.base.position import Position, Stand, stand
+from cdc.changelog import node_logs
 from cdc.changelog.index import Runs
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.acknowledgements import behind
 from cdc.coord.feed_config import FeedConfig
 from cdc.kernels import layout
@@ -214,8 +216,9 @@ class FeedDelivery:
         stands = {at: _later(d.starts.get(at), ledger.get(at)) for at in d.destinations}
         starts = {at: _ahead(before, d) for at, before in stands.items()}
         touched: set[Destination] = set()
+        marks = _marks(self._log, runs)
         for piece in pieces(self._log, runs):
-            touched |= self._deliver_piece(starts, piece, known, sink)
+            touched |= self._deliver_piece(starts, piece, marks, known, sink)
         if d.watermark is not None:
             for destination in d.destinations:
                 sink.watermark(destination, d.watermark, time.time_ns() // 1_000_000)
@@ -230,6 +233,7 @@ class FeedDelivery:
         self,
         starts: Mapping[Destination, Stand | None],
         piece: RunPiece,
+        marks: Runs | None,
         known: _Known,
         sink: Deliverer,
     ) -> set[Destination]:
@@ -241,7 +245,7 @@ class FeedDelivery:
             int(piece.runs.rows.sum()),
             plans.plans,
             piece.name,
-            RunTransactions(piece.runs, self._log.sources),
+            RunTransactions(piece.runs, self._log.sources, marks),
             snapshot=piece.snapshot,
             where=piece.origin.name if piece.origin is not None else None,
         )
@@ -258,6 +262,15 @@ class FeedDelivery:
                 touched.add(destination)
                 sink.deliver(located, matrix, order, destination)
         return touched
+
+
+def _marks(log: ChangeLog, runs: Runs) -> Runs | None:
+    """Of the transactions of ``runs``, if they lie in the logs of a cluster's nodes."""
+    of_nodes = runs.commit_ts[runs.segment >= node_logs.SEGMENTS_END]
+    if not len(of_nodes):
+        return None
+    found = log.marks(int(of_nodes.min()) - 1, int(of_nodes.max()))
+    return found if len(found) else None
 
 
 def _later(a: Stand | None, b: Position | None) -> Stand | None:

@@ -24,11 +24,18 @@ class SegmentPlan:
         none = np.empty(0, np.int64)
         self._ddls = none if self.which is None else np.flatnonzero(runs.kind == RunKind.DDL)
         self._ddl_ts = runs.commit_ts[self._ddls]
+        self._marks = none if self.which is None else np.flatnonzero(runs.kind == RunKind.MARK)
+        self._mark_ts = runs.commit_ts[self._marks]
 
     def ddls(self, lo_ts: Ts, hi_ts: Ts) -> NDArray[np.int64]:
         """Indices (into ``runs``) of the DDLs with ``lo_ts < commit_ts <= hi_ts``."""
         a, b = np.searchsorted(self._ddl_ts, (lo_ts, hi_ts), "right")
         return self._ddls[a:b]
+
+    def marks(self, lo_ts: Ts, hi_ts: Ts) -> NDArray[np.int64]:
+        """Indices (into ``runs``) of the marks with ``lo_ts < commit_ts <= hi_ts``."""
+        a, b = np.searchsorted(self._mark_ts, (lo_ts, hi_ts), "right")
+        return self._marks[a:b]
 
     def transaction_at(self, ts: Ts) -> tuple[Ts, int, int, int] | None:
         """(ts, GTID source, number, file) of the last transaction at or below ``ts``, if any."""

@@ -216,6 +216,17 @@ class ChangeLog:
         plans = self._plans(state, lo_ts, hi_ts, whole=True, ddls=True)
         return Runs.concat([plan.runs.take(plan.ddls(lo_ts, hi_ts)) for plan in plans])
 
+    def marks(self, lo_ts: Ts, hi_ts: Ts) -> Runs:
+        """Marks of a cluster's transactions with ``lo_ts < commit_ts <= min(hi_ts, resolved)``.
+
+        See ``cdc.changelog.vtso_marks``. Raises LogCollected, LogCorrupt.
+        """
+        state = self._state
+        self._check_kept(state, Position(lo_ts))
+        hi_ts = min(hi_ts, state.resolved_ts)
+        plans = self._plans(state, lo_ts, hi_ts, whole=True)
+        return Runs.concat([plan.runs.take(plan.marks(lo_ts, hi_ts)) for plan in plans])
+
     def transaction_at(self, ts: Ts) -> TransactionName | None:
         """The last transaction at or below ``ts`` that changed something, with the ts that it has.
 

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cdc.base.ts import Ts
+from cdc.base.vtso import VTso
 from cdc.changelog.index import Runs
+from cdc.changelog.vtso_marks import vtso_at
 
 
 class GtidName(NamedTuple):
@@ -21,10 +23,18 @@ class GtidName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunTransactions:
-    """The transactions of ``runs``, which rise by ts; ``sources`` is the log's dictionary."""
+    """The transactions of ``runs``, which rise by ts; ``sources`` is the log's dictionary.
+
+    ``marks`` are what the coordinator of a cluster calls them.
+    """
 
     runs: Runs
     sources: Mapping[int, str]
+    marks: Runs | None = None
+
+    def vtso(self, ts: Ts) -> VTso | None:
+        """The virtual TSO of the transaction at ``ts``; None where no coordinator has given one."""
+        return None if self.marks is None else vtso_at(self.marks, ts)
 
     def gtid(self, ts: Ts) -> GtidName | None:
         """The GTID of the transaction at ``ts``; None if it has none, or is none of the runs'."""

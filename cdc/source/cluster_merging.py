@@ -20,6 +20,7 @@ from cdc.base.ts import Ts
 from cdc.base.vtso import TSO_TO_TS_SHIFT, ts_of
 from cdc.changelog import node_logs
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.vtso_marks import behind, marks
 from cdc.changelog.writer import LogWriter
 from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
 from cdc.merge.items import CommitLogRow, Coordinator, NodeItems, place_of
@@ -197,7 +198,8 @@ class ClusterMerging:
         order = np.argsort(which, kind="stable")
         wanted = merged.tso[merged.first] >> TSO_TO_TS_SHIFT
         runs = glued(joined.runs.take(order), which[order], wanted, self._writer.last_ts)
-        self._rows.append(replace(joined, runs=runs))
+        found = _marks(merged, transaction, which[order], runs.commit_ts)
+        self._rows.append(replace(joined, runs=behind(runs, found)))
 
     def _rows_of(
         self, number: int, items: NDArray[np.int64], transaction: NDArray[np.int64]
@@ -218,6 +220,26 @@ class ClusterMerging:
             self._schema[node.name] = max(self._schema[node.name], said)
         placed = self._rows.placed(number, rows.take(shown), statements)
         return placed, np.append(of_row[shown], of_statement)
+
+
+def _marks(
+    merged: Merged,
+    transaction: NDArray[np.int64],
+    of_row: NDArray[np.int64],
+    ts: NDArray[np.int64],
+) -> Runs:
+    """Marks of transactions that have rows: ``of_row`` (rising) is that of each, ``ts`` its ts."""
+    shown, at = np.unique(of_row, return_index=True)
+    first = np.flatnonzero(merged.first)[shown]
+    sequence = merged.sequence[first]
+    return marks(
+        ts[at],
+        merged.tso[first],
+        merged.transaction[first],
+        sequence,
+        np.where(sequence > 0, merged.node[first] + 1, 0),
+        np.bincount(transaction)[shown],
+    )
 
 
 def _picked(

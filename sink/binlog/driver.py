@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from cdc.base.ids import FeedId
-from cdc.base.nodes import is_qualified
 from cdc.base.position import Position
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
@@ -15,7 +14,6 @@ from sink.binlog.worker import STREAM
 from sink.contract import Applied, Destination, Layout, Recovered
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
-from sink.errors import SinkOptionNotSupported
 from sink.file.errors import mapped
 from sink.file.folder import admitted, writable
 from sink.file.ledger import ledgers
@@ -33,15 +31,7 @@ class BinlogDriver:
         return False
 
     def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
-        """The folder can be written to; no two tables get one name; they are of one server."""
-        tables = list(tables)
-        several = next((t for t in tables if is_qualified(t.schema)), None)
-        if several is not None:
-            raise SinkOptionNotSupported(
-                "a binlog is of one server, and the upstream has several",
-                object=several.full_name,
-                hint="deliver each node's databases from an upstream of its own",
-            )
+        """The folder can be written to; no two tables get one name."""
         self._settings.names.check((table.schema, table.name) for table in tables)
         writable(self._settings.folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc.base.nodes import plain
+from cdc.base.vtso import VTso
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
 from cdc.binlog.query import Query, StatusCode, status_parts
 from sink.codec.statement import statement_text
@@ -18,6 +19,12 @@ _UTF8MB4 = 45
 def begin() -> bytes:
     """The body of the QUERY that begins rows: its session decides nothing about them."""
     return Query(0, 0, 0, "", b"BEGIN").encode()
+
+
+def mark(vtso: VTso) -> bytes:
+    """The body of the ROWS_QUERY that says where a cluster's transaction has its place."""
+    text = f"# CTS::{vtso}".encode()
+    return bytes([len(text)]) + text
 
 
 def statement(change: SchemaChange, logged: Logged, names: TargetRouter) -> bytes:

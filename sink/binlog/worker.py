@@ -7,16 +7,18 @@ from itertools import pairwise
 
 import numpy as np
 
+from cdc.base.nodes import is_qualified
 from cdc.base.position import Position, stand
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.format_description import FormatDescription
-from cdc.binlog.header import HEADER_LENGTH, MAGIC, EventHeader
+from cdc.binlog.header import FLAG_IGNORABLE, HEADER_LENGTH, MAGIC, EventHeader
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import Order, RowBatch
 from cdc.rows.plan import Matrix, PlanSet
 from sink.binlog.errors import BinlogInternal
 from sink.binlog.groups import begin as begin_query
+from sink.binlog.groups import mark
 from sink.binlog.ledger import StreamLedger, renewed_line, window_line
 from sink.binlog.settings import BinlogSettings
 from sink.binlog.tables import NO_TABLES, StatementCutter, stream_plan
@@ -48,6 +50,7 @@ class BinlogWorker:
         self._slot = slot
         self._plan = NO_TABLES
         self._cutter = StatementCutter(NO_TABLES)
+        self._several = False
         self._tail = Tail()
         self._writer: StreamWriter | None = None
         self._open_ts: Ts | None = None
@@ -63,6 +66,9 @@ class BinlogWorker:
         before = self._plan if more else NO_TABLES
         self._plan = stream_plan(entries, self._settings.names, before)
         self._cutter = StatementCutter(self._plan)
+        # GTIDs of several nodes are in no order, and a stream of all of them has none.
+        ours = any(is_qualified(table.schema) for table, _, _ in entries)
+        self._several = ours or (more and self._several)
         return self._plan.plans
 
     def begin(
@@ -157,15 +163,20 @@ class BinlogWorker:
         # The first event of its rows: when it began, and at which server.
         first = EventHeader.parse(located.buf[at : at + HEADER_LENGTH].tobytes())
         names = located.transactions
+        named = names is not None and not self._several
         writer.begin(
             self._formed(located),
-            None if names is None else names.gtid(ts),
+            names.gtid(ts) if names is not None and named else None,
             timestamp=first.timestamp,
             server_id=first.server_id,
             ts=ts,
             statement=False,
         )
         writer.event(EventType.QUERY, begin_query())
+        vtso = names.vtso(ts) if names is not None else None
+        if vtso is not None:
+            # Replicas that do not know the event pass over it, as its flag lets them.
+            writer.event(EventType.ROWS_QUERY, mark(vtso), FLAG_IGNORABLE)
         self._open_ts = ts
 
     def _end(self, writer: StreamWriter) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ import pytest
 
 from cdc.base.nodes import node_of, plain
 from cdc.base.position import Position
-from cdc.base.vtso import ts_of
+from cdc.base.vtso import VTso, ts_of
 from cdc.binlog.query import Query
 from cdc.changelog import node_logs
 from cdc.changelog.index import LAST_OF_TRANSACTION
 from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
+from cdc.changelog.vtso_marks import vtso_at
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.errors import MergeBranchMissing
@@ -76,6 +78,22 @@ class MergedLog:
             for node in logs:
                 node.log.close()
         return more
+
+    def marks(self) -> list[tuple[int, VTso, int]]:
+        """Ts, virtual TSO and number of branches of each transaction, as they are marked."""
+        with closing(ChangeLog.open(self.folder)) as log:
+            found = log.marks(log.state.first_ts, log.state.resolved_ts)
+            runs = log.runs(Position(log.state.first_ts), Position(log.state.resolved_ts))
+            ddls = log.ddls(log.state.first_ts, log.state.resolved_ts)
+        ts = found.commit_ts.tolist()
+        assert ts == sorted({*runs.commit_ts.tolist(), *ddls.commit_ts.tolist()})
+        names = [vtso_at(found, at) for at in ts]
+        assert None not in names
+        return [
+            (at, name, n)
+            for at, name, n in zip(ts, names, found.rows.tolist(), strict=True)
+            if name
+        ]
 
     def read(self) -> list[tuple[int, list[Moved]]]:
         """What moves money, by ts, in the order of the rows; each run is checked."""
@@ -180,16 +198,36 @@ def test_a_kill_at_any_step_changes_nothing(
 ) -> None:
     chosen = random.Random(f"{seeds.seed()} {carrier}")
     made, wanted, kills = MergedLog(recorded, tmp_path, carrier), whole.read(), 0
+    names = whole.marks()
     while True:
         # Each time all that was read and not committed is forgotten.
         more = made.merge(chosen.randint(3, 6), batch_rows=chosen.choice((20, 40, 60)))
         found = made.read()
         assert found == wanted[: len(found)]
+        marks = made.marks()
+        assert marks == names[: len(marks)]
         if not more:
             break
         kills += 1
-    assert found == wanted
+    assert (found, marks) == (wanted, names)
     assert kills > 3
+
+
+def test_marks_are_what_the_coordinator_calls_its_transactions(
+    recorded: Recorded, whole: MergedLog
+) -> None:
+    marks, journal = whole.marks(), recorded.cluster.journal
+    names = [name for _, name, _ in marks]
+    assert all(a < b and str(a) < str(b) for a, b in pairwise(names))
+    assert {VTso.parse(str(name)) for name in names} == set(names)
+    found = {name.transaction: (name.tso, n) for _, name, n in marks if not name.sequence}
+    # Heartbeats have no rows of anybody.
+    assert found == {
+        transaction: (tso, len(nodes))
+        for transaction, (tso, nodes) in journal.distributed.items()
+        if transaction not in journal.heartbeats
+    }
+    assert {name.node for name in names if name.sequence} == {1, 2, 3}
 
 
 def test_who_stays_prepared_holds_all_and_is_named(

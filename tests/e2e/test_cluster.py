@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 
 import pytest
 
+from cdc.base.vtso import VTso
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.e2e import topics
@@ -15,6 +18,7 @@ from tests.e2e.conftest import CaptureMaker
 from tests.seeds import seed
 from tests.servers import Broker, Database
 from tests.servers.database import database
+from tests.sink_binlog.replay import files_of, replay
 
 pytestmark = pytest.mark.real
 
@@ -69,6 +73,8 @@ def test_no_state_of_a_target_is_torn(
         "topic",
         f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&enable-tidb-extension=true",
     )
+    began, files = delivered.money(nodes), capture.folder / "binlogs"
+    _create(capture, "files", f"binlog://{files}")
     _create(capture, "table", f"mysql://root@127.0.0.1:{mysql.port}/?transaction-atomicity=global")
     journal = cluster.journal
     with delivered.Reader(mysql) as reader:
@@ -83,7 +89,7 @@ def test_no_state_of_a_target_is_torn(
         seen = len(journal.distributed)
         until(lambda: len(journal.distributed) > seen + 100, "more transactions")
         cluster.rest()
-        for feed in ("topic", "table", "copy"):
+        for feed in ("topic", "table", "files", "copy"):
             capture.wait_checkpoint(feed)
     money = delivered.money(nodes)
     whole = delivered.whole(NODES)
@@ -98,6 +104,23 @@ def test_no_state_of_a_target_is_torn(
     assert (verdict.torn, verdict.misplaced) == (0, 0)
     assert sorted(verdict.balances.items()) == money
     assert verdict.distributed == len(journal.distributed.keys() - journal.heartbeats)
+
+    # Its binlog is that of one server, with the coordinator's name of each transaction.
+    listed = files_of(files)
+    named = re.findall(rb"# CTS::(\d{54})", b"".join(file.read_bytes() for file in listed))
+    assert all(a < b for a, b in pairwise(named))
+    places = [VTso.parse(name.decode()) for name in named]
+    assert {p.transaction: p.tso for p in places if not p.sequence} == {
+        transaction: tso
+        for transaction, (tso, _) in journal.distributed.items()
+        if transaction not in journal.heartbeats
+    }
+    with database("mariadb-11.4") as other:
+        delivered.make_target(other, began)
+        replay(other, listed)
+        assert (
+            sorted(other.execute(f"SELECT id, balance FROM {delivered.TARGET}.accounts")) == money
+        )
 
     shown = capture.ask("GET", "/upstreams/bank")
     assert (shown["kind"], shown["carrier"], shown["state"]) == ("cluster", "commit-log", "running")
