@@ -19,7 +19,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --
 
 STAMP := $(VENV)/.installed-$(shell cat $(LOCKS) pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: ddl-corpus help setup kernels servers demo cluster-demo cluster-db-demo shards-demo test test-fast lint wheel dashboards pictures fmt bench soak lock clean
+.PHONY: ddl-corpus help setup kernels servers demo cluster-demo cluster-db-demo shards-demo snapshot-demo test test-fast lint wheel dashboards pictures fmt bench soak lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ cluster-db-demo: setup ## three servers that are one database, to a topic and a 
 shards-demo: setup ## eight tables of two servers are one; ALTERs by hand and by tools, kill -9: who waits for whom
 	@$(BIN)/python -m tests.servers fetch --demo mariadb-11.8
 	@$(BIN)/python -m bench.shards_demo
+
+snapshot-demo: setup ## rows that are there already, changed and moved under load: to a topic and an empty server, with kill -9
+	@$(BIN)/python -m tests.servers fetch --demo
+	@$(BIN)/python -m bench.snapshot_demo
 
 test: servers ## all tests, on real servers
 	@rc=0; $(BIN)/python -m pytest -m "not control" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \

@@ -1,0 +1,55 @@
+"""What a target and a topic have of the tables that the upstream has, compared row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from bench.fold import TableResult, Verdict
+from bench.histories import Histories
+from bench.snapshot_load import SCHEMA, TABLES
+from tests.e2e.topics import Message
+from tests.servers import Database
+
+_EXAMPLES = 5
+
+
+def judge(
+    upstream: Database, target: Database, target_schema: str, messages: Iterable[Message]
+) -> Verdict:
+    """Of each table what the target has, and what a consumer makes of the topic.
+
+    Rows that are missing in either are lost, those that are there too often are duplicated; a
+    history of a key that is broken is in disorder.
+    """
+    histories = Histories()
+    for message in messages:
+        histories.take(message.body)
+    results, lost, twice = [], 0, 0
+    for table in TABLES:
+        wanted = _texts(upstream, table, SCHEMA)
+        folded = Counter(tuple(row.values()) for row in histories.rows(table))
+        for end, found in (
+            ("target", _texts(target, table, target_schema)),
+            ("topic", folded),
+        ):
+            result = TableResult(f"{table}, {end}", wanted.total(), found.total())
+            for what, rows in (("missing", wanted - found), ("too many", found - wanted)):
+                for row, count in rows.items():
+                    result.note(f"{what}: {count} of {row}")
+            lost += (wanted - found).total()
+            twice += (found - wanted).total()
+            results.append(result)
+    broken = histories.broken
+    return Verdict(results, lost, twice, len(broken), 0, broken[:_EXAMPLES])
+
+
+def _texts(db: Database, table: str, schema: str) -> Counter[tuple[str | None, ...]]:
+    """Rows as texts, as a topic has them."""
+    rows = db.execute(f"SELECT * FROM {schema}.{table}")
+    return Counter(tuple(map(_text, row)) for row in rows)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
