@@ -28,6 +28,14 @@ _STEP = 1 << 8  # all carriers keep this much of a TSO
 _MARK = 1 << 31
 
 
+def accounts(node: int, first: int = 0) -> list[str]:
+    """The statements that make a node's accounts, as they are at the beginning."""
+    rows = ", ".join(f"({first + i}, {START})" for i in range(ACCOUNTS))
+    table = f"bank.accounts_{node}"
+    columns = "id INT NOT NULL PRIMARY KEY, balance BIGINT NOT NULL"
+    return [f"CREATE TABLE {table} ({columns})", f"INSERT INTO {table} VALUES {rows}"]
+
+
 class TimestampService:
     """TSOs, ``ms << 22`` and a counter, strictly rising. ``ahead_ms`` makes its clock jump."""
 
@@ -60,11 +68,15 @@ class InDoubt(Exception):
 class DistributedDatabase:
     """``nodes`` under one coordinator; with a bank whose money stays the same.
 
-    Node n has the table ``bank.accounts_<n>``; ids of accounts begin at n times ``spread``.
+    Node n has the table ``bank.accounts_<n>``; ids of accounts begin at n times ``spread``. Where
+    it is ``enduring``, nodes may go away and come back: what was under way is decided then.
     """
 
-    def __init__(self, nodes: Sequence[Database], seed: int = 1, spread: int = 0) -> None:
+    def __init__(
+        self, nodes: Sequence[Database], seed: int = 1, spread: int = 0, *, enduring: bool = False
+    ) -> None:
         self.spread = spread
+        self.enduring = enduring
         self.nodes = list(nodes)
         self.random = random.Random(seed)
         self.tso = TimestampService()
@@ -81,7 +93,6 @@ class DistributedDatabase:
     def create(self) -> None:
         """The bank and the coordinator's own tables, anew."""
         for n, node in enumerate(self.nodes):
-            rows = ", ".join(f"({self.account(n, i)}, {START})" for i in range(ACCOUNTS))
             node.execute(
                 "DROP DATABASE IF EXISTS bank",
                 "DROP DATABASE IF EXISTS __cdc__",
@@ -90,9 +101,7 @@ class DistributedDatabase:
                 "CREATE TABLE __cdc__.__cdc_heartbeat__ (id INT NOT NULL PRIMARY KEY, at BIGINT)",
                 "CREATE TABLE __cdc__.__cdc_commit_log__ (transaction_id BIGINT NOT NULL PRIMARY"
                 " KEY, tso BIGINT NOT NULL, branches INT NOT NULL)",
-                f"CREATE TABLE bank.accounts_{n} (id INT NOT NULL PRIMARY KEY,"
-                " balance BIGINT NOT NULL)",
-                f"INSERT INTO bank.accounts_{n} VALUES {rows}",
+                *accounts(n, n * self.spread),
             )
 
     def transaction_id(self) -> int:
@@ -148,7 +157,10 @@ class DistributedDatabase:
         with self._noted():
             session = Session(self, 0)
             while not self.silence.wait(heartbeat_s):
-                session.heartbeat()
+                try:
+                    session.heartbeat()
+                except self._gone():
+                    session = self._again(session, 0, self.silence)
             session.close()
 
     def _work(self, seed: int, pause_s: float) -> None:
@@ -157,11 +169,27 @@ class DistributedDatabase:
             while not self.stop.wait(pause_s):
                 try:
                     session.one()
-                except InDoubt:
-                    session.close()
-                    session = Session(self, self.transaction_id())
-                    session.recover()
+                except self._gone():
+                    session = self._again(session, self.transaction_id(), self.stop)
             session.close()
+
+    def _gone(self) -> tuple[type[Exception], ...]:
+        return (InDoubt, pymysql.MySQLError) if self.enduring else (InDoubt,)
+
+    def _again(self, session: Session, seed: int, stop: threading.Event) -> Session:
+        """Another session, once all that was left is decided, or the load ends."""
+        if session.open is not None:
+            self.abandoned[session.open[0]] = session.open[1]
+        while True:
+            session.close()
+            try:
+                session = Session(self, seed)
+                session.recover()
+                return session
+            except pymysql.MySQLError:
+                if not self.enduring or stop.is_set():
+                    raise
+                time.sleep(0.2)
 
     def _noted(self) -> _Noted:
         return _Noted(self)
@@ -190,6 +218,8 @@ class Session:
         self.others = [node.connect() for node in cluster.nodes]
         # Statements before and behind XA COMMIT.
         self.mysql = [node.kind == "mysql" for node in cluster.nodes]
+        # What may be prepared, and its nodes: whoever gives the session up leaves it to recovery.
+        self.open: tuple[int, list[int]] | None = None
 
     def close(self) -> None:
         for connection in (*self.connections, *self.others):
@@ -234,7 +264,7 @@ class Session:
         now = time.time_ns()
         text = f"REPLACE INTO __cdc__.__cdc_heartbeat__ VALUES (1, {now})"
         parts = [(node, [text]) for node in range(len(self.connections))]
-        self.cluster.journal.heartbeats.add(self._two_phases(parts))
+        self._two_phases(parts, heartbeat=True)
 
     def local(self, node: int) -> None:
         connection = self.connections[node]
@@ -250,6 +280,9 @@ class Session:
         number = self.cluster.transaction_id()
         prefix = "drds" if one_phase else "xa"
         xid = f"'{prefix}-{number:x}@{node:x}','G{node}@0000',1"
+        # Until it has ended: whoever finds it prepared rolls it back, as no commit log has it.
+        if not one_phase:
+            self.open = number, [node]
         with self.connections[node].cursor() as cursor:
             cursor.execute(f"XA START {xid}")
             for text in self._within(node):
@@ -260,6 +293,7 @@ class Session:
             else:
                 cursor.execute(f"XA PREPARE {xid}")
                 cursor.execute(f"XA COMMIT {xid}")
+        self.open = None
         self._counted(node)
 
     def _counted(self, node: int) -> None:
@@ -287,8 +321,18 @@ class Session:
             return self.random.choice(("prepared", "logged", "half"))
         return ""
 
-    def _two_phases(self, parts: list[tuple[int, list[str]]], die: str = "") -> int:
+    def _two_phases(
+        self, parts: list[tuple[int, list[str]]], die: str = "", *, heartbeat: bool = False
+    ) -> int:
         number = self.cluster.transaction_id()
+        if heartbeat:
+            self.cluster.journal.heartbeats.add(number)
+        self.open = number, [node for node, _ in parts]
+        self._in_two_phases(number, parts, die)
+        self.open = None
+        return number
+
+    def _in_two_phases(self, number: int, parts: list[tuple[int, list[str]]], die: str) -> None:
         xids = {n: f"'drds-{number:x}@{parts[0][0]:x}','G{n}@0000',1" for n, _ in parts}
         for node, texts in parts:
             with self.connections[node].cursor() as cursor:
@@ -301,7 +345,7 @@ class Session:
             for node, _ in parts:
                 self._run(self.connections[node], f"XA ROLLBACK {xids[node]}")
             self.cluster.journal.rolled_back += 1
-            return number
+            return
         if die == "prepared":
             self._die(number, parts)
         tso = self.cluster.tso.next()
@@ -316,7 +360,6 @@ class Session:
                 self._die(number, parts)
             self._commit(self.connections[node], node, xids[node], tso)
         self._journal(number, tso, nodes)
-        return number
 
     def _die(self, number: int, parts: list[tuple[int, list[str]]]) -> NoReturn:
         self.cluster.abandoned[number] = [node for node, _ in parts]
@@ -356,8 +399,13 @@ class Session:
         """Decide what dead sessions left: committed where any node's commit log has it."""
         for number in list(self.cluster.abandoned):
             nodes = self.cluster.abandoned.pop(number, None)
-            if nodes is not None:
+            if nodes is None:
+                continue
+            try:
                 self._decide(number, nodes)
+            except pymysql.MySQLError:
+                self.cluster.abandoned[number] = nodes
+                raise
 
     def _decide(self, number: int, nodes: list[int]) -> None:
         logged = f"SELECT tso FROM __cdc__.__cdc_commit_log__ WHERE transaction_id = {number}"
@@ -365,6 +413,7 @@ class Session:
         tso = found.pop()[0] if found else 0
         if tso:
             self._log(number, tso, nodes, nodes)
+            self._journal(number, tso, nodes)
         for node in nodes:
             xid = self._prepared(node, number)
             while xid is not None:
@@ -379,7 +428,7 @@ class Session:
     def _prepared(self, node: int, number: int) -> str | None:
         for format_id, length, _, data in self._rows(self.connections[node], "XA RECOVER"):
             raw = data if isinstance(data, bytes) else data.encode()
-            if raw.startswith(f"drds-{number:x}@".encode()):
+            if raw.startswith((f"drds-{number:x}@".encode(), f"xa-{number:x}@".encode())):
                 return str(Xid(format_id, raw[:length], raw[length:]))
         return None
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import cluster, ddl, endure, faults, run, to_mysql
+from tests.soak import cluster, cluster_db, ddl, endure, faults, run, to_mysql
 from tests.soak.plan import Control, Plan, new_seed
 
 _SOAKS = {
@@ -19,6 +19,7 @@ _SOAKS = {
     "ddl": ddl.soak,
     "faults": faults.soak,
     "cluster": cluster.soak,
+    "cluster-db": cluster_db.soak,
 }
 _CONTROLS = {
     "kafka": (Control.LEDGER, Control.ROWS),
@@ -26,9 +27,10 @@ _CONTROLS = {
     "ddl": (Control.BARRIER,),
     "faults": (),
     "cluster": (),
+    "cluster-db": (Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT),
 }
 # Those that go by the time alone.
-_MINUTES = {"ddl": 10.0, "faults": 10.0}
+_MINUTES = {"ddl": 10.0, "faults": 10.0, "cluster-db": 10.0}
 
 
 def main() -> int:
@@ -46,6 +48,9 @@ def main() -> int:
     parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
     parser.add_argument("--faults", action="store_true", default=bool(given.get("FAULTS")))
     parser.add_argument("--cluster", default=given.get("CLUSTER"), help="1, or blows of this name")
+    parser.add_argument("--cluster-db", action="store_true", default=bool(given.get("CLUSTERDB")))
+    nodes = int(given.get("NODES") or Plan.nodes)
+    parser.add_argument("--nodes", type=int, choices=cluster_db.NODES, default=nodes)
     parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
     parser.add_argument(
         "--without",
@@ -56,6 +61,7 @@ def main() -> int:
     parser.add_argument("--endure", type=float, default=endured, help="minutes without kills")
     chosen = parser.parse_args()
     asked = {"ddl": chosen.ddl, "faults": chosen.faults, "cluster": chosen.cluster}
+    asked["cluster-db"] = chosen.cluster_db
     kind = next((name for name, wanted in asked.items() if wanted), chosen.sink)
     if kind not in _SOAKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {kind}; there are kafka, mysql")
@@ -71,6 +77,7 @@ def main() -> int:
         chosen.target,
         control,
         only=chosen.cluster if chosen.cluster not in (None, "1") else "",
+        nodes=chosen.nodes,
     )
     if plan.only and not any(plan.only in name for name in cluster.BLOWS):
         parser.error(f"no such blow: {plan.only}; there are {', '.join(cluster.BLOWS)}")

@@ -67,6 +67,10 @@ class Control(StrEnum):
     ROWS = "rows"
     ATOMICITY = "atomicity"
     BARRIER = "barrier"
+    SORT = "sort"
+    HOLES = "holes"
+    PART = "part"
+    HEARTBEAT = "heartbeat"
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Expected:
     must: frozenset[Kind]
     allowed: frozenset[Kind] = frozenset()
 
+
+_NOT_COMING = frozenset({Kind.LATE, Kind.LOST, Kind.DIFFERENT, Kind.LACKING})
 
 EXPECTED = {
     # A repeated INSERT is refused by a target, and what lies behind it does not come.
@@ -89,6 +95,12 @@ EXPECTED = {
     Control.BARRIER: Expected(
         frozenset({Kind.STOPPED, Kind.DIFFERENT}), frozenset({Kind.LOST, Kind.LATE})
     ),
+    # A cluster's order that is not proven stops the upstream, and what is behind it does not come.
+    # Branches stand apart, so that there are fewer transactions of several nodes.
+    Control.SORT: Expected(frozenset({Kind.TORN}), frozenset({Kind.LOST})),
+    Control.HOLES: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
+    Control.PART: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
+    Control.HEARTBEAT: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
 }
 
 
@@ -98,7 +110,7 @@ class Plan:
 
     ``target`` is the server of the MySQL sink, by itself the same as ``server``. ``upstreams`` and
     the two behind it are of the soak of schema changes, which goes by the time alone. ``only``
-    is what blows at a cluster must have in their name.
+    is what blows at a cluster must have in their name. ``nodes``: of a distributed database.
     """
 
     kills: int = 10
@@ -112,6 +124,7 @@ class Plan:
     every_s: float = 20.0
     statements_per_s: float = 8.0
     only: str = ""
+    nodes: int = 4
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import cluster, ddl, to_mysql
+from tests.soak import cluster, cluster_db, ddl, to_mysql
 from tests.soak.plan import Control, Plan, Result
 from tests.soak.run import soak
 
@@ -78,4 +78,12 @@ def test_schema_changes_of_all_kinds_go_through_while_it_is_killed() -> None:
 def test_tables_that_do_not_wait_at_schema_changes_are_noticed() -> None:
     plan = Plan(minutes=0.3, upstreams=("mariadb-11.4",), control=Control.BARRIER)
     result = ddl.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("control", [Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT])
+def test_an_order_of_nodes_that_is_not_kept_is_noticed(control: Control) -> None:
+    plan = Plan(minutes=1.0, rows_per_s=1000, control=control)
+    result = cluster_db.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)

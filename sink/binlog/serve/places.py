@@ -72,13 +72,19 @@ def first_file(files: Sequence[Path], had: Had) -> Path | None:
     return None
 
 
-def head(file: Path) -> list[bytes]:
-    """FORMAT_DESCRIPTION, and what the file says of those before it."""
+def is_anonymous(file: Path) -> bool:
+    """Whether the first transaction of a file has no GTID, as in a stream of several nodes."""
+    events = head(file, 3)
+    return len(events) == 3 and events[2][4] == _T.ANONYMOUS_GTID
+
+
+def head(file: Path, count: int = 2) -> list[bytes]:
+    """The first events: FORMAT_DESCRIPTION, and what the file says of those before it."""
     with file.open("rb") as opened:
         data = opened.read(_HEAD_BYTES)
     found: list[bytes] = []
     at = len(MAGIC)
-    while at + HEADER_LENGTH <= len(data) and len(found) < 2:
+    while at + HEADER_LENGTH <= len(data) and len(found) < count:
         length = EventHeader.parse(data, at).length
         if length < HEADER_LENGTH or at + length > len(data):
             break

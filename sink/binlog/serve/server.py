@@ -18,7 +18,7 @@ from sink.binlog.serve.answers import Asked, NotUnderstood
 from sink.binlog.serve.dump import Dump, FileGone
 from sink.binlog.serve.login import ReplicaAccess, login
 from sink.binlog.serve.packets import PacketStream, PeerGone
-from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file, head
+from sink.binlog.serve.places import Had, HadDomains, HadSet, first_file, head, is_anonymous
 
 _QUIT, _QUERY, _PING, _DUMP, _REGISTER, _DUMP_GTID = 1, 3, 14, 18, 21, 30
 _NON_BLOCK = 1
@@ -112,7 +112,8 @@ class Replica:
                 "server_uuid": str(made),
                 "version": form.server_version,
                 "binlog_checksum": "CRC32",
-                "gtid_mode": "ON",
+                # MySQL's replicas take transactions without GTIDs of a server that has none only.
+                "gtid_mode": "OFF" if any(map(is_anonymous, server.files()[:1])) else "ON",
                 "gtid_domain_id": "0",
                 "collation_server": "utf8mb4_general_ci",
                 "time_zone": "+00:00",

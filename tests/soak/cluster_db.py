@@ -1,0 +1,262 @@
+"""A soak of a distributed database: its nodes and its capture are restarted, frozen and killed.
+
+Servers under a coordinator of our own move money between each other, also in transactions that die
+between PREPARE and COMMIT. One capture delivers them to a topic and to one table. No state of the
+table may be torn, every transaction of several nodes must be in the topic once and whole.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from bench.fold import TableResult, Verdict
+from tests import servers
+from tests.cluster import delivered
+from tests.cluster.coordinator import DistributedDatabase
+from tests.e2e import topics
+from tests.e2e.capture_process import CaptureProcess, until
+from tests.servers import Broker, Database
+from tests.servers.process import data_folder
+from tests.soak.plan import (
+    SETTINGS,
+    Control,
+    Fault,
+    Kind,
+    Plan,
+    Result,
+    Say,
+    show_stuck,
+)
+
+NODES = range(2, 17)
+_TOPIC, _PARTITIONS = "bank_accounts", 3
+_FEEDS = ("topic", "table")
+_UPSTREAM = "/upstreams/bank"
+_PER_TRANSACTION = 10.0  # rows/s of a plan for one transaction/s
+_WORKERS = 4
+_CALM_S = 4.0
+_STUCK_S = 240.0
+_SETTINGS = f"{SETTINGS}[source]\nsilence-s = 4.0\n"
+# What is taken away from the product, each in a process of the test's own.
+_MODULES = {
+    Control.SORT: "tests.soak.without_sort",
+    Control.HOLES: "tests.soak.without_holes",
+    Control.PART: "tests.soak.without_part",
+    Control.HEARTBEAT: "tests.soak.without_heartbeat",
+}
+
+
+@dataclass
+class _Stage:
+    cluster: DistributedDatabase
+    capture: CaptureProcess
+    broker: Broker
+    target: Database
+    chosen: random.Random
+
+    def node(self) -> int:
+        """Some node, counted from 0."""
+        return self.chosen.randrange(len(self.cluster.nodes))
+
+    def newer(self) -> None:
+        """Wait until both places have what is committed now, unless the upstream has failed."""
+        ts = self.capture.tso()
+
+        def look() -> bool:
+            state = self.capture.ask("GET", _UPSTREAM)["state"]
+            assert state != "failed", "the upstream has failed"
+            return all(self.capture.feed(feed)["checkpoint_ts"] >= ts for feed in _FEEDS)
+
+        until(look, "both places have newer rows", _STUCK_S)
+
+    def waits_for(self) -> str:
+        """The node that holds back the others, "" if none does."""
+        found: str = self.capture.ask("GET", _UPSTREAM)["waits_for"]
+        return found
+
+
+def _capture_killed(stage: _Stage) -> None:
+    stage.capture.kill()
+    time.sleep(stage.chosen.uniform(0.0, 2.0))
+    stage.capture.start()
+
+
+def _worker_killed(stage: _Stage) -> None:
+    workers = stage.capture.workers()
+    if workers:
+        stage.chosen.choice(workers).kill()
+
+
+def _node_restarted(stage: _Stage) -> None:
+    node = stage.cluster.nodes[stage.node()]
+    node.stop()
+    time.sleep(stage.chosen.uniform(0.0, 2.0))
+    node.start()
+
+
+def _node_frozen(stage: _Stage) -> None:
+    number = stage.node()
+    node = stage.cluster.nodes[number]
+    node.signal(signal.SIGSTOP)
+    try:
+        name = f"n{number + 1}"
+        until(lambda: stage.waits_for() == name, f"{name}, which is frozen, is named", _STUCK_S)
+    finally:
+        node.signal(signal.SIGCONT)
+
+
+def _node_and_capture(stage: _Stage) -> None:
+    node = stage.cluster.nodes[stage.node()]
+    node.stop()
+    stage.capture.kill()
+    node.start()
+    stage.capture.start()
+
+
+Blow = Callable[[_Stage], None]
+
+BLOWS: dict[str, Blow] = {
+    "capture killed": _capture_killed,
+    "Spark worker killed": _worker_killed,
+    "a node restarted": _node_restarted,
+    "a node frozen": _node_frozen,
+    "a node restarted, capture killed": _node_and_capture,
+}
+"""Each lasts, and is put right again before it returns."""
+
+
+def soak(plan: Plan, say: Say) -> Result:
+    """Run it; servers and folders are gone afterwards."""
+    with ExitStack() as stack:
+        return _soak(stack, plan, say)
+
+
+def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
+    began = time.monotonic()
+    say(f"{plan.nodes} nodes of {plan.server}, to a topic and to a table, SEED={plan.seed}")
+    stage = _set_up(stack, plan)
+    met: Counter[str] = Counter()
+    stopped: list[Fault] = []
+    with delivered.Reader(stage.target) as reader:
+        stage.cluster.start(_WORKERS, pause_s=_WORKERS * _PER_TRANSACTION / plan.rows_per_s)
+        try:
+            _strike(stage, plan, met, began, say)
+            stage.cluster.rest()
+            stage.newer()
+        except AssertionError as error:
+            stopped = _why(stage, str(error))
+            if plan.control is None:
+                say(f"stuck: {error}")
+                show_stuck(stage.capture, _FEEDS, say)
+            stage.cluster.rest()
+    return _judged(stage, reader.sums, stopped, met, began)
+
+
+def _strike(stage: _Stage, plan: Plan, met: Counter[str], began: float, say: Say) -> None:
+    left: list[str] = []
+    blows = () if plan.control else tuple(BLOWS)
+    # A control shows itself with rows enough; what is struck beside it proves nothing more.
+    end = time.monotonic() + 60 * plan.minutes
+    while time.monotonic() < end if plan.minutes else met.total() < plan.kills:
+        time.sleep(stage.chosen.uniform(0.0, _CALM_S))
+        if blows:
+            left = left or stage.chosen.sample(blows, len(blows))
+            name = left.pop()
+            met[name] += 1
+            say(f"{time.monotonic() - began:7.1f} s  {name}")
+            BLOWS[name](stage)
+        stage.newer()
+
+
+def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
+    more = ["--innodb-lock-wait-timeout=20"]
+    nodes = [
+        stack.enter_context(servers.database(plan.server, options=[f"--server-id={n}", *more]))
+        for n in range(1, 1 + plan.nodes)
+    ]
+    target = stack.enter_context(servers.database(plan.target or plan.server))
+    broker = stack.enter_context(servers.broker())
+    cluster = DistributedDatabase(nodes, plan.seed, spread=delivered.SPREAD, enduring=True)
+    cluster.create()
+    stack.callback(cluster.silence.set)
+    stack.callback(cluster.stop.set)
+    folder, ours = data_folder(None, "cluster-db")
+    if ours:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    module = _MODULES.get(plan.control, "cdc.cli.main") if plan.control else "cdc.cli.main"
+    capture = CaptureProcess(folder, settings=_SETTINGS, module=module)
+    stack.callback(capture.close)
+    capture.start()
+    cluster.beat()
+    words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
+    kind = ("--kind", "cluster", "--carrier", "commit-log")
+    _run(capture, "upstream", "create", "-u", "bank", *kind, *words)
+    delivered.make_target(target, delivered.money(nodes))
+    topics.create(broker.bootstrap, _TOPIC, partitions=_PARTITIONS)
+    config = capture.folder / "cluster.toml"
+    config.write_text(delivered.CONFIG)
+    sinks = (
+        f"kafka://{broker.bootstrap}/{_TOPIC}?protocol=canal-json&enable-tidb-extension=true",
+        f"mysql://root@127.0.0.1:{target.port}/?transaction-atomicity=global",
+    )
+    for feed, sink in zip(_FEEDS, sinks, strict=True):
+        where = ("--sink-uri", sink, "--config", str(config))
+        _run(capture, "changefeed", "create", "-c", feed, "--upstream", "bank", *where)
+    return _Stage(cluster, capture, broker, target, random.Random(plan.seed))
+
+
+def _run(capture: CaptureProcess, *words: str) -> None:
+    done = capture.cli(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _why(stage: _Stage, error: str) -> list[Fault]:
+    """What has stopped, by its code: the upstream, or a changefeed."""
+    if not stage.capture.running:
+        return [Fault(Kind.STOPPED, error)]
+    found = [stage.capture.ask("GET", _UPSTREAM), *map(stage.capture.feed, _FEEDS)]
+    codes = [str(f["error"]["code"]) for f in found if f.get("error")]
+    return [Fault(Kind.STOPPED, code) for code in codes] or [Fault(Kind.LATE, error)]
+
+
+def _judged(
+    stage: _Stage, sums: dict[int, int], stopped: list[Fault], met: Counter[str], began: float
+) -> Result:
+    cluster = stage.cluster
+    money = delivered.money(cluster.nodes)
+    whole = delivered.whole(len(cluster.nodes))
+    shown = dict(stage.target.execute(f"SELECT id, balance FROM {delivered.TARGET}.accounts"))
+    found = delivered.replay(cluster, topics.read(stage.broker.bootstrap, [_TOPIC]))
+    journal = cluster.journal
+    made = len(journal.distributed.keys() - journal.heartbeats)
+    tables = []
+    for name, there in (("table", shown), ("topic", found.balances)):
+        result = TableResult(name, len(money), len(there))
+        for account, balance in money:
+            if there.get(account) != balance:
+                result.note(f"account {account}: {there.get(account)} for {balance}")
+        tables.append(result)
+    torn = sum(count for total, count in sums.items() if total != whole) + found.torn
+    faults = [*stopped]
+    if torn:
+        faults.append(Fault(Kind.TORN, f"{torn} states of {sum(sums.values())}, {found.torn} ts"))
+    if not sums.get(whole):
+        faults.append(Fault(Kind.LACKING, "nobody has read the target"))
+    if not journal.rolled_back:
+        faults.append(Fault(Kind.LACKING, "nothing was rolled back"))
+    lost, more = max(0, made - found.distributed), max(0, found.distributed - made)
+    verdict = Verdict(tables, lost, more, found.misplaced, 0, [])
+    lines = [f"{name:32} {times:5}" for name, times in met.most_common()]
+    lines.append(
+        f"{found.transactions} transactions in the topic, {found.distributed} of several nodes, of"
+        f" {made} that were committed; {journal.rolled_back} rolled back; the table was read"
+        f" {sum(sums.values())} times; {time.monotonic() - began:.0f} s"
+    )
+    return Result(verdict, met.total(), 0, not stopped, tuple(lines), tuple(faults))
