@@ -44,6 +44,13 @@ class DdlLogs:
                 self._open[upstream] = known
             return known[1]
 
+    def forget(self, upstream: str) -> None:
+        """Close the log of an upstream, if it is open."""
+        with self._guard:
+            known = self._open.pop(upstream, None)
+        if known is not None:
+            known[1].close()
+
     def check_kept(self, upstream: str, ts: Ts) -> None:
         """Raises LogCollected if an upstream's log does not hold all that lies above ``ts``."""
         self.log(upstream).check_kept(ts)

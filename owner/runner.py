@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, FencedError, TidegateError
+from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.log_fields import about
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
@@ -48,6 +48,7 @@ from owner.changes import next_retry_ms, undecided
 from owner.copies import Orders
 from owner.ddl import FeedScope
 from owner.executor import Executor, MakeTables, OpenChanger, no_tables
+from owner.guards import Guards, HeldNow, OwnershipLost
 from owner.leftovers import leftovers
 from owner.logs import Logs
 from owner.ports import FeedObserver
@@ -66,20 +67,18 @@ _IDLE_S = 30.0
 # While it must see whether a table is a copy; what shows it is a DDL, which wakes it.
 _UNDECIDED_S = 5.0
 _PAUSE_MAX_S = 0.2
-# Each has a compare beside the owner's own.
-_TOGETHER = MAX_OPS - 1
-
-
-class OwnershipLost(FencedError):
-    """Another capture has become the owner."""
-
-    code = "TG:ErrOwnershipLost"
+# Each has a compare, and there may be one guard for each.
+_TOGETHER = MAX_OPS // 2
 
 
 @dataclass(slots=True)
 class _Feed:
-    """The owner's working copy of one changefeed; ``shown`` is what the store says of its DDLs."""
+    """The owner's working copy of one changefeed; ``shown`` is what the store says of its DDLs.
 
+    ``held`` guards what is written of it.
+    """
+
+    held: Held
     tick: FeedTick = field(default_factory=FeedTick)
     capture: str = ""
     policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -117,18 +116,18 @@ class _Ticked:
 
 
 class OwnerRunner:
-    """Runs the owner's ticks while this capture holds the owner key.
+    """Runs the owner's ticks of the changefeeds that ``guards`` leaves to this capture.
 
-    ``token`` is the create revision of the owner key: every write compares it, so an owner that
-    was replaced without noticing changes nothing any more. ``only`` is the capture that delivers,
-    where others cannot, as they do not have the logs.
+    Every write compares what guards its changefeed, so whoever was replaced without noticing
+    changes nothing any more. ``only`` is the capture that delivers, where others cannot, as they do
+    not have the logs.
     """
 
     def __init__(
         self,
         store: Store,
         keys: Keys,
-        token: int,
+        guards: Guards,
         logs: Logs,
         open_changer: OpenChanger,
         clock: Clock,
@@ -142,7 +141,10 @@ class OwnerRunner:
         self._only = only
         self._store = store
         self._keys = keys
-        self._token = token
+        self._guards = guards
+        # Of the changefeeds that are ours, by name.
+        self._held: dict[str, Held] = {}
+        self._turning = threading.Lock()
         self._logs = logs
         self._clock = clock
         self._policy = policy or RetryPolicy()
@@ -172,6 +174,11 @@ class OwnerRunner:
         self._waking.close(timeout_s)
         self._part.join(timeout_s)
 
+    def let_go(self) -> None:
+        """Returns once no turn is under way that began when more was ours than now."""
+        with self._turning:
+            self._waking.wake()
+
     @property
     def alive(self) -> bool:
         """Whether it still ticks."""
@@ -185,7 +192,8 @@ class OwnerRunner:
         # What fails below is tried again at once, behind the pause of a part that has failed.
         self._timeout_s = 0.0
         try:
-            self._timeout_s = self.turn()
+            with self._turning:
+                self._timeout_s = self.turn()
         except OwnershipLost as e:
             _log.warning("%s", e)
             return False
@@ -196,14 +204,13 @@ class OwnerRunner:
     def turn(self) -> float:
         """Tick every changefeed once; returns the seconds until it must look again."""
         keys = self._keys
-        owner = self._store.get(keys.owner)
-        if owner is None or owner.create_revision != self._token:
-            raise OwnershipLost("another capture is the owner now", object="owner")
+        held = self._guards.now()
         _, entries = self._store.range(keys.prefix)
         found = {e.key: e for e in entries}
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
-        self._collect(found, captures)
+        if held.owner is not None:
+            self._collect(found, captures, held.owner)
         alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
@@ -211,9 +218,10 @@ class OwnerRunner:
         self._ordered = _by_feed(found, "/changefeed/copy-order/")
         self._progress = []
         timeout_s = _IDLE_S
-        infos = [e for k, e in found.items() if k.startswith(keys.feed_info_prefix)]
-        known = {last(e.key) for e in infos}
-        self._feeds = {name: f for name, f in self._feeds.items() if name in known}
+        self._held = self._ours(found, held)
+        known = set(self._held)
+        infos = [found[keys.feed_info(name)] for name in self._held]
+        self._feeds = {n: f for n, f in self._feeds.items() if self._held.get(n) == f.held}
         self._executor.keep(known)
         if self._observer:
             self._observer.keep_feeds(known, alive)
@@ -229,6 +237,17 @@ class OwnerRunner:
         self._waking.follow_logs(in_use)
         self._forget(infos, found)
         return timeout_s
+
+    def _ours(self, found: dict[str, StoredKey], held: HeldNow) -> dict[str, Held]:
+        """The changefeeds that this capture decides about, each with what guards it."""
+        ours: dict[str, Held] = {}
+        for key, entry in found.items():
+            if key.startswith(self._keys.feed_info_prefix):
+                info = self._derived(entry, FeedInfo)
+                guard = held.of(info.upstream if info is not None else "")
+                if guard is not None:
+                    ours[last(key)] = guard
+        return ours
 
     def _guarded(self, entry: StoredKey, found: dict[str, StoredKey], captures: list[str]) -> float:
         """Tick one changefeed; what goes wrong with it stays with it."""
@@ -255,7 +274,8 @@ class OwnerRunner:
             with about(changefeed=name):
                 _log.error("changefeed %s: its turn has failed", name, exc_info=error)
         self._broken[name] = broken
-        self._feeds[name] = _Feed(capture=self._feeds.get(name, _Feed()).capture)
+        known = self._feeds.get(name)
+        self._feeds[name] = _Feed(self._held[name], capture=known.capture if known else "")
         if broken.final:
             self._fail(entry, broken.error, found)
         return broken.until - now_s
@@ -298,7 +318,7 @@ class OwnerRunner:
                 after = info.model_copy(update={"state": state, "error": error})
                 ops.append(Put(entry.key, after.model_dump_json().encode()))
         if ops:
-            held = Held(self._keys.owner, self._token)
+            held = self._held[name]
             self._store.txn([held, Unchanged(entry.key, entry.mod_revision)], ops)
 
     def _forget(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
@@ -322,7 +342,7 @@ class OwnerRunner:
         self, entry: StoredKey, info: FeedInfo, found: dict[str, StoredKey], captures: list[str]
     ) -> float:
         keys = self._keys
-        feed = self._feeds.setdefault(info.id, _Feed())
+        feed = self._feeds.setdefault(info.id, _Feed(self._held[info.id]))
         if feed.capture not in captures:
             if not captures:
                 return 1.0
@@ -381,7 +401,7 @@ class OwnerRunner:
     def _made_durable(self, feed: str, status: FeedStatus) -> bool:
         """Whether the store has this progress for good: progress alone goes with the power."""
         put = Put(self._keys.feed_status(feed), status.model_dump_json().encode())
-        return self._store.txn([Held(self._keys.owner, self._token)], [put])
+        return self._store.txn([self._held[feed]], [put])
 
     def _place(self, captures: list[str]) -> str:
         load = dict.fromkeys(captures, 0)
@@ -507,7 +527,7 @@ class OwnerRunner:
         ops = [op for t in ticks for op in t.ops]
         written = not ops
         if ops:
-            compares: list[Compare] = [Held(self._keys.owner, self._token)]
+            compares: list[Compare] = list(dict.fromkeys(t.feed.held for t in ticks))
             compares += (Unchanged(t.entry.key, t.entry.mod_revision) for t in ticks)
             # A round of a shard group is known to no ledger, only its leader is.
             decided = any(t.effects.info is not None or t.begins_rounds for t in ticks)
@@ -524,15 +544,17 @@ class OwnerRunner:
                 )  # fmt: skip
         return written
 
-    def _collect(self, found: dict[str, StoredKey], captures: list[str]) -> None:
+    def _collect(self, found: dict[str, StoredKey], captures: list[str], owner: Held) -> None:
         def passed(feed: str) -> Ts:
             status = self._derived(found.get(self._keys.feed_status(feed)), FeedStatus)
             return status.checkpoint_ts if status else 0
 
-        gone = [Delete(key) for key in leftovers(found, self._keys, captures, passed)]
-        for first in range(0, len(gone), MAX_OPS):
-            some = gone[first : first + MAX_OPS]
-            self._store.txn([Held(self._keys.owner, self._token)], some, durable=False)
+        gone = list(leftovers(found, self._keys, captures, passed))
+        for first in range(0, len(gone), _TOGETHER):
+            some = gone[first : first + _TOGETHER]
+            # Whoever has its upstream may have written it anew.
+            same = [Unchanged(key, found[key].mod_revision) for key in some]
+            self._store.txn([owner, *same], [Delete(key) for key in some], durable=False)
 
     def _message(self, entry: StoredKey, kind: type[M]) -> M:
         known = self._parsed.get(entry.key)

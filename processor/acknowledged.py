@@ -112,8 +112,12 @@ class Acknowledged:
         self.dirty = False
 
 
-def note_logs(store: Store, keys: Keys, log_ts: Callable[[str], Ts]) -> None:
+def note_logs(
+    store: Store, keys: Keys, log_ts: Callable[[str], Ts], upstream: str | None = None
+) -> None:
     """Write down where each changefeed's log ends, before anything is pulled.
+
+    Of one ``upstream`` alone if it is given.
 
     It is compared with the ledger when the changefeed is next taken over, be it in a later process.
     ``log_ts`` gives the resolved ts of an upstream's log.
@@ -121,6 +125,8 @@ def note_logs(store: Store, keys: Keys, log_ts: Callable[[str], Ts]) -> None:
     for entry in store.range(keys.feed_info_prefix)[1]:
         try:
             info = stored.read(entry, FeedInfo)
+            if upstream not in (None, info.upstream):
+                continue
             known, ends = read(store, keys, info.ledger_id), log_ts(info.upstream)
         except TidegateError:
             # Whoever delivers it meets the same error.

@@ -74,10 +74,10 @@ class FeedDelivery:
         """
         before = self.plan
         if (
-            plan.feed, plan.log_folder, plan.access, plan.rows, plan.start_ts, plan.sink_uri,
-            plan.config,
+            plan.feed, plan.log_folder, plan.log, plan.access, plan.rows, plan.start_ts,
+            plan.sink_uri, plan.config,
         ) != (
-            before.feed, before.log_folder, before.access, before.rows, before.start_ts,
+            before.feed, before.log_folder, before.log, before.access, before.rows, before.start_ts,
             before.sink_uri, before.config,
         ):  # fmt: skip
             return False

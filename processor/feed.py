@@ -442,6 +442,7 @@ class Feed:
             run_folder=str(run_folder / str(epoch)),
             layout=found.layout,
             rows=self._rows_before,
+            log=begun.log if (begun := load(self._log_folder)) is not None else "",
         )
 
     def _deliver(self, taken: Takeover, window: Window) -> None:

@@ -114,6 +114,11 @@ class ProcessorRunner:
         for follower in self._followers.values():
             follower.join(timeout_s)
 
+    @property
+    def running(self) -> list[str]:
+        """The changefeeds that are run at the moment."""
+        return list(self._feeds)
+
     def _look_on(self) -> bool:
         try:
             self._watch.next(self._timeout_s)

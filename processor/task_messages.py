@@ -22,6 +22,7 @@ class FeedPlan:
     ``epoch`` is the ledger's: it grows with every recovery. ``sink_uri`` may hold a password and
     is never shown. ``rows``: those of a snapshot that come before the log's. All
     folders are the capture's: a worker that does not see them has an ``access``.
+    ``log``: the log's id, as another one may take its place in the same folder.
     """
 
     feed: FeedId
@@ -35,6 +36,7 @@ class FeedPlan:
     layout: Layout
     rows: SnapshotRows | None = None
     access: LogAccess | None = None
+    log: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from cdc.api.assigned import assignments
 from cdc.api.audited import Audited
 from cdc.api.console import serving
 from cdc.api.failures import Failures
+from cdc.api.forwarding import ForwardingMiddleware
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.models import (
     CaptureOut,
@@ -48,22 +49,34 @@ from cdc.base.ts import compose
 from cdc.coord import draining, election
 from cdc.coord.messages import CaptureInfo
 from cdc.coord.stored import readable
+from cdc.server.api_tokens import Caller
 from cdc.server.capture import Capture
 from cdc.server.logging_setup import set_level
-from owner import admin
+from cdc.server.peers import Peers
+from owner import admin, placing
 
 
-def make(capture: Capture, guard: Guard) -> FastAPI:
-    """``/api/v2`` and ``/metrics`` over a running capture, for those whom ``guard`` lets in."""
+def make(capture: Capture, guard: Guard, peers: Peers | None = None) -> FastAPI:
+    """``/api/v2`` and ``/metrics`` over a running capture, for those whom ``guard`` lets in.
+
+    With ``peers`` requests that belong to another capture are forwarded there.
+    """
     # FastAPI's own pages would run scripts of a foreign host where everything may be done.
     app = FastAPI(openapi_url=openapi.PATH, docs_url=None, redoc_url=None)
     app.add_middleware(
         audit.AuditMiddleware, log=capture.audit, audited=Audited(capture), refuse=errors.answer
     )
+    if peers is not None:
+        app.add_middleware(ForwardingMiddleware, peers=peers, refuse=errors.answer)
+
+    def known(token: str) -> Caller | None:
+        forwarded = peers.caller(token) if peers is not None else None
+        return forwarded or capture.tokens.caller(token)
+
     app.add_middleware(
         GuardMiddleware,
         guard=guard,
-        known=capture.tokens.caller,
+        known=known,
         failures=Failures(capture.clock),
         refuse=errors.answer,
         forbidden=partial(audit.forbidden, capture.audit),
@@ -76,7 +89,7 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
 
     def by_owner(request: Request) -> None:
         if request.method not in READS:
-            capture.check_owner()
+            capture.check_changes()
 
     changes = [Depends(by_owner)]
     served = (changefeeds, upstreams, verify, explain, ddl, shard_ddl, snapshots, feed_tables)
@@ -114,11 +127,14 @@ def make(capture: Capture, guard: Guard) -> FastAPI:
         name = owner.value.decode() if owner else ""
         _, entries = store.range(keys.capture_prefix)
         drained = election.all_drained(store, keys)
-        return Page.of([CaptureOut.of(i, name, drained) for _, i in readable(entries, CaptureInfo)])
+        placed = placing.placements(store, keys).values() if capture.clustered else ()
+        return Page.of(
+            [CaptureOut.of(i, name, drained, placed) for _, i in readable(entries, CaptureInfo)]
+        )
 
     @routes.put("/captures/{capture_id}/drain", tags=["capture"], status_code=202)
     def drain(capture_id: str) -> Drained:
-        capture.check_owner()
+        capture.check_changes()
         running = [a for c, a in assignments(capture) if c == capture_id and a.run]
         infos = [admin.get(store, keys, a.feed)[1] for a in running]
         count = sum(len(progress.table_ids(capture, info)) for info in infos)

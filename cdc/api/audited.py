@@ -14,6 +14,7 @@ from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
 from cdc.server.nodes import short
 from cdc.server.upstream_errors import UpstreamNotFound
+from owner import placing
 
 _LONGEST, _MOST, _DEEPEST = 1_000, 100, 12
 _URIS = ("uri", "sink_uri")
@@ -111,6 +112,9 @@ class Audited:
         if kind == "changefeeds":
             return self._below(template, params)
         name = params.get("name", "")
+        if template.endswith("/move"):
+            placed, _ = placing.of(store, keys, name)
+            return {"capture": placed.capture} if placed is not None else None
         if kind == "upstreams":
             return self._upstream(name)
         if kind == "tokens":

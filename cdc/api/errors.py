@@ -27,6 +27,7 @@ from cdc.server.upstream_errors import (
 from cdc.verify.job import VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.orders import CopyNotCancelled, CopyNotFound, CopyNotPaused
+from owner.placing import PlacementRefused
 from owner.state import TransitionRefused
 
 _log = logging.getLogger("api")
@@ -65,6 +66,7 @@ _STATUS: dict[type[TidegateError], int] = {
     TransitionRefused: 400,
     CaptureNotFound: 404,
     NoOtherCapture: 409,
+    PlacementRefused: 409,
     TokenExists: 409,
     TokenNotFound: 404,
     **guard.STATUS,

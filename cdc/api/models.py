@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from cdc.coord.messages import (
     PreparedXa,
     UpstreamFinding,
     UpstreamInfo,
+    UpstreamPlacement,
     UpstreamStatus,
 )
 from cdc.coord.names import CARRIER_NAMES, NODE_NAME, UPSTREAM_NAME
@@ -536,11 +537,16 @@ class UpstreamOut(BaseModel):
     findings: list[UpstreamFinding]
     prepared: list[PreparedOut]
     waits_for: str
+    capture_id: str = Field(description="The capture that it is placed at, in a cluster.")
     nodes: list[NodeOut]
 
     @classmethod
     def of(
-        cls, info: UpstreamInfo, status: UpstreamStatus, nodes: Sequence[UpstreamStatus] = ()
+        cls,
+        info: UpstreamInfo,
+        status: UpstreamStatus,
+        nodes: Sequence[UpstreamStatus] = (),
+        capture: str = "",
     ) -> UpstreamOut:
         """From the store's messages; ``nodes``: what the nodes' pullers said, in their order."""
         return cls(
@@ -563,6 +569,7 @@ class UpstreamOut(BaseModel):
             findings=info.findings,
             prepared=[PreparedOut.of(one) for one in status.prepared],
             waits_for=status.waits_for,
+            capture_id=capture,
             nodes=[NodeOut.of(n, said) for n, said in zip(info.nodes, nodes, strict=True)],
         )
 
@@ -584,9 +591,16 @@ class CaptureOut(BaseModel):
     cluster_id: str
     version: str
     is_drained: bool = Field(description="It was told to own nothing until it is started anew.")
+    upstreams: list[str] = Field(description="The upstreams that are placed at it.")
 
     @classmethod
-    def of(cls, info: CaptureInfo, owner: str, drained: Collection[str]) -> CaptureOut:
+    def of(
+        cls,
+        info: CaptureInfo,
+        owner: str,
+        drained: Collection[str],
+        placed: Iterable[UpstreamPlacement] = (),
+    ) -> CaptureOut:
         """From the store's messages; ``owner`` and ``drained`` are ids."""
         return cls(
             id=info.id,
@@ -595,6 +609,34 @@ class CaptureOut(BaseModel):
             address=info.address,
             cluster_id=info.cluster_id,
             version=info.version,
+            upstreams=sorted(p.upstream for p in placed if p.capture == info.id),
+        )
+
+
+class MoveUpstream(BaseModel):
+    """``POST /upstreams/{name}/move``: the capture that is to have it."""
+
+    capture_id: str = Field(min_length=1, max_length=128)
+
+
+class PlacementOut(BaseModel):
+    """Where an upstream was placed; ``reason``: new, asked, lost, drained, log or uneven."""
+
+    upstream: str
+    capture_id: str
+    number: int = Field(description="Grows with each move.")
+    reason: str
+    time: str
+
+    @classmethod
+    def of(cls, placed: UpstreamPlacement) -> PlacementOut:
+        """From the store's message."""
+        return cls(
+            upstream=placed.upstream,
+            capture_id=placed.capture,
+            number=placed.number,
+            reason=placed.reason,
+            time=to_text(placed.time_ms << 18),
         )
 
 

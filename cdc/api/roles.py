@@ -42,6 +42,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("GET", f"{_V2}/upstreams/{{name}}"): ApiRole.VIEWER,
     ("PUT", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
+    ("POST", f"{_V2}/upstreams/{{name}}/move"): ApiRole.ADMIN,
     ("GET", f"{_V2}/changefeeds"): ApiRole.VIEWER,
     ("POST", f"{_V2}/changefeeds"): ApiRole.OPERATOR,
     ("GET", _FEED): ApiRole.VIEWER,

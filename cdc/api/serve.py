@@ -20,7 +20,7 @@ class ApiServer:
         self, capture: Capture, sock: socket.socket, guard: Guard, tls: ssl.SSLContext | None
     ) -> None:
         config = uvicorn.Config(
-            make(capture, guard),
+            make(capture, guard, capture.peers),
             ssl_context_factory=(lambda *_: tls) if tls else None,
             log_config=None,
             access_log=False,

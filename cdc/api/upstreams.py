@@ -11,7 +11,9 @@ from cdc.api.etags import IfMatch
 from cdc.api.models import (
     CreateUpstream,
     Empty,
+    MoveUpstream,
     Page,
+    PlacementOut,
     UpdateNode,
     UpdateUpstream,
     UpstreamOut,
@@ -21,6 +23,7 @@ from cdc.coord.messages import UpstreamInfo
 from cdc.server.capture import Capture
 from cdc.server.nodes import NewNode, NodesInvalid
 from cdc.server.upstream_access import NewAccess
+from owner import placing
 
 
 def router(capture: Capture) -> APIRouter:
@@ -30,7 +33,9 @@ def router(capture: Capture) -> APIRouter:
 
     def shown(info: UpstreamInfo) -> UpstreamOut:
         nodes = [upstreams.status(node.name) for node in info.nodes]
-        return UpstreamOut.of(info, upstreams.status(info.name), nodes)
+        placed, _ = placing.of(capture.store, capture.keys, info.name)
+        where = placed.capture if placed is not None else ""
+        return UpstreamOut.of(info, upstreams.status(info.name), nodes, where)
 
     @routes.get("")
     def list_upstreams(part: AskedPart) -> Page[UpstreamOut]:
@@ -77,6 +82,14 @@ def router(capture: Capture) -> APIRouter:
         info = upstreams.update(name, replace(_access(asked), **files), nodes, expected)
         tag(response, name)
         return shown(info)
+
+    @routes.post("/{name}/move")
+    def move(name: str, asked: MoveUpstream) -> PlacementOut:
+        """Have another capture pull it and deliver what reads it; returns before it does."""
+        upstreams.info(name)
+        capture.check_clustered()
+        placed = placing.move(capture.store, capture.keys, name, asked.capture_id, capture.clock)
+        return PlacementOut.of(placed)
 
     @routes.delete("/{name}")
     def remove(name: str, expected: IfMatch) -> Empty:

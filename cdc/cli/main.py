@@ -40,7 +40,7 @@ cli = typer.Typer(
     cls=OfServer, no_args_is_help=True, help="Operate a running server.", callback=access
 )
 capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.")
-owner = typer.Typer(no_args_is_help=True, help="The capture that pulls and delivers.")
+owner = typer.Typer(no_args_is_help=True, help="The capture that decides which has which upstream.")
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
 app.command("server")(server)
@@ -93,22 +93,24 @@ def capture_list(json: Json = False) -> None:
         output.as_json([ticdc_json.capture(item) for item in items])
         return
     keys = ("id", "is_owner", "is_drained", "address", "cluster_id", "version")
-    rows = (tuple(i[k] for k in keys) for i in items)
-    output.table(("ID", "OWNER", "DRAINED", "ADDRESS", "CLUSTER", "VERSION"), rows)
+    # A server of an earlier version places nothing.
+    rows = ((*(i[k] for k in keys), ",".join(i.get("upstreams", ()))) for i in items)
+    heads = ("ID", "OWNER", "DRAINED", "ADDRESS", "CLUSTER", "VERSION", "UPSTREAMS")
+    output.table(heads, rows)
 
 
 @capture.command("drain")
 def capture_drain(
     capture_id: Annotated[str, typer.Argument(metavar="ID", help="Of capture list.")],
 ) -> None:
-    """Have a capture hand over what it does; ask the owner's own server for it."""
+    """Have a capture hand over what it does."""
     count = client().put(f"/captures/{capture_id}/drain")["current_table_count"]
     typer.echo(f"draining, {count} tables to hand over")
 
 
 @owner.command("resign")
 def owner_resign() -> None:
-    """Let another capture take over; ask the owner's own server for it."""
+    """Let another capture be the owner."""
     client().post("/owner/resign")
     typer.echo("resigned")
 

@@ -115,6 +115,20 @@ def create(
 
 
 @app.command()
+def move(
+    upstream: UpstreamName,
+    capture: Annotated[str, typer.Option("--capture", help="Its id, of capture list.")],
+    json: Json = False,
+) -> None:
+    """Have another capture pull an upstream and deliver the changefeeds that read it."""
+    placed = client().post(f"/upstreams/{upstream}/move", {"capture_id": capture})
+    if json:
+        output.as_json(placed)
+        return
+    typer.echo(f"upstream {upstream} is placed at capture {capture}, which takes it over")
+
+
+@app.command()
 def update(
     upstream: UpstreamName,
     uri: Annotated[

@@ -57,9 +57,18 @@ class Keys:
         """The number of the next entry, as text."""
         return self.meta_prefix + f"audit-next/{ring}"
 
+    @property
+    def forwarding(self) -> str:
+        """The secret by which captures know each other's requests, as text."""
+        return self.meta_prefix + "forwarding"
+
+    @property
+    def current_log_prefix(self) -> str:
+        return self.meta_prefix + "log/current/"
+
     def current_log(self, name: str) -> str:
         """``CurrentLog``: which log an upstream has."""
-        return self.meta_prefix + f"log/current/{name}"
+        return self.current_log_prefix + name
 
     def anchor_prefix(self, name: str) -> str:
         return self.meta_prefix + f"log/anchor/{name}/"
@@ -140,9 +149,27 @@ class Keys:
         """``UpstreamStatus``."""
         return self.upstream_status_prefix + name
 
+    @property
+    def upstream_prefix(self) -> str:
+        """All that is written of upstreams, by whomever."""
+        return self.prefix + "upstream/"
+
+    @property
+    def placement_prefix(self) -> str:
+        return self.prefix + "upstream/placement/"
+
+    def placement(self, name: str) -> str:
+        """``UpstreamPlacement``: which capture is to have an upstream; the owner's word."""
+        return self.placement_prefix + name
+
+    @property
+    def puller_prefix(self) -> str:
+        return self.prefix + "upstream/puller/"
+
     def puller(self, name: str) -> str:
-        """The capture that pulls an upstream, under its lease."""
-        return self.prefix + f"upstream/puller/{name}"
+        """The capture that has an upstream, or a node of it, under its lease: it pulls, and its
+        create revision guards all that is written of the changefeeds there."""
+        return self.puller_prefix + name
 
     def assignments_prefix(self, capture_id: str) -> str:
         return self.prefix + f"task/assignment/{capture_id}/"

@@ -73,7 +73,10 @@ class ErrorInfo(Message):
 
 
 class CaptureInfo(StoredMessage):
-    """A running ``cdc server``, registered under its lease."""
+    """A running ``cdc server``, registered under its lease.
+
+    ``ready``: it can deliver. ``logs``: by upstream the log that it had when it started.
+    """
 
     id: str
     address: str
@@ -81,6 +84,8 @@ class CaptureInfo(StoredMessage):
     cluster_id: str = "default"
     pid: int = 0
     start_time_ms: int = 0
+    ready: bool = False
+    logs: dict[str, str] = Field(default_factory=dict)
 
 
 class UpstreamFinding(Message):
@@ -517,6 +522,19 @@ class Anchor(StoredMessage):
     schema_ts: int
     chunks: int
     capture: str = ""
+
+
+class UpstreamPlacement(StoredMessage):
+    """Which capture is to have an upstream: it pulls it, and delivers what reads it.
+
+    ``number`` grows with each move. ``reason``: one of ``owner.placement.PlacementReason``.
+    """
+
+    upstream: str
+    capture: str
+    number: int
+    reason: str = ""
+    time_ms: int = 0
 
 
 class CurrentLog(StoredMessage):

@@ -20,7 +20,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.measured import MeasuredStore
 from cdc.coord.messages import CaptureInfo, FeedInfo
-from cdc.coord.opening import open_store
+from cdc.coord.opening import EMBEDDED, open_store
 from cdc.coord.stored import read
 from cdc.server import new_tables
 from cdc.server.api_tokens import ApiTokens
@@ -29,13 +29,17 @@ from cdc.server.data_dir import DataDir
 from cdc.server.log_server import open_endpoint
 from cdc.server.log_source import LogSource
 from cdc.server.metrics import Metrics
+from cdc.server.peers import Peers
+from cdc.server.placed import PlacedGuards, PlacedHere
 from cdc.server.session import CaptureSession, end_earlier, note_lease
 from cdc.server.settings import ServerSettings
 from cdc.server.tracing import export_traces
 from cdc.server.upstreams import Upstreams
 from cdc.verify.job import Jobs
 from owner.ddl_log import DdlLogs
+from owner.guards import Guards, OwnersGuards
 from owner.operations import Operations
+from owner.placing import PlacementRefused, Placing
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs
@@ -64,7 +68,7 @@ class CaptureNotReady(TransientError):
 
 
 class CaptureStandsBy(TransientError):
-    """Another capture of the cluster is the owner, and has the logs."""
+    """Another capture of the cluster is the owner."""
 
     code = "TG:ErrNotOwner"
 
@@ -72,8 +76,8 @@ class CaptureStandsBy(TransientError):
 class Capture:
     """Store, session, upstreams, owner and processor of one process.
 
-    Of the captures of a cluster the owner pulls and delivers; the others stand by, with Spark
-    started, until they are it; one that is ``drained`` leaves that to the others. ``address`` is
+    In a cluster each pulls and delivers the upstreams that the owner has placed at it; one that is
+    ``drained`` leaves that to the others. ``address`` is
     where its API can be reached. Nothing starts before :meth:`start`; a capture is not started
     twice. ``lost`` is set when the session or the ownership is gone, or a log must be made anew,
     and the process must begin again.
@@ -99,6 +103,8 @@ class Capture:
         self._ready = threading.Event()
         self.stopping = False
         self._dir = data_dir
+        # In the embedded store there is no other capture that anything could be placed at.
+        self.clustered = settings.store != EMBEDDED
         self.store = MeasuredStore(open_store(settings.store, self._dir.store, clock), clock)
         self.tokens = ApiTokens(self.store, self.keys, clock)
         self.audit = AuditLog(self.store, self.keys, clock, self.id)
@@ -110,6 +116,7 @@ class Capture:
             cluster_id=settings.cluster_id,
             pid=os.getpid(),
             start_time_ms=clock.now_ms(),
+            logs=data_dir.origins() if self.clustered else {},
         )
         self._session = CaptureSession(
             self.store,
@@ -124,6 +131,12 @@ class Capture:
             parts=self.parts,
         )
         note_lease(self._dir.session, settings.store, self._session.lease)
+        self.peers = (
+            Peers(self.store, self.keys, self.id, settings.security, clock)
+            if self.clustered
+            else None
+        )
+        self._placed = PlacedHere(self.store, self.keys, self.id, self._log_end, clock)
         self.upstreams = Upstreams(
             self.store,
             self.keys,
@@ -134,6 +147,7 @@ class Capture:
             clock,
             self.metrics,
             self.parts,
+            self._placed if self.clustered else None,
         )
         self._ddl_logs = DdlLogs(self.upstreams.log_folder, self.upstreams.info)
         self.operations = Operations(
@@ -147,6 +161,7 @@ class Capture:
         )
         self.verifications = Jobs()
         self._owner: OwnerRunner | None = None
+        self._placing: Placing | None = None
         self._endpoint = open_endpoint(settings, self._dir.logs, self.parts)
         access = self._endpoint.access if self._endpoint is not None else None
         self._spark = SparkRunner(settings.processor, self._dir.spark, access)
@@ -163,6 +178,10 @@ class Capture:
             self._begin_log_anew,
             settings.source,
         )
+        if self.clustered:
+            guards = PlacedGuards(self.upstreams.claims, lambda: self._session.held)
+            self._owner = self._make_owner(guards)
+            self._placed.by(self._owner, self._processor, self._ddl_logs)
         self._spark_master = settings.processor.spark_master
         self._guard = threading.Lock()
         self._delivers = False
@@ -211,7 +230,8 @@ class Capture:
         found = self.parts.troubles()
         if self.lost.is_set():
             found["session"] = "lost"
-        if self._owner is not None and self.is_owner and not self._owner.alive:
+        decides = self.clustered or self.is_owner
+        if self._owner is not None and decides and not self._owner.alive:
             found["owner"] = "has ended"
         if self._ready.is_set() and not self._spark.alive:
             found["Spark"] = "its JVM has ended; the next window starts it again"
@@ -234,6 +254,10 @@ class Capture:
             self._endpoint.start()
         self._starter.start()
         self._session.start()
+        if self.clustered:
+            assert self._owner is not None
+            self.upstreams.start()
+            self._owner.start()
 
     def _log_end(self, upstream: str) -> Ts:
         """Up to where an upstream's log is resolved."""
@@ -258,10 +282,11 @@ class Capture:
         if not self.stopping:
             self._ready.set()
             self._deliver()
+            self._session.announce_ready()
             _log.info("capture %s: ready", self.id)
 
     def _deliver(self) -> None:
-        """Begin to deliver, once Spark is there and this capture is the owner."""
+        """Begin to deliver, once Spark is there and this capture may have something to deliver."""
         with self._guard:
             if self._delivers or self._owner is None or not self._ready.is_set():
                 return
@@ -280,6 +305,9 @@ class Capture:
         self.stopping = True
         self.verifications.stop()
         self._starter.join(_SPARK_STOP_S)
+        self._placed.stop()
+        if self._placing is not None:
+            self._placing.stop()
         if self._owner is not None:
             self._owner.stop()
         if self._delivers:
@@ -307,7 +335,7 @@ class Capture:
         self.lost.set()
 
     def check_owner(self) -> None:
-        """Raises :class:`CaptureStandsBy` unless this capture has the logs."""
+        """Raises :class:`CaptureStandsBy` unless this capture is the owner."""
         if self.is_owner:
             return
         entry = self.store.get(self.keys.owner)
@@ -319,27 +347,59 @@ class Capture:
             hint=f"ask the one at {where}" if where else "ask again in a moment",
         )
 
+    def check_clustered(self) -> None:
+        """Raises PlacementRefused where there is no other capture, and never is."""
+        if not self.clustered:
+            raise PlacementRefused(
+                "with the embedded store there is one capture",
+                object=f"capture {self.id}",
+                hint="several captures make a cluster over an etcd: --store etcd://…",
+            )
+
+    def check_changes(self) -> None:
+        """Raises :class:`CaptureStandsBy` unless changes can be made here.
+
+        In a cluster they can be made anywhere, or are forwarded to where they can.
+        """
+        if not self.clustered:
+            self.check_owner()
+
     def _become_owner(self, token: int) -> None:
-        owner = self.settings.owner
-        policy = RetryPolicy(owner.error_backoff_first, max_s=owner.error_backoff_max)
+        self.metrics.capture.is_owner = True
+        if self.clustered:
+            self._placing = Placing(
+                self.store,
+                self.keys,
+                self.id,
+                token,
+                self.clock,
+                self.parts,
+                self.settings.owner.even_after,
+                self.lost.is_set,
+            )
+            self._placing.start()
+            return
         note_logs(self.store, self.keys, self._log_end)
-        self._owner = OwnerRunner(
+        self._owner = self._make_owner(OwnersGuards(self.store, self.keys, token))
+        self.upstreams.start()
+        self._owner.start()
+        self._deliver()
+
+    def _make_owner(self, guards: Guards) -> OwnerRunner:
+        owner = self.settings.owner
+        return OwnerRunner(
             self.store,
             self.keys,
-            token,
+            guards,
             self._ddl_logs.log,
             _open_changer,
             self.clock,
-            policy=policy,
+            policy=RetryPolicy(owner.error_backoff_first, max_s=owner.error_backoff_max),
             observer=self.metrics,
             parts=self.parts,
             only=self.id,
             make_tables=self._make_tables,
         )
-        self.metrics.capture.is_owner = True
-        self.upstreams.start()
-        self._owner.start()
-        self._deliver()
 
     def _make_tables(self, info: FeedInfo) -> None:
         new_tables.make(info, lambda ts: self.upstreams.schema_at(info.upstream, ts)[1])

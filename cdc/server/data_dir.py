@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from cdc.base.errors import InvalidError
+from cdc.changelog import origin
+from cdc.changelog.errors import LogCorrupt
 
 _OTHERS = 0o077
 _FOLDER, _FILE = 0o700, 0o600
@@ -102,6 +104,17 @@ class DataDir:
         """The change log of an upstream, or of a node by ``upstream.node``."""
         name, _, node = upstream.partition(".")
         return self.logs / name / "nodes" / node if node else self.logs / name / "0"
+
+    def origins(self) -> dict[str, str]:
+        """The log that there is of each upstream, by name; of one of an earlier version nothing."""
+        found: dict[str, str] = {}
+        for folder in self.logs.iterdir() if self.logs.is_dir() else ():
+            # Of one that is damaged it is said when it is to be written.
+            with suppress(LogCorrupt):
+                made = origin.load(self.log(folder.name))
+                if made is not None:
+                    found[folder.name] = made.log
+        return found
 
     def close(self) -> None:
         """Give the lock back."""

@@ -14,6 +14,7 @@ from cdc.base.clock import Clock, SystemClock
 from cdc.base.parts import Parts
 from cdc.coord import election
 from cdc.coord.contract import (
+    Held,
     LeaseExpired,
     Put,
     Store,
@@ -87,6 +88,7 @@ class CaptureSession:
         self._kept_s = clock.monotonic()
         self.lease = store.grant(ttl_s)
         self._me = Candidate(info.id, self.lease)
+        self._info = info
         self._register(info)
         self._stop = threading.Event()
         self._watch = store.watch(keys.owner, store.revision() + 1)
@@ -101,6 +103,21 @@ class CaptureSession:
         if self.drained:
             puts.append(Put(self._keys.drained(info.id), b"", self.lease))
         self._store.txn([], puts)
+
+    def announce_ready(self) -> None:
+        """Tell others that this capture can deliver."""
+        ready = self._info.model_copy(update={"ready": True})
+        put = Put(self._keys.capture(ready.id), ready.model_dump_json().encode(), self.lease)
+        # What fails here is met by the threads of the session too, and said again.
+        with suppress(LeaseExpired, StoreFailed):
+            self._store.txn([], [put])
+            self._info = ready
+
+    @property
+    def held(self) -> Held | None:
+        """What the owner holds, if that is this capture, as far as it knows."""
+        me = self._me
+        return Held(self._keys.owner, me.token) if me.role is Role.OWNER else None
 
     @property
     def is_owner(self) -> bool:
@@ -142,6 +159,8 @@ class CaptureSession:
                 return False
             raise
         self._kept_s = asked_s
+        if self._ready() and not self._info.ready:
+            self.announce_ready()
         return True
 
     def _drains(self) -> bool:

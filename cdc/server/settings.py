@@ -77,12 +77,17 @@ class LogSettings(BaseModel):
 
 
 class OwnerSettings(BaseModel):
-    """Backing off of a changefeed that meets a transient error, in seconds."""
+    """Backing off of a changefeed that meets a transient error, in seconds.
+
+    ``even_after``: how long the captures of a cluster must have had unevenly many upstreams before
+    one is moved for that, in seconds; 0: never.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     error_backoff_first: float = Field(default=10.0, gt=0)
     error_backoff_max: float = Field(default=600.0, gt=0)
+    even_after: float = Field(default=60.0, ge=0)
 
 
 class SecuritySettings(BaseModel):

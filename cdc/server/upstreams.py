@@ -33,6 +33,7 @@ from cdc.coord.messages import (
     FeedState,
     FeedStatus,
     UpstreamInfo,
+    UpstreamPlacement,
     UpstreamStatus,
 )
 from cdc.coord.names import UPSTREAM_NAME
@@ -65,6 +66,8 @@ from cdc.server.upstream_errors import (
     UpstreamNotFound,
 )
 from cdc.source.anchoring import Anchoring
+from owner import placing
+from owner.placement import PlacementReason
 
 _log = logging.getLogger("upstream")
 
@@ -82,11 +85,25 @@ class Observer(Protocol):
         """The upstream was removed."""
 
 
+class PlacedDelivery(Protocol):
+    """Who delivers what is placed at this capture."""
+
+    def begins(self, upstream: str) -> None:
+        """The upstream is ours now; its log is about to be pulled."""
+
+    def ends(self, upstream: str, held: Held) -> None:
+        """Deliver nothing of it any more; returns when that is so, or was waited for long enough.
+
+        ``held`` guards it still.
+        """
+
+
 class Upstreams:
     """Operations on upstreams, and the supervision of their pullers.
 
     ``folder`` names the folder of an upstream's change log. Each puller holds a key under the
-    capture's lease, so that exactly one capture pulls a node.
+    capture's lease, so that exactly one capture pulls a node. With a ``delivery`` only what is
+    placed at this capture is pulled, and what is placed elsewhere is let go; else all is.
     """
 
     def __init__(
@@ -100,7 +117,13 @@ class Upstreams:
         clock: Clock,
         observer: Observer,
         parts: Parts | None = None,
+        delivery: PlacedDelivery | None = None,
     ) -> None:
+        self._delivery = delivery
+        # By upstream or node the token of its key, while that is ours.
+        self._claims: dict[str, int] = {}
+        # What is about to be let go: nothing is begun with it any more.
+        self._leaving: set[str] = set()
         self._store = store
         self._keys = keys
         self._capture = capture_id
@@ -120,7 +143,7 @@ class Upstreams:
         # Names that are being registered or removed, which takes time and not the lock.
         self._changing: set[str] = set()
         self._stop = threading.Event()
-        self._watch = store.watch(keys.upstream_info_prefix, store.revision() + 1)
+        self._watch = store.watch(keys.upstream_prefix, store.revision() + 1)
         self._part = self._parts.make("upstreams", self._look_on, self._stop)
 
     def start(self) -> None:
@@ -253,7 +276,13 @@ class Upstreams:
             for one in _pulled(info):
                 there = self._folder(one.name)
                 self._replacement.note(one.name, there, self._source.first_anchor(there))
-            if not self._store.txn([Unchanged(key, 0)], [Put(key, value)]):
+            compares, puts = [Unchanged(key, 0)], [Put(key, value)]
+            if self._delivery is not None:
+                # Its log is here, so it begins here, wherever it goes later.
+                put, revision = self._placed_here(name)
+                compares.append(Unchanged(put.key, revision))
+                puts.append(put)
+            if not self._store.txn(compares, puts):
                 raise exists
         except BaseException:
             log_folders.give_up(folder.parent)
@@ -261,6 +290,18 @@ class Upstreams:
         log_folders.complete(folder.parent)
         self._ready.add(name)
         return info
+
+    def _placed_here(self, name: str) -> tuple[Put, int]:
+        """What places a new upstream at this capture, and the revision of what it replaces."""
+        placed, revision = placing.of(self._store, self._keys, name)
+        made = UpstreamPlacement(
+            upstream=name,
+            capture=self._capture,
+            number=placed.number + 1 if placed is not None else 1,
+            reason=PlacementReason.NEW,
+            time_ms=self._clock.now_ms(),
+        )
+        return Put(self._keys.placement(name), made.model_dump_json().encode()), revision
 
     def update(
         self,
@@ -320,7 +361,7 @@ class Upstreams:
                 if uses:
                     users.append(last(feed.key))
             statuses = [Delete(self._keys.upstream_status(one.name)) for one in pulled]
-            ops = [Delete(entry.key), *statuses]
+            ops = [Delete(entry.key), Delete(self._keys.placement(name)), *statuses]
             compare = Unchanged(entry.key, entry.mod_revision)
             if users or not self._store.txn([compare], ops):
                 raise UpstreamInUse(
@@ -343,7 +384,9 @@ class Upstreams:
 
     def schema_at(self, name: str, ts: Ts, wanted: Wanted | None = None) -> tuple[Ts, Schema]:
         """(ts, schema) to start a changefeed at; 0 is now, as the server has the wanted tables."""
-        info, folder = self.info(name), self._folder(name)
+        info = self.info(name)
+        # What was placed elsewhere may have left a log here, of other ts.
+        folder = self._folder(name) if self._delivery is None else self.log_folder(name)
         if ts == 0:
             ts = self._source.schema_now(info, folder, wanted)
         return ts, self._source.schema_at(folder, ts)
@@ -361,6 +404,14 @@ class Upstreams:
                 hint="try again in a moment; cdc cli upstream query shows what it waits for",
             )
         return self._folder(name)
+
+    def claims(self) -> dict[str, Held]:
+        """By upstream what guards all that is written of it here; not of those that are leaving."""
+        return {
+            name: Held(self._keys.puller(name), token)
+            for name, token in dict(self._claims).items()
+            if name not in self._leaving
+        }
 
     def disown_log(self, name: str) -> None:
         """Positions do not lie in our log where their ts says: the next capture makes it anew."""
@@ -425,29 +476,78 @@ class Upstreams:
         return Needed(lowest, tuple(starts))
 
     def _look_on(self) -> bool:
+        here = self._here()
         # Nodes come before the log of all of them.
-        wanted = {i.name: i for one in self.all() for i in reversed(_pulled(one))}
+        wanted = {
+            i.name: i
+            for one in self.all()
+            if here is None or one.name in here
+            for i in reversed(_pulled(one))
+        }
         for name, info in wanted.items():
             if self._stop.is_set():
                 break
             if name in self._pullers:
                 self._renew(info)
             else:
-                self._begin(info)
-        unreadable = self.unreadable().keys()
-        gone = [n for n in self._pullers if n not in wanted and upstream_of(n) not in unreadable]
-        for name in gone:
+                self._begin(info, here)
+        kept = set(self.unreadable())
+        if here is not None:
+            kept &= here.keys()
+        # Who writes the log of all before those whose logs it reads.
+        gone = [
+            name
+            for name in self._pullers
+            if upstream_of(name) in self._leaving
+            or (name not in wanted and upstream_of(name) not in kept)
+        ]
+        for name in dict.fromkeys(map(upstream_of, gone)):
+            self._leave(name)
+        for name in reversed(gone):
             self._end(name)
+            if here is not None:
+                # Whoever has it now says how it fares.
+                self._observer.forget_upstream(name)
+        self._leaving.difference_update(map(upstream_of, gone))
         self._part.well()
-        try:
-            # One whose puller's key is somebody else's still is tried again.
-            self._watch.next(None if wanted.keys() <= self._pullers.keys() else _CLAIM_S)
-        except WatchCompacted:
-            start = self._store.revision() + 1
-            self._watch = self._store.watch(self._keys.upstream_info_prefix, start)
+        # One whose puller's key is somebody else's still is tried again.
+        self._wait(None if wanted.keys() <= self._pullers.keys() else _CLAIM_S)
         return True
 
-    def _begin(self, info: UpstreamInfo) -> None:
+    def _wait(self, timeout_s: float | None) -> None:
+        """Wait until there is news of upstreams, of which the words of pullers are none."""
+        while not self._stop.is_set():
+            try:
+                events = self._watch.next(timeout_s)
+            except WatchCompacted:
+                start = self._store.revision() + 1
+                self._watch = self._store.watch(self._keys.upstream_prefix, start)
+                return
+            told = self._keys.upstream_status_prefix
+            if timeout_s is not None or any(not e.key.startswith(told) for e in events):
+                return
+
+    def _here(self) -> dict[str, Unchanged] | None:
+        """What is placed at this capture, each with what says so; None if all is here."""
+        if self._delivery is None:
+            return None
+        entries = self._store.range(self._keys.placement_prefix)[1]
+        return {
+            last(e.key): Unchanged(e.key, e.mod_revision)
+            for e, placed in readable(entries, UpstreamPlacement)
+            if placed.capture == self._capture
+        }
+
+    def _leave(self, upstream: str) -> None:
+        """Let another capture have an upstream: first of all nothing of it is delivered here."""
+        if self._delivery is None or upstream not in self._claims:
+            return
+        held = Held(self._keys.puller(upstream), self._claims[upstream])
+        self._leaving.add(upstream)
+        self._ready.discard(upstream)
+        self._delivery.ends(upstream, held)
+
+    def _begin(self, info: UpstreamInfo, here: Mapping[str, Unchanged] | None) -> None:
         if any(node.name not in self._pullers for node in info.nodes):
             # Somebody else's still: what they write is not here.
             return
@@ -461,19 +561,29 @@ class Upstreams:
         # comes before the claim: one that is made and not followed would keep everybody out.
         log_folders.complete(self._folder(upstream).parent)
         compares = [Unchanged(key, 0), Unchanged(entry.key, entry.mod_revision)]
-        try:
-            if not self._store.txn(compares, [put]):
+        if here is not None:
+            compares.append(here[upstream])
+        claim = self._store.get(key)
+        if claim is None:
+            try:
+                if not self._store.txn(compares, [put]):
+                    return
+            except LeaseExpired:
                 return
-        except LeaseExpired:
+            claim = self._store.get(key)
+        # One that is ours was claimed by a turn that failed behind it.
+        if claim is None or claim.lease != self._lease or claim.value != put.value:
             return
+        if self._delivery is not None and info.name == upstream:
+            self._delivery.begins(upstream)
+        self._claims[info.name] = claim.create_revision
         puller = self._supervised(info)
         self._pullers[info.name] = puller
         puller.part.start()
 
     def _ensured(self, info: UpstreamInfo) -> Anchoring:
         """Have the upstream's log there, for all who read it."""
-        claim = self._store.get(self._keys.puller(info.name))
-        held = Held(self._keys.puller(info.name), claim.create_revision if claim else 0)
+        held = Held(self._keys.puller(info.name), self._claims.get(info.name, 0))
         try:
             anchors, current = self._replacement.ensure(info, [held])
         except BaseException:
@@ -500,7 +610,10 @@ class Upstreams:
             return
         self._observer.observe_upstream(name, status)
         put = Put(self._keys.upstream_status(name), status.model_dump_json().encode())
-        self._store.txn([Unchanged(entry.key, entry.mod_revision)], [put], durable=False)
+        # What is said of it by whoever had it before does not count.
+        held = Held(self._keys.puller(name), self._claims.get(name, 0))
+        same = Unchanged(entry.key, entry.mod_revision)
+        self._store.txn([held, same], [put], durable=False)
 
     def _merge(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
         """Write the log of all nodes until stopped."""
@@ -518,12 +631,16 @@ class Upstreams:
 
     def _end(self, name: str) -> None:
         self._ready.discard(name)
-        puller = self._pullers.pop(name, None)
+        puller = self._pullers.get(name)
         if puller is not None:
             puller.halt()
             puller.part.join(10.0)
+            # From now on another capture can have it; if that cannot be written it is tried again.
+            held = Held(self._keys.puller(name), self._claims.get(name, 0))
+            self._store.txn([held], [Delete(held.key)])
+            self._pullers.pop(name, None)
+            self._claims.pop(name, None)
             self._parts.forget(puller.part)
-            self._store.txn([], [Delete(self._keys.puller(name))])
 
 
 def _pulled(info: UpstreamInfo) -> list[UpstreamInfo]:

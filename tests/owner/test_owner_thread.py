@@ -33,6 +33,7 @@ from cdc.coord.messages import (
 from owner import admin, runner
 from owner.ddl_log import DdlLogs
 from owner.executor import Executor
+from owner.guards import OwnersGuards
 from owner.runner import OwnerRunner
 from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
@@ -162,7 +163,8 @@ def _owned(tmp_path: Path, changer: SchemaChanger) -> Iterator[Owned]:
     server = {"kind": "mysql", "version": "8.0.33"}
     writer.save_snapshot(start, {"ts": start, "server": server, "databases": {}, "tables": {}})
     logs = DdlLogs(lambda _: tmp_path / "log", lambda _: upstream)
-    made = OwnerRunner(store, keys, owner.create_revision, logs.log, lambda _: changer, clock)
+    guards = OwnersGuards(store, keys, owner.create_revision)
+    made = OwnerRunner(store, keys, guards, logs.log, lambda _: changer, clock)
     made.start()
     try:
         yield Owned(store, made, keys, writer, start)

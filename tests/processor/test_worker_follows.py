@@ -67,6 +67,7 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
         replace(plan, config={"force_replicate": True}),
         replace(plan, start_ts=2, config={"force_replicate": True}),
         replace(plan, feed=FeedId("i", "f", 2)),
+        replace(plan, log="made anew in the same folder"),
     ):
         before = len(begun)
         go(other)
