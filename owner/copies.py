@@ -22,6 +22,7 @@ from cdc.coord.messages import (
     FeedStatus,
     Report,
     RowsPiece,
+    SnapshotProgress,
 )
 
 ENDED = frozenset({CopyState.DELIVERED, CopyState.FAILED, CopyState.CANCELLED})
@@ -29,6 +30,9 @@ ENDED = frozenset({CopyState.DELIVERED, CopyState.FAILED, CopyState.CANCELLED})
 
 STOPPABLE = frozenset({CopyState.WAITING, CopyState.COPYING, CopyState.PAUSED})
 """States in which an order can be paused or cancelled: nothing of it is delivered."""
+
+Reads = Mapping[str, SnapshotProgress]
+"""How far copies are, by what they are called."""
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING})
 
@@ -127,6 +131,16 @@ def _delivering(
     if all(status.tables.get(table, main) >= piece.ts for table in piece.tables):
         return CopyTurn(ends=True, statuses={piece.id: _said(known, CopyState.DELIVERED)})
     return CopyTurn(piece=piece)
+
+
+def read_now(status: FeedStatus, orders: Orders, new: Mapping[str, CopyStatus]) -> Reads:
+    """Copies whose rows are read: by the order's number, ``initial`` what a changefeed begins with.
+
+    ``new`` is what was said of orders since they were ``known``.
+    """
+    found = {i: s.progress for i, s in {**orders.known, **new}.items() if s.state in STOPPABLE}
+    found["initial"] = status.snapshot
+    return {name: progress for name, progress in found.items() if progress and progress.reading}
 
 
 def undone(known: Mapping[str, CopyStatus], status: FeedStatus) -> dict[str, CopyStatus]:

@@ -9,6 +9,7 @@ from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.messages import DdlEntries, FeedInfo, FeedStatus, UpstreamInfo
 from cdc.schema.snapshot import Schema, Wanted
+from owner.copies import Reads
 
 
 class KnownUpstreams(Protocol):
@@ -43,8 +44,10 @@ class KeptLogs(Protocol):
 class FeedObserver(Protocol):
     """Who is told how changefeeds fare, for metrics; what it is told changes nothing."""
 
-    def observe_feed(self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries) -> None:
-        """What a tick has left."""
+    def observe_feed(
+        self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries, reads: Reads
+    ) -> None:
+        """What a tick has left; ``reads`` are the copies of rows that are under way."""
 
     def keep_feeds(self, names: Collection[str], captures: int) -> None:
         """All changefeeds that there are, and the number of captures."""

@@ -45,7 +45,7 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
-from owner.copies import Orders
+from owner.copies import Orders, read_now
 from owner.ddl import FeedScope
 from owner.executor import Executor, MakeTables, OpenChanger, no_tables
 from owner.guards import Guards, HeldNow, OwnershipLost
@@ -381,8 +381,9 @@ class OwnerRunner:
         ticked.feed.tick = ticked.tick
         self._broken.pop(info.id, None)
         if self._observer:
-            ddls = effects.ddls or seen.shown
-            self._observer.observe_feed(effects.info or info, effects.status or seen.status, ddls)
+            ddls, status = effects.ddls or seen.shown, effects.status or seen.status
+            reads = read_now(status, seen.orders, effects.copies)
+            self._observer.observe_feed(effects.info or info, status, ddls, reads)
         self._carry_out(info, ticked.feed, seen, effects)
 
     def _carry_out(self, info: FeedInfo, feed: _Feed, seen: FeedInput, effects: Effects) -> None:

@@ -13,6 +13,8 @@ from cdc.coord.messages import SnapshotProgress, TableRead, TableReadState
 _MEMORY_S = 30.0
 # More are not told: reports are written all the time, and there may be many thousands.
 _TOLD = 100
+# Of so many, which are told is looked at no more often than this.
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class CopyProgress:
         self._speed = Speed(clock.monotonic())
         self._tables: dict[str, TableRead] = {}
         self._reading = ""
+        self._looked_s = -math.inf
         self.now = SnapshotProgress(began_ms=clock.now_ms())
 
     def note(self, **changes: int) -> None:
@@ -56,6 +59,7 @@ class CopyProgress:
             else TableRead(name=name, state=TableReadState.WAITING, expected=guess)
             for name, guess in expected.items()
         }
+        self._looked_s = -math.inf
         self._count(tables=len(self._tables), tables_done=len(ready))
 
     def begin(self, name: str) -> None:
@@ -83,7 +87,11 @@ class CopyProgress:
             self._tables[name] = one.model_copy(update=changes)
 
     def _count(self, **changes: int) -> None:
-        tables = self._tables.values()
+        tables, now_s = self._tables.values(), self._clock.monotonic()
+        if len(tables) > _TOLD and now_s - self._looked_s < _LOOK_S:
+            self.note(**changes)
+            return
+        self._looked_s = now_s
         # A table of which there are more than was guessed has at least what was read.
         expected = sum(t.rows if t.state is TableReadState.READ else _least(t) for t in tables)
         guessed = any(t.expected for t in tables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from cdc.coord.messages import SnapshotProgress, TableRead, TableReadState
+from cdc.coord.messages import SnapshotProgress, TableRead, TableReadState, seconds_left
 
 
 class TableReading(BaseModel):
@@ -19,7 +19,8 @@ class TableReading(BaseModel):
     @classmethod
     def of(cls, one: TableRead, per_second: float) -> TableReading:
         """Of a table that is read at so many rows a second."""
-        left = 0 if one.state is TableReadState.READ else _left(one.rows, one.expected, per_second)
+        read = one.state is TableReadState.READ
+        left = 0 if read else seconds_left(one.rows, one.expected, per_second)
         return cls(
             table=one.name,
             state=one.state,
@@ -44,18 +45,12 @@ class Reading(BaseModel):
     @classmethod
     def of(cls, progress: SnapshotProgress | None, *, paused: bool = False) -> Reading | None:
         """From the store's message; None where nothing is read yet, or nothing any more."""
-        if progress is None or progress.ts or not progress.reads:
+        if progress is None or not progress.reading:
             return None
         speed = 0.0 if paused else progress.rows_per_second
         return cls(
             rows_expected=progress.rows_expected,
             rows_per_second=speed,
-            seconds_left=_left(progress.rows, progress.rows_expected, speed),
+            seconds_left=seconds_left(progress.rows, progress.rows_expected, speed),
             tables=[TableReading.of(one, speed) for one in progress.reads],
         )
-
-
-def _left(rows: int, expected: int, per_second: float) -> int | None:
-    if not expected or per_second <= 0:
-        return None
-    return round(max(0, expected - rows) / per_second)

@@ -194,6 +194,18 @@ class SnapshotProgress(Message):
     rows_per_second: float = 0.0
     reads: list[TableRead] = Field(default_factory=list)
 
+    @property
+    def reading(self) -> bool:
+        """Whether rows are read: some are known of, and not all are there."""
+        return bool(self.reads) and not self.ts
+
+
+def seconds_left(rows: int, expected: int, per_second: float) -> int | None:
+    """How long it takes until so many more rows are read; None where nothing is known of it."""
+    if not expected or per_second <= 0:
+        return None
+    return round(max(0, expected - rows) / per_second)
+
 
 class RowsPiece(Message):
     """Rows of tables (lower-case ``schema.table``) as they were at ``ts``, copied by an order.

@@ -18,6 +18,7 @@ from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.messages import DdlEntries, ErrorInfo, FeedInfo, FeedStatus, UpstreamStatus
 from cdc.server.processes import ProcessesScraped
 from cdc.server.scraped import CaptureScraped, FeedsScraped, SeenFeed, UpstreamsScraped
+from owner.copies import Reads
 
 
 class Metrics:
@@ -49,9 +50,11 @@ class Metrics:
         # The last error of each that was counted: the same one is seen many times.
         self._counted: dict[tuple[str, str], tuple[str, int]] = {}
 
-    def observe_feed(self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries) -> None:
+    def observe_feed(
+        self, info: FeedInfo, status: FeedStatus, ddls: DdlEntries, reads: Reads
+    ) -> None:
         """Called by the owner after each tick of a changefeed."""
-        self._feeds.see(SeenFeed(info, status, ddls))
+        self._feeds.see(SeenFeed(info, status, ddls, reads))
         if self._is_new(measures.FEED, info.id, info.error) and info.error is not None:
             measures.FEED_ERRORS.labels(info.id, info.error.code).inc()
 

@@ -19,7 +19,16 @@ from cdc.base.clock import Clock
 from cdc.base.parts import Parts
 from cdc.base.ts import MAX_TS, Ts, physical_ms
 from cdc.changelog.settings import ChangelogSettings
-from cdc.coord.messages import DdlEntries, DdlState, FeedInfo, FeedState, FeedStatus, UpstreamStatus
+from cdc.coord.messages import (
+    DdlEntries,
+    DdlState,
+    FeedInfo,
+    FeedState,
+    FeedStatus,
+    UpstreamStatus,
+    seconds_left,
+)
+from owner.copies import Reads
 
 # TiCDC's numbers (ticdc_owner_status), so that dashboards and alerts read the same.
 STATE_NUMBERS = {
@@ -50,6 +59,7 @@ class SeenFeed:
     info: FeedInfo
     status: FeedStatus
     ddls: DdlEntries
+    reads: Reads
 
 
 class _Families:
@@ -114,7 +124,26 @@ class FeedsScraped(Collector):
         for seen in list(self._seen.values()):
             _feed(made, seen, now)
             _ddls(made, seen, now)
+            _reads(made, seen)
         return made.all()
+
+
+def _reads(made: _Families, seen: SeenFeed) -> None:
+    """Copies of rows that are under way; a series ends when all of them are read."""
+    for name, now in seen.reads.items():
+        of = {"changefeed": seen.info.id, "snapshot": name}
+        for metric, what, value in (
+            ("tables", "Tables whose rows are copied", now.tables),
+            ("read_tables", "Tables of which all rows are read", now.tables_done),
+            ("read_rows", "Rows that were read", now.rows),
+            ("read_bytes", "Bytes of rows that were read", now.bytes),
+            ("expected_rows", "The server's guess of all rows; 0 without one", now.rows_expected),
+        ):
+            made.gauge(f"changefeed_snapshot_{metric}", what, of, value)
+        left = seconds_left(now.rows, now.rows_expected, now.rows_per_second)
+        if left is not None:
+            text = "How long reading takes yet, at the speed of the last half minute"
+            made.gauge("changefeed_snapshot_left_seconds", text, of, left)
 
 
 def _feed(made: _Families, seen: SeenFeed, now_ms: int) -> None:

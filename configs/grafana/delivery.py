@@ -93,6 +93,53 @@ CHANGEFEED = Dashboard(
             ),
         ),
         (
+            "Rows that were there before",
+            (
+                graph(
+                    "Rows read",
+                    "Of a snapshot, while rows are read, and the server's guess of all",
+                    "short",
+                    *(
+                        (
+                            f"max by (changefeed, snapshot) ({of(f'changefeed_snapshot_{name}')})",
+                            "{{changefeed}} {{snapshot}} " + what,
+                        )
+                        for name, what in (("read_rows", "read"), ("expected_rows", "of about"))
+                    ),
+                ),
+                graph(
+                    "Time left",
+                    "How long reading takes yet, at the speed of the last half minute",
+                    "s",
+                    (
+                        f"max by (changefeed, snapshot) ({of('changefeed_snapshot_left_seconds')})",
+                        "{{changefeed}} {{snapshot}}",
+                    ),
+                ),
+                graph(
+                    "Tables",
+                    "Tables of which all rows are read, and all of them",
+                    "short",
+                    *(
+                        (
+                            f"max by (changefeed, snapshot) ({of(f'changefeed_snapshot_{name}')})",
+                            "{{changefeed}} {{snapshot}} " + what,
+                        )
+                        for name, what in (("read_tables", "read"), ("tables", "of"))
+                    ),
+                ),
+                graph(
+                    "Bytes read",
+                    "Bytes of rows that were read",
+                    "bytes",
+                    (
+                        f"max by (changefeed, snapshot) ({of('changefeed_snapshot_read_bytes')})",
+                        "{{changefeed}} {{snapshot}}",
+                    ),
+                ),
+            ),
+        ),
+        (
             "Windows",
             (
                 graph(

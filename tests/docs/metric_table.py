@@ -17,6 +17,9 @@ from cdc.coord.messages import (
     ErrorInfo,
     FeedInfo,
     FeedStatus,
+    SnapshotProgress,
+    TableRead,
+    TableReadState,
     UpstreamStatus,
 )
 from cdc.server.metrics import Metrics
@@ -24,6 +27,11 @@ from cdc.server.metrics import Metrics
 PAGE = Path(__file__).parents[2] / "docs/metrics.md"
 BEGIN, END = "<!-- metrics -->", "<!-- end of metrics -->"
 _UNITS = {"_seconds": "s", "_bytes": "bytes", "_ts": "ms since the epoch"}
+_READ = SnapshotProgress(
+    rows_expected=2,
+    rows_per_second=1.0,
+    reads=[TableRead(name="s.t", state=TableReadState.READING)],
+)
 _ERROR = ErrorInfo(code="TG:ErrX", kind="transient", message="m", time_ms=1)
 
 
@@ -35,7 +43,8 @@ def every_metric() -> Metrics:
     ts = clock.now_ms() << 18
     info = FeedInfo(id="f", upstream="u", sink_uri="kafka://h/t", start_ts=ts, error=_ERROR)
     status = FeedStatus(checkpoint_ts=ts, resolved_ts=ts, barrier_ts=ts, tables={"s.t": ts - 1})
-    made.observe_feed(info, status, DdlEntries(pending=[DdlEntry(ts=ts, sql="", since_ms=1)]))
+    ddls = DdlEntries(pending=[DdlEntry(ts=ts, sql="", since_ms=1)])
+    made.observe_feed(info, status, ddls, {"1": _READ})
     made.keep_feeds({"f"}, 1)
     made.observe_upstream("u", UpstreamStatus(resolved_ts=ts, error=_ERROR))
     return made

@@ -70,11 +70,20 @@ def test_tables_that_are_read_come_first_then_those_with_the_most_rows() -> None
 
 
 def test_of_many_tables_the_first_are_told() -> None:
-    told = list[SnapshotProgress]()
-    progress = CopyProgress(ManualClock(), told.append)
+    clock, told = ManualClock(), list[SnapshotProgress]()
+    progress = CopyProgress(clock, told.append)
     progress.begin_round((), {f"s.t{i}": i for i in range(3000)})
     assert [t.expected for t in told[-1].reads] == list(range(2999, 2899, -1))
     assert told[-1].rows_expected == sum(range(3000))
+    # All are looked at now and then, and not for each that is read.
+    first = told[-1].reads
+    progress.begin("s.t7")
+    progress.read(70, 5000)
+    assert (told[-1].rows, told[-1].reads is first) == (70, True)
+    clock.t += 1
+    progress.end("s.t7", 1)
+    assert told[-1].tables_done == 1
+    assert told[-1].rows_expected == sum(range(3000)) - 7 + 70
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,21 @@ from cdc.coord.messages import (
     FeedState,
     FeedStatus,
     ShardStand,
+    SnapshotProgress,
+    TableRead,
+    TableReadState,
     UpstreamStatus,
 )
 from cdc.server.metrics import Metrics
 from cdc.server.processes import ProcessesScraped
 
 NOW = 1_700_000_000_000
+READ = SnapshotProgress(
+    rows=300,
+    rows_expected=1300,
+    rows_per_second=10.0,
+    reads=[TableRead(name="s.t", state=TableReadState.READING)],
+)
 
 
 class _Clock:
@@ -76,7 +85,7 @@ def test_a_changefeed_as_its_owner_sees_it() -> None:
         shard_stands=stands,
         shard_missing={"all.t": ["s.t3", "s.t4", "s.t5"]},
     )
-    metrics.observe_feed(_info("a", state=FeedState.WARNING), status, ddls)
+    metrics.observe_feed(_info("a", state=FeedState.WARNING), status, ddls, {"7": READ})
     clock.sleep(10)
     found = _samples(metrics)
     of = '{changefeed="a"}'
@@ -93,6 +102,9 @@ def test_a_changefeed_as_its_owner_sees_it() -> None:
     for stand, count in (("came", 1), ("late", 1), ("missing", 3)):
         name = f'tidegate_changefeed_shard_ddl_tables{{changefeed="a",stand="{stand}"}}'
         assert found[name] == count
+    copied = '{changefeed="a",snapshot="7"}'
+    for name, value in (("read_rows", 300), ("expected_rows", 1300), ("left_seconds", 100)):
+        assert found[f"tidegate_changefeed_snapshot_{name}{copied}"] == value
     assert found['tidegate_changefeed_ddls_total{changefeed="a",result="executed"}'] == 3
     about = '{changefeed="a",sink="mysql",upstream="u"}'
     assert found[f"tidegate_changefeed_info{about}"] == 1
@@ -103,9 +115,13 @@ def test_series_end_with_what_they_are_about() -> None:
     metrics = Metrics(_Clock())
     error = ErrorInfo(code="TG:ErrX", kind="transient", message="m", time_ms=5)
     for name in ("going", "staying"):
-        metrics.observe_feed(_info(name, error=error), FeedStatus(checkpoint_ts=1), DdlEntries())
+        metrics.observe_feed(
+            _info(name, error=error), FeedStatus(checkpoint_ts=1), DdlEntries(), {}
+        )
         # The same error is seen at each tick, and counts once.
-        metrics.observe_feed(_info(name, error=error), FeedStatus(checkpoint_ts=1), DdlEntries())
+        metrics.observe_feed(
+            _info(name, error=error), FeedStatus(checkpoint_ts=1), DdlEntries(), {}
+        )
         metrics.observe_upstream(name, UpstreamStatus(error=error))
         for metric in measures.made():
             for label in ("changefeed", "upstream"):
@@ -115,7 +131,7 @@ def test_series_end_with_what_they_are_about() -> None:
     assert _samples(metrics)[errors] == 1
     metrics.forget_feed("going")
     # A tick or a window that was under way says something once more: the next turn ends that, too.
-    metrics.observe_feed(_info("going"), FeedStatus(checkpoint_ts=1), DdlEntries())
+    metrics.observe_feed(_info("going"), FeedStatus(checkpoint_ts=1), DdlEntries(), {})
     measures.ROWS.labels("going").inc()
     metrics.keep_feeds({"staying"}, 2)
     assert b'changefeed="going"' not in metrics.text()
