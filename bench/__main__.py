@@ -40,6 +40,7 @@ from bench import (
     scale,
     schema,
     serve,
+    shards_merge,
     snapshot,
     sustained,
 )
@@ -68,6 +69,7 @@ ITEMS: dict[str, Item] = {
     "snapshot_kafka": snapshot.kafka,
     "schema_tables": schema.tables,
     "merge_txn": merge.txn,
+    "shards_merge": shards_merge.shards_merge,
     "cluster_kafka": cluster_kafka.cluster,
     "remote_log": remote_log.remote_log,
     "scale_tables": scale.tables,
