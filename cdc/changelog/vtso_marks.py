@@ -15,6 +15,7 @@ from cdc.base.vtso import VTso
 from cdc.changelog.index import RunKind, Runs
 
 Numbers = NDArray[np.int64]
+NO_MARKS: Numbers = np.empty((0, 6), np.int64)
 
 
 def marks(
@@ -45,6 +46,17 @@ def vtso_at(found: Runs, ts: Ts) -> VTso | None:
         return None
     tso, transaction = int(found.gtid_seq[at]), int(found.upstream_pos[at])
     return VTso(tso, transaction, int(found.first_row[at]), int(found.xid[at]))
+
+
+def table(found: Runs, lo: Ts, hi: Ts) -> Numbers:
+    """Int64[:, 6] of those with ``lo <= ts <= hi``: ts, TSO, transaction, sequence, node, branches.
+
+    ``found`` rises by ts.
+    """
+    a, b = np.searchsorted(found.commit_ts, lo), np.searchsorted(found.commit_ts, hi, "right")
+    m = found.slice(int(a), int(b))
+    columns = (m.commit_ts, m.gtid_seq, m.upstream_pos, m.first_row, m.xid, m.rows)
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def behind(runs: Runs, found: Runs) -> Runs:

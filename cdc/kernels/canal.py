@@ -29,6 +29,8 @@ _NULL = int.from_bytes(b"null", "little")
 # Room beside the bound of a row: record header, wide stores.
 _SLACK = 160
 _LOGICAL_BITS = 18
+_VTSO = np.frombuffer(b',"_tidegate":{"vtso":"', np.uint8)
+_BRANCHES = np.frombuffer(b'","branches":', np.uint8)
 
 
 @small
@@ -210,11 +212,49 @@ def _put_head(plan, kind, ms, es_low, es_high, build_ms, ts_low, ts_high, heads,
 
 
 @rare
+def _put_padded(v, digits, out, o):  # type: ignore[no-untyped-def]
+    for k in range(digits - 1, -1, -1):
+        store8(out, o + k, 48 + v % 10)
+        v //= 10
+    return o + digits
+
+
+@rare
+def _put_mark(marks, m, out, o):  # type: ignore[no-untyped-def]
+    # The virtual TSO as 54 digits, and how many branches the transaction has.
+    for k in range(_VTSO.size):
+        store8(out, o + k, _VTSO[k])
+    o += _VTSO.size
+    o = _put_padded(marks[m, C.K_TSO], 19, out, o)
+    o = _put_padded(marks[m, C.K_TRANSACTION], 19, out, o)
+    o = _put_padded(marks[m, C.K_SEQUENCE], 10, out, o)
+    o = _put_padded(marks[m, C.K_NODE], 6, out, o)
+    for k in range(_BRANCHES.size):
+        store8(out, o + k, _BRANCHES[k])
+    o = put_unsigned(np.uint64(marks[m, C.K_BRANCHES]), out, o + _BRANCHES.size)
+    store8(out, o, 125)
+    return o + 1
+
+
+@small
+def _mark_of(marks, ts):  # type: ignore[no-untyped-def]
+    # The mark of the transaction at ``ts``, or -1.
+    lo, hi = np.int64(0), np.int64(marks.shape[0])
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if marks[middle, C.K_TS] < ts:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < marks.shape[0] and marks[lo, C.K_TS] == ts else np.int64(-1)
+
+
+@rare
 def put_message(  # type: ignore[no-untyped-def]
     buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
-    tables, columns, heads, names, blob, starts, offsets, texts, out, o,
+    tables, columns, heads, names, blob, starts, offsets, texts, marks, mark, out, o,
 ):  # fmt: skip
-    """One canal-json message: ``(new o, error, offset in buf)``."""
+    """One canal-json message: ``(new o, error, offset in buf)``; ``mark`` of ``marks``, or -1."""
     plan = ref[L.R_PLAN]
     kind = ref[L.R_KIND] & L.KIND_MASK
     partial = ref[L.R_KIND] & L.PARTIAL != 0
@@ -253,8 +293,11 @@ def put_message(  # type: ignore[no-untyped-def]
     if options & C.OPTION_COMMIT_TS:
         o = put_unsigned(np.uint64(ts), out, o)
         store8(out, o, 125)
-        store8(out, o + 1, 125)
-        o += 2
+        o += 1
+        if mark >= 0:
+            o = _put_mark(marks, mark, out, o)
+        store8(out, o, 125)
+        o += 1
     if over:
         o = _mend_codes(
             buf, image, end, bitmap, partial, plan, delete, tables, columns, names, blob,
@@ -266,18 +309,19 @@ def put_message(  # type: ignore[no-untyped-def]
 @kernel(
     types.UniTuple(I64, 5)(
         BYTES, MATRIX, types.int64[::1], I64, MATRIX, MATRIX, MATRIX, MATRIX, BYTES, TABLE64,
-        TABLE64, TABLE16, I64, I64, I64, I64, I64, OUT,
+        TABLE64, TABLE16, MATRIX, I64, I64, I64, I64, I64, OUT,
     )
 )  # fmt: skip
 def encode(  # type: ignore[no-untyped-def]
-    buf, refs, order, i, tables, columns, heads, names, blob, starts, offsets, texts,
+    buf, refs, order, i, tables, columns, heads, names, blob, starts, offsets, texts, marks,
     mode, build_ms, base_ms, max_value, limit, out,
 ):  # fmt: skip
     """Write the messages of ``refs[order[i:]]``: as many as ``limit`` bytes hold, at least one.
 
     ``mode`` RECORDS frames them as records of one batch (timestamp: commit ms against ``base_ms``;
     offset delta from 0), LINES and CRLF_LINES end each with a line end. ``starts`` and ``offsets``
-    are the time zone (``values.zones``). ``max_value`` bounds a message's bytes.
+    are the time zone (``values.zones``). ``marks`` int64[:, K_SIZE], rising by ts, are what the
+    coordinator of a cluster calls transactions. ``max_value`` bounds a message's bytes.
 
     Returns ``(next i, bytes, largest message, error, where)``. Errors: ERR_TOO_LARGE (``where`` is
     the index in ``order``; third item its size, or a lower bound of it), ERR_ROOM (``out`` is too
@@ -288,6 +332,7 @@ def encode(  # type: ignore[no-untyped-def]
     first = i
     largest = 0
     ms = np.int64(-1)
+    mark, marked = np.int64(-1), np.int64(-1)
     es_low = es_high = 0
     ts_low, ts_high = thirteen(np.uint64(build_ms if _13_LOW <= build_ms < _13_HIGH else _13_LOW))
     limit = min(limit, out.size)
@@ -306,13 +351,16 @@ def encode(  # type: ignore[no-untyped-def]
         if ref[L.R_TS] >> _LOGICAL_BITS != ms:
             ms = ref[L.R_TS] >> _LOGICAL_BITS
             es_low, es_high = thirteen(np.uint64(max(np.int64(0), ms)))
+        if marks.shape[0] > 0 and ref[L.R_TS] != marked:
+            marked = ref[L.R_TS]
+            mark = _mark_of(marks, marked)
         number = i - first
         value = o
         if mode == RECORDS:
             value = value_place(o, 4 if image < 4096 else 6, ms - base_ms, number)
         end, error, at = put_message(
             buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
-            tables, columns, heads, names, blob, starts, offsets, texts, out, value,
+            tables, columns, heads, names, blob, starts, offsets, texts, marks, mark, out, value,
         )  # fmt: skip
         if error != 0:
             return i, o, largest, error, at

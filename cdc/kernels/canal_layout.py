@@ -31,3 +31,12 @@ N_CODE: Final = 4  # blob offset of the code's text for a value that is too larg
 N_CODE_LENGTH: Final = 5  # 0: there is but one code
 N_CODE_USUAL: Final = 6  # length of the usual code's text
 N_SIZE: Final = 7
+
+# Marks of a cluster's transactions
+K_TS: Final = 0
+K_TSO: Final = 1
+K_TRANSACTION: Final = 2
+K_SEQUENCE: Final = 3
+K_NODE: Final = 4
+K_BRANCHES: Final = 5
+K_SIZE: Final = 6

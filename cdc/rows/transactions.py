@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdc.base.ts import Ts
 from cdc.base.vtso import VTso
 from cdc.changelog.index import Runs
-from cdc.changelog.vtso_marks import vtso_at
+from cdc.changelog.vtso_marks import NO_MARKS, table, vtso_at
 
 
 class GtidName(NamedTuple):
@@ -35,6 +36,12 @@ class RunTransactions:
     def vtso(self, ts: Ts) -> VTso | None:
         """The virtual TSO of the transaction at ``ts``; None where no coordinator has given one."""
         return None if self.marks is None else vtso_at(self.marks, ts)
+
+    def named(self) -> NDArray[np.int64]:
+        """The marks of the runs' transactions, as ``cdc.changelog.vtso_marks.table`` has them."""
+        if self.marks is None or not len(self.runs):
+            return NO_MARKS
+        return table(self.marks, int(self.runs.commit_ts.min()), int(self.runs.commit_ts.max()))
 
     def gtid(self, ts: Ts) -> GtidName | None:
         """The GTID of the transaction at ``ts``; None if it has none, or is none of the runs'."""

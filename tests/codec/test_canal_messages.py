@@ -8,8 +8,12 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from cdc.base.vtso import VTso
+from cdc.changelog.index import Runs
+from cdc.changelog.vtso_marks import marks
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.route import Route, RouteMode
+from cdc.rows.transactions import RunTransactions
 from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.columns import ColumnSelectorFailed
 from sink.errors import MessageTooLarge
@@ -57,6 +61,28 @@ def test_kinds_and_layout(changes: Any) -> None:
     assert rows[2]["data"] == [first | {"name": "b"}]
     assert rows[4]["old"] is None
     assert rows[4]["data"] == [first | {"name": "b"}]
+
+
+def test_transactions_of_a_cluster_are_named(changes: Any) -> None:
+    # The last rows are of the transaction at TS; others of the table are before it and behind it.
+    names = [VTso((1 << 63) - 1 - n, 10**18 + n, n % 2, n % 2) for n in range(5)]
+    ts = np.array([TS - 9, TS - 1, TS, TS + 1, TS + 2])
+    columns = np.array(names).T
+    found = marks(ts, *columns, np.array([1, 2, 16, 3, 2]))
+    at = Runs.build(1, commit_ts=TS)
+    for extension in (True, False):
+        file = canal_file(*changes, CanalSettings(enable_tidb_extension=extension))
+        file.rows.transactions = RunTransactions(at, {}, found)
+        rows = messages_of(file)
+        expected = {"vtso": str(names[2]), "branches": 16} if extension else None
+        assert [r.get("_tidegate") for r in rows] == [expected] * 5
+        assert [r.get("_tidb") for r in rows] == [{"commitTs": TS} if extension else None] * 5
+        assert rows[0]["sqlType"]["u"] == 3, "mended in place"
+        # None is for another transaction, or where there are no marks.
+        without = found.take(found.commit_ts != TS)
+        for marked in (without, Runs.empty(), None):
+            file.rows.transactions = RunTransactions(at, {}, marked)
+            assert all("_tidegate" not in r for r in messages_of(file))
 
 
 def test_content_options(changes: Any) -> None:

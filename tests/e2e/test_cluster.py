@@ -100,7 +100,16 @@ def test_no_state_of_a_target_is_torn(
     assert set(reader.sums) == {whole}
     assert reader.sums[whole] > 50
 
-    verdict = delivered.replay(cluster, topics.read(broker.bootstrap, [topic]))
+    messages = topics.read(broker.bootstrap, [topic])
+    rows = [m.body for m in messages if m.body["type"] == "UPDATE"]
+    # Each row says what the coordinator calls its transaction, in its order.
+    place = {VTso.parse(row["_tidegate"]["vtso"]): row["_tidb"]["commitTs"] for row in rows}
+    assert [place[name] for name in sorted(place)] == sorted(set(place.values()))
+    for row in rows:
+        name = VTso.parse(row["_tidegate"]["vtso"])
+        nodes_of = journal.distributed[name.transaction][1] if not name.sequence else [name.node]
+        assert row["_tidegate"]["branches"] == len(nodes_of)
+    verdict = delivered.replay(cluster, messages)
     assert (verdict.torn, verdict.misplaced) == (0, 0)
     assert sorted(verdict.balances.items()) == money
     assert verdict.distributed == len(journal.distributed.keys() - journal.heartbeats)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cdc.base.ts import Ts
+from cdc.changelog.vtso_marks import NO_MARKS
 from cdc.kernels import canal
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import Buffer, Order, RowBatch
@@ -78,12 +79,13 @@ class CanalCodec:
     ) -> Iterator[EncodedMessages]:
         """Messages of ``rows.refs[order]`` (``MessageCodec.encode``)."""
         plans = plan.plans
+        marks = NO_MARKS if rows.transactions is None else rows.transactions.named()
 
         def encode(i: int, base_ms: int, out: Buffer) -> EncodeStep:
             after, size, detail, error, at = canal.encode(
                 rows.buf, rows.refs, order, i, plans.tables, plans.columns, plan.heads, plan.names,
-                plan.constants, plans.zone_starts, plans.zone_offsets, plans.texts, int(framing),
-                build_ms, base_ms, limits.message, limits.batch, out,
+                plan.constants, plans.zone_starts, plans.zone_offsets, plans.texts, marks,
+                int(framing), build_ms, base_ms, limits.message, limits.batch, out,
             )  # fmt: skip
             sized = error in (L.ERR_ROOM, L.ERR_TOO_LARGE)
             return EncodeStep(after, size, after - i, error, detail if sized else at)

@@ -120,7 +120,7 @@ class _Layout:
             row[C.H_OPTIONS] |= C.OPTION_OLD_CHANGED
         row[C.H_BETWEEN], row[C.H_BETWEEN_LENGTH] = self._constants.add(_BETWEEN), len(_BETWEEN)
         row[C.H_TAIL], row[C.H_TAIL_LENGTH] = self._constants.add(tail), len(tail)
-        row[C.H_BOUND] = max(map(len, heads)) + 2 * room + len(_BETWEEN) + len(tail) + 128
+        row[C.H_BOUND] = max(map(len, heads)) + 2 * room + len(_BETWEEN) + len(tail) + 256
         return row
 
     def _name(self, entry: Planned, i: int, row: list[int]) -> None:
