@@ -67,6 +67,7 @@ ITEMS: dict[str, Item] = {
     "kafka_filtered": filter.kafka,
     "encode_debezium": encode.debezium,
     "snapshot_kafka": snapshot.kafka,
+    "snapshot_mysql": snapshot.mysql,
     "schema_tables": schema.tables,
     "merge_txn": merge.txn,
     "shards_merge": shards_merge.shards_merge,

@@ -1,20 +1,26 @@
-"""``snapshot_kafka``: rows that are in a table already, until the last of them is readable."""
+"""``snapshot_kafka``, ``snapshot_mysql``: rows that are in a table, until the last is readable."""
 
 from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import time
+from itertools import chain
 from typing import Any
 
 from bench import debezium, load, ours
+from bench.arena import arena, digest, marks, wait_marks
 from bench.figures import Figure
 from bench.gate import Gate
 from bench.ground import Ground, ground
 from bench.settings import Settings
 from bench.topic import End
+from tests.servers.database import Database
 
 ROWS = 2_000_000
+_MYSQL_ROWS = 1_000_000
+_POLL_S = 0.05
 _WARM_ROWS = 200_000
 # What makes ours warm: Spark's workers have read chunks, and the broker has taken batches.
 _CONFIG = '[filter]\nrules = ["bench.t"]\n[snapshot]\nmode = "initial"\n'
@@ -73,6 +79,71 @@ def _ours(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
                 runs.append({"rows_per_s": rows / seconds, "snapshot": shown["snapshot"]})
                 print(f"snapshot_kafka ours: {rows / seconds:,.0f} rows/s {json.dumps(runs[-1])}")
     return runs
+
+
+def mysql(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """The same table into a server that has it not, in turn by each side; the first is warming."""
+    rows = settings.rows or _MYSQL_ROWS
+    runs: dict[str, list[dict[str, Any]]] = {"ours": []}
+    if settings.peers:
+        runs["dump"] = []
+    with arena(settings.server, peers=False) as place, ours.server() as server:
+        gate = Gate(place.upstream, "ours_copy")
+        gate.create()
+        load.run(place.upstream, chain(load.bulk(rows), marks()))
+        wanted = digest(place.upstream)
+        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{place.upstream.port}"
+        server.cli_json("upstream", "create", "-u", "copy", "--uri", uri)
+        file = server.data_dir.parent / "copy.toml"
+        file.write_text(f"{_CONFIG}create-tables = true\n")
+        for number in range(settings.runs + 1):
+            for side in runs if number % 2 else reversed(runs):
+                place.target.execute(f"DROP DATABASE IF EXISTS {load.SCHEMA}")
+                began = time.monotonic()
+                if side == "dump":
+                    _dump(place.upstream, place.target)
+                else:
+                    name = f"copy-{number}"
+                    words = ["changefeed", "create", "-c", name, "--upstream", "copy"]
+                    sink = f"{place.target.uri()}/"
+                    server.cli_json(*words, "--sink-uri", sink, "--config", str(file))
+                    _wait_rows(place.target, wanted[0])
+                seconds = time.monotonic() - began
+                if (found := digest(place.target)) != wanted:
+                    raise RuntimeError(f"{side}: {found} instead of {wanted} (rows, checksum)")
+                if side == "ours":
+                    server.cli_json("changefeed", "remove", "-c", name)
+                if number:
+                    runs[side].append({"rows_per_s": wanted[0] / seconds, "seconds": seconds})
+                    print(f"snapshot_mysql {side}: {wanted[0] / seconds:,.0f} rows/s")
+    rate, *peer = (statistics.median(r["rows_per_s"] for r in one) for one in runs.values())
+    if not peer:
+        return [Figure("snapshot_mysql", round(rate), "rows/s")], {"snapshot_mysql": runs}
+    client = "mariadb-dump | mariadb" if place.target.kind == "mariadb" else "mysqldump | mysql"
+    figure = Figure.more("snapshot_mysql", rate, "rows/s", client, peer[0])
+    return [figure], {"snapshot_mysql": runs}
+
+
+def _dump(upstream: Database, target: Database) -> None:
+    """What an operator would do: one session reads, one writes."""
+    into = ["--host=127.0.0.1", "--user=root"]
+    read = [*upstream.tool("mariadb-dump"), *into, f"--port={upstream.port}"]
+    read += ["--single-transaction", "--quick", "--databases", load.SCHEMA]
+    with subprocess.Popen(read, stdout=subprocess.PIPE) as reader:
+        write = [*target.tool("mariadb"), *into, f"--port={target.port}"]
+        subprocess.run(write, stdin=reader.stdout, check=True)
+    if reader.returncode:
+        raise RuntimeError(f"the dump ended with {reader.returncode}")
+
+
+def _wait_rows(target: Database, rows: int, timeout_s: float = 600.0) -> None:
+    """Wait until all rows are there; the marks come with the last of them, and are soon counted."""
+    wait_marks(target, lambda: None, timeout_s)
+    deadline = time.monotonic() + timeout_s
+    while target.execute(f"SELECT COUNT(*) FROM {load.SCHEMA}.{load.TABLE}")[0][0] < rows:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not all rows came in {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
 
 
 def _debezium(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:

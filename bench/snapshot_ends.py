@@ -21,7 +21,8 @@ def judge(
     """Of each table what the target has, and what a consumer makes of the topic.
 
     Rows that are missing in either are lost, those that are there too often are duplicated; a
-    history of a key that is broken is in disorder.
+    history of a key that is broken is in disorder. A row of the topic from before a column was
+    added has its default, as the consumer carries the ALTER out.
     """
     histories = Histories()
     for message in messages:
@@ -29,7 +30,11 @@ def judge(
     results, lost, twice = [], 0, 0
     for table in TABLES:
         wanted = _texts(upstream, table, SCHEMA)
-        folded = Counter(tuple(row.values()) for row in histories.rows(table))
+        columns = _columns(upstream, table)
+        folded = Counter(
+            tuple(row.get(name, default) for name, default in columns)
+            for row in histories.rows(table)
+        )
         for end, found in (
             ("target", _texts(target, table, target_schema)),
             ("topic", folded),
@@ -49,6 +54,17 @@ def _texts(db: Database, table: str, schema: str) -> Counter[tuple[str | None, .
     """Rows as texts, as a topic has them."""
     rows = db.execute(f"SELECT * FROM {schema}.{table}")
     return Counter(tuple(map(_text, row)) for row in rows)
+
+
+def _columns(db: Database, table: str) -> list[tuple[str, str | None]]:
+    """Columns in their order, with the default of each."""
+    found = db.execute(
+        "SELECT column_name, column_default FROM information_schema.columns WHERE table_schema ="
+        f" '{SCHEMA}' AND table_name = '{table}' ORDER BY ordinal_position"
+    )
+    # MariaDB has them as SQL, MySQL as values.
+    plain = {"NULL": None}
+    return [(name, plain.get(d, d.strip("'")) if d else None) for name, d in found]
 
 
 def _text(value: Any) -> str | None:
