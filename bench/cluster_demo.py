@@ -1,9 +1,9 @@
 """The demo of a cluster: ``python -m bench.cluster_demo``; exit code 0 only if all is proven.
 
 Three captures with data directories of their own, an etcd of three members, and a load that goes to
-Kafka and to a database. The owner, which pulls and delivers, is lost, loses its disk, is frozen
-past its session and wakes; a member of etcd is killed; at last all captures are restarted one
-after another.
+Kafka and to a database. The owner, which has the upstream, is lost, loses its disk, is frozen
+past its session and wakes; a member of etcd is killed; the upstream is moved to another capture; at
+last all captures are restarted one after another.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _BLOWS = (
     "member of etcd killed",
     "owner lost, and its disk",
     "owner frozen past its session",
+    "upstream moved",
 )
 # Seconds behind a session's end within which another is the owner, and delivers.
 _OWNER_S, _ROWS_S = 2.0, 8.0

@@ -32,7 +32,9 @@ TTL_S = 5
 _SETTINGS = f"{SETTINGS}[changelog]\nanchor-s = 2.0\n[source]\nsilence-s = 4.0\n"
 _STUCK_S = 240.0
 # Roles change while it is asked: it is not the owner any more, or the other one has just gone.
-_BETWEEN = re.compile("ErrNotOwner|ErrNoOtherCapture|ErrServerUnreachable")
+_BETWEEN = re.compile(
+    "ErrNotOwner|ErrNoOtherCapture|ErrServerUnreachable|ErrCaptureUnreachable|ErrCaptureNotExist"
+)
 _CALM_S = 3.0
 
 
@@ -169,6 +171,19 @@ def _drained(stage: Cluster) -> None:
     assert not refused or _BETWEEN.search(refused), refused
 
 
+def _upstream_moved(stage: Cluster) -> None:
+    # Those that were struck before may still be on their way: there must be one to move to.
+    owner = stage.captures.all[stage.captures.await_another(_STUCK_S)]
+    found = owner.ask("GET", "/captures")["items"]
+    others = [c["id"] for c in found if not c["upstreams"] and not c["is_drained"]]
+    if others:
+        to = stage.chosen.choice(others)
+        done = owner.cli("upstream", "move", "-u", "main", "--capture", to)
+        assert done.returncode == 0 or _BETWEEN.search(done.stderr), done.stderr
+    stage.struck()
+    stage.newer()
+
+
 def _terminated(stage: Cluster) -> None:
     n = stage.owner()
     stage.struck()
@@ -237,6 +252,7 @@ BLOWS: dict[str, Blow] = {
     "owner resigns": _resigns,
     "owner drained, and stopped": _drained,
     "owner terminated": _terminated,
+    "upstream moved": _upstream_moved,
     "stand-by lost": _stand_by_killed,
     "member of etcd killed": _member_killed,
     "leader of etcd frozen": _member_frozen,
