@@ -55,7 +55,7 @@ cluster-demo: setup ## three captures and an etcd: owner, disk and members are l
 	@$(BIN)/python -m tests.servers fetch --demo etcd-3.5
 	@$(BIN)/python -m bench.cluster_demo
 
-cluster-db-demo: setup ## three servers that are one database, to a topic and a table: killed, frozen, never torn
+cluster-db-demo: setup ## three servers that are one database, to a topic, a table and a replica: killed, frozen, never torn
 	@$(BIN)/python -m tests.servers fetch --demo
 	@$(BIN)/python -m bench.cluster_db_demo
 

@@ -1,8 +1,9 @@
 """The demo of a distributed database: ``python -m bench.cluster_db_demo``; 0 only if all is proven.
 
 Three MariaDB under a coordinator of our own move money between each other in XA transactions. One
-capture delivers them to a topic and to one table of a fourth server. The capture is killed, a node
-is frozen, the capture is killed again; meanwhile somebody adds up the target's money.
+capture delivers them to a topic, to one table of a fourth server, and into binlog files, which a
+fifth follows as a stock replica. The capture is killed, a node is frozen, the capture is killed
+again; meanwhile somebody adds up the target's money.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
+from tests.sink_binlog.following import ServedInPlace, at_the_end, follow
 
 _NODES = 3
 _TOPIC, _PARTITIONS = "bank_accounts", 3
-_FEEDS = ("topic", "table")
+_FEEDS = ("topic", "table", "files")
 _WORKERS = 4
 _CALM_S, _FROZEN_S = 4.0, 5.0
 _CATCH_UP_S = 180.0
@@ -38,18 +40,22 @@ class _Stage:
     capture: CaptureProcess
     broker: Broker
     target: Database
+    replica: Database
+    served: ServedInPlace
     began_s: float
 
 
 def _set_up(stack: ExitStack, seed: int) -> _Stage:
     began = time.monotonic()
-    tell("starting three MariaDB 11.4, which are one database; a fourth; Kafka 4.1; one capture")
+    tell("starting three MariaDB 11.4, which are one database; two more; Kafka 4.1; one capture")
     more = ["--innodb-lock-wait-timeout=60"]
     nodes = [
         stack.enter_context(servers.database("mariadb-11.4", options=[f"--server-id={n}", *more]))
         for n in range(1, 1 + _NODES)
     ]
     target = stack.enter_context(servers.database("mariadb-11.4"))
+    alone = ["--server-id=77", "--skip-log-bin"]
+    replica = stack.enter_context(servers.database("mariadb-11.4", options=alone))
     broker = stack.enter_context(servers.broker())
     cluster = DistributedDatabase(nodes, seed, spread=delivered.SPREAD)
     cluster.create()
@@ -63,18 +69,29 @@ def _set_up(stack: ExitStack, seed: int) -> _Stage:
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
     kind = ("--kind", "cluster", "--carrier", "commit-log")
     command(capture, "upstream", "create", "-u", "bank", *kind, *words)
-    delivered.make_target(target, delivered.money(nodes))
+    for server in (target, replica):
+        delivered.make_target(server, delivered.money(nodes))
     topics.create(broker.bootstrap, _TOPIC, partitions=_PARTITIONS)
     config = capture.folder / "cluster.toml"
     config.write_text(delivered.CONFIG)
     sinks = (
         f"kafka://{broker.bootstrap}/{_TOPIC}?protocol=canal-json&enable-tidb-extension=true",
         f"mysql://root@127.0.0.1:{target.port}/?transaction-atomicity=global",
+        f"binlog://{folder / 'binlogs'}",
     )
     for feed, sink in zip(_FEEDS, sinks, strict=True):
         where = ("--sink-uri", sink, "--config", str(config))
         command(capture, "changefeed", "create", "-c", feed, "--upstream", "bank", *where)
-    return _Stage(cluster, capture, broker, target, began)
+    served = ServedInPlace(folder / "binlogs")
+    stack.callback(served.server.close)
+    return _Stage(cluster, capture, broker, target, replica, served, began)
+
+
+def _follow(stage: _Stage) -> None:
+    """Have the fifth server follow the files, from the first of them."""
+    until(stage.served.server.files, "there is a file", _CATCH_UP_S)
+    follow(stage.replica, stage.served, stage.served.server.files()[0].name)
+    tell("the fifth server follows the binlog of all three, as a stock replica")
 
 
 def _kill(stage: _Stage) -> None:
@@ -110,6 +127,7 @@ def _judge(stage: _Stage, sums: dict[int, int]) -> bool:
     money = delivered.money(cluster.nodes)
     read = "SELECT id, balance FROM " + delivered.TARGET + ".accounts"
     same = sorted(stage.target.execute(read)) == money
+    followed = sorted(stage.replica.execute(read)) == money
     verdict = delivered.replay(cluster, topics.read(stage.broker.bootstrap, [_TOPIC]))
     journal = cluster.journal
     made = len(journal.distributed.keys() - journal.heartbeats)
@@ -124,8 +142,10 @@ def _judge(stage: _Stage, sums: dict[int, int]) -> bool:
     tell(f"       its fold is {'' if fold else 'NOT '}the database")
     tell(f"table: read {sum(sums.values()):,} times while it was written, {torn} times torn;")
     tell(f"       at the end it is {'' if same else 'NOT '}the database")
+    tell("replica: a stock MariaDB that follows the binlog of all nodes;")
+    tell(f"       at the end it is {'' if followed else 'NOT '}the database")
     proven = verdict.distributed == made and not verdict.torn and not verdict.misplaced
-    return proven and fold and same and not torn and sums.get(whole, 0) > 0
+    return proven and fold and same and followed and not torn and sums.get(whole, 0) > 0
 
 
 def _run(stack: ExitStack, seed: int, rate: float) -> bool:
@@ -134,13 +154,14 @@ def _run(stack: ExitStack, seed: int, rate: float) -> bool:
     with delivered.Reader(stage.target) as reader:
         cluster.start(_WORKERS, pause_s=_WORKERS / rate)
         tell(f"under load after {time.monotonic() - stage.began_s:.0f} s")
-        for blow in (_kill, _freeze, _kill):
+        for blow in (_follow, _kill, _freeze, _kill):
             time.sleep(_CALM_S)
             blow(stage)
         time.sleep(_CALM_S)
         cluster.rest()
         for feed in _FEEDS:
             capture.wait_checkpoint(feed, timeout_s=_CATCH_UP_S)
+        at_the_end(stage.replica, stage.served)
     proven = _judge(stage, reader.sums)
     cluster.finish()
     tell(f"{time.monotonic() - stage.began_s:.0f} s")

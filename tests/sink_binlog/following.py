@@ -52,7 +52,18 @@ class Served:
         self.server = self._new(port)
 
 
-def follow(replica: Database, served: Served, first: str | None) -> None:
+class ServedInPlace:
+    """A folder that a changefeed writes, and its server; not by TLS."""
+
+    tls: Tls | None = None
+
+    def __init__(self, folder: Path) -> None:
+        access = ReplicaAccess("repl", SecretStr(SECRET), None)
+        self.server = BinlogServer(folder, "binlog", access, 4711, port=0)
+        self.server.start()
+
+
+def follow(replica: Database, served: Served | ServedInPlace, first: str | None) -> None:
     port, tls = served.server.port, served.tls
     mariadb = replica.kind == "mariadb"
     word = "MASTER" if mariadb else "SOURCE"
@@ -81,7 +92,7 @@ def status_of(replica: Database) -> dict[str, Any]:
         return found
 
 
-def at_the_end(replica: Database, served: Served) -> None:
+def at_the_end(replica: Database, served: Served | ServedInPlace) -> None:
     """Wait until it has applied all that is there."""
     last = served.server.files()[-1]
 
