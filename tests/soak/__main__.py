@@ -10,7 +10,7 @@ from dataclasses import replace
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import cluster, cluster_db, ddl, endure, faults, run, to_mysql
+from tests.soak import cluster, cluster_db, ddl, endure, faults, run, snapshots, to_mysql
 from tests.soak.plan import Control, Plan, new_seed
 
 _SOAKS = {
@@ -20,6 +20,7 @@ _SOAKS = {
     "faults": faults.soak,
     "cluster": cluster.soak,
     "cluster-db": cluster_db.soak,
+    "snapshot": snapshots.soak,
 }
 _CONTROLS = {
     "kafka": (Control.LEDGER, Control.ROWS),
@@ -28,6 +29,7 @@ _CONTROLS = {
     "faults": (),
     "cluster": (),
     "cluster-db": (Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT),
+    "snapshot": (Control.TOUCHED,),
 }
 # Those that go by the time alone.
 _MINUTES = {"ddl": 10.0, "faults": 10.0, "cluster-db": 10.0}
@@ -47,6 +49,7 @@ def main() -> int:
     parser.add_argument("--target", default=given.get("TARGET") or "", help="else as the upstream")
     parser.add_argument("--ddl", action="store_true", default=bool(given.get("DDL")))
     parser.add_argument("--faults", action="store_true", default=bool(given.get("FAULTS")))
+    parser.add_argument("--snapshot", action="store_true", default=bool(given.get("SNAPSHOT")))
     parser.add_argument("--cluster", default=given.get("CLUSTER"), help="1, or blows of this name")
     parser.add_argument("--cluster-db", action="store_true", default=bool(given.get("CLUSTERDB")))
     nodes = int(given.get("NODES") or Plan.nodes)
@@ -61,7 +64,7 @@ def main() -> int:
     parser.add_argument("--endure", type=float, default=endured, help="minutes without kills")
     chosen = parser.parse_args()
     asked = {"ddl": chosen.ddl, "faults": chosen.faults, "cluster": chosen.cluster}
-    asked["cluster-db"] = chosen.cluster_db
+    asked |= {"cluster-db": chosen.cluster_db, "snapshot": chosen.snapshot}
     kind = next((name for name, wanted in asked.items() if wanted), chosen.sink)
     if kind not in _SOAKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {kind}; there are kafka, mysql")

@@ -71,6 +71,7 @@ class Control(StrEnum):
     HOLES = "holes"
     PART = "part"
     HEARTBEAT = "heartbeat"
+    TOUCHED = "touched"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,11 @@ EXPECTED = {
     Control.HOLES: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
     Control.PART: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
     Control.HEARTBEAT: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
+    # A row as it was read, though it has changed since: too many, too few, or refused.
+    Control.TOUCHED: Expected(
+        frozenset({Kind.DIFFERENT, Kind.STOPPED, Kind.DISORDERED}),
+        frozenset({Kind.LOST, Kind.DUPLICATED, Kind.LATE}),
+    ),
 }
 
 

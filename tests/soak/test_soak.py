@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import cluster, cluster_db, ddl, to_mysql
+from tests.soak import cluster, cluster_db, ddl, snapshots, to_mysql
 from tests.soak.plan import Control, Plan, Result
 from tests.soak.run import soak
 
@@ -86,4 +86,11 @@ def test_tables_that_do_not_wait_at_schema_changes_are_noticed() -> None:
 def test_an_order_of_nodes_that_is_not_kept_is_noticed(control: Control) -> None:
     plan = Plan(minutes=1.0, rows_per_s=1000, control=control)
     result = cluster_db.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
+@pytest.mark.control
+def test_rows_that_stay_as_they_were_read_are_noticed() -> None:
+    plan = Plan(kills=1, control=Control.TOUCHED)
+    result = snapshots.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)

@@ -1,0 +1,228 @@
+"""A soak of row snapshots: rounds of kills while rows are copied and delivered, under load.
+
+In each round two changefeeds begin with the rows of five tables, one into a topic and one into a
+database that has no table yet; workers, Spark and the capture are killed at any moment until all
+rows are delivered. Then both ends are compared with the upstream, and the history of each key is
+looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.fold import TableResult, Verdict
+from bench.snapshot_ends import judge
+from bench.snapshot_load import SCHEMA, Load, fill
+from tests import servers
+from tests.e2e import topics
+from tests.e2e.capture_process import CaptureProcess, until
+from tests.servers import Broker, Database
+from tests.servers.process import data_folder
+from tests.soak.plan import (
+    CATCH_UP_S,
+    SETTINGS,
+    Control,
+    Fault,
+    Kind,
+    Plan,
+    Result,
+    Say,
+    show_stuck,
+)
+
+_MODULES = {Control.TOUCHED: "tests.soak.without_touched"}
+_ROWS = 60_000
+# More would keep a round from its end: what a capture was reading it reads anew.
+_KILLS_OF_ROUND = 4
+_LONGEST_WAIT_S = 5.0
+_ENDED = ("failed", "removed")
+
+
+@dataclass
+class _Ground:
+    upstream: Database
+    target: Database
+    broker: Broker
+    capture: CaptureProcess
+    load: Load
+    rng: random.Random
+    say: Say
+    feeds: tuple[str, str] = ("", "")
+    kills: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+    def kill(self) -> None:
+        """Kill somebody, and see that the capture is there again."""
+        states = "/".join(f"{self.shown(f).get('state', '?')}" for f in self.feeds)
+        name, victims = self.rng.choice(
+            (
+                ("worker", self.capture.workers),
+                ("worker", self.capture.workers),
+                ("daemon", self.capture.daemons),
+                ("capture", list[Any]),
+            )
+        )
+        if name == "capture":
+            self.capture.kill()
+            self.capture.start()
+        elif found := victims():
+            with suppress(Exception):
+                self.rng.choice(found).kill()
+        else:
+            return
+        self.kills[f"{name} while {states}"] += 1
+        self.say(f"kill -9 of {name}; rows are {states}")
+
+    def shown(self, feed: str) -> dict[str, Any]:
+        """How far the rows of a changefeed are; empty while nobody answers."""
+        with suppress(httpx.HTTPError, OSError):
+            answer = self.capture.api("GET", f"/changefeeds/{feed}")
+            if answer.is_success:
+                body = answer.json()
+                if body["state"] in _ENDED:
+                    self.faults.append(Fault(Kind.STOPPED, f"{feed}: {body['error']}"))
+                    return {"state": "stopped"}
+                return dict(body["snapshot"] or {})
+        return {}
+
+    def delivered(self) -> bool:
+        """Whether the rows of both are delivered, or one of them goes on no more."""
+        states = [self.shown(feed).get("state") for feed in self.feeds]
+        return "stopped" in states or all(state == "delivered" for state in states)
+
+
+def soak(plan: Plan, say: Say) -> Result:
+    """Run it; servers and folders are gone afterwards."""
+    with ExitStack() as stack:
+        return _soak(stack, plan, say)
+
+
+def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
+    began = time.monotonic()
+    folder, ours = data_folder(None, "snapshot-soak")
+    if ours:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    upstream = stack.enter_context(servers.database(plan.server))
+    target = stack.enter_context(servers.database(plan.target or plan.server))
+    broker = stack.enter_context(servers.broker())
+    module = _MODULES[plan.control] if plan.control else "cdc.cli.main"
+    capture = CaptureProcess(folder, settings=SETTINGS, module=module)
+    stack.callback(capture.close)
+    capture.start()
+    capture.register("main", upstream.uri())
+    load = Load(upstream, fill(upstream, _ROWS), plan.seed)
+    ground = _Ground(upstream, target, broker, capture, load, random.Random(plan.seed), say)
+    say(f"{plan.server} to {target.name} and Kafka, {_ROWS} rows, SEED={plan.seed}")
+    verdicts: list[Verdict] = []
+    complete = True
+    try:
+        for number in itertools.count(1):
+            verdict, whole = _round(ground, number, plan.kills, folder)
+            verdicts.append(verdict)
+            complete &= whole
+            left = ground.kills.total() < plan.kills
+            over = plan.minutes and time.monotonic() - began > 60 * plan.minutes
+            if not left or over or ground.faults or not verdict.proven:
+                break
+    except AssertionError as error:
+        say(f"stuck: {error}")
+        show_stuck(capture, ground.feeds, say)
+        raise
+    lines = [f"{name:45} {count:4}" for name, count in sorted(ground.kills.items())]
+    lines.append(
+        f"{len(verdicts)} rounds, {ground.kills.total()} kills, {load.made} transactions,"
+        f" {time.monotonic() - began:.0f} s"
+    )
+    return Result(
+        _all(verdicts), ground.kills.total(), 0, complete, tuple(lines), tuple(ground.faults)
+    )
+
+
+def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdict, bool]:
+    """Copy all rows with kills; what both ends then have, and whether all has come."""
+    schema, topic = f"round_{number}", f"rows_{number}"
+    ground.feeds = (f"table-{number}", f"topic-{number}")
+    topics.create(ground.broker.bootstrap, topic)
+    with ground.load:
+        _create(ground, schema, topic)
+        change = "ADD COLUMN note VARCHAR(9) DEFAULT 'new'" if number % 2 else "DROP COLUMN note"
+        altered_at = ground.rng.randrange(_KILLS_OF_ROUND)
+        for kill in range(_KILLS_OF_ROUND):
+            time.sleep(ground.rng.random() * _LONGEST_WAIT_S)
+            if kill == altered_at:
+                ground.upstream.execute(f"ALTER TABLE accounts {change}", database=SCHEMA)
+            if ground.delivered() or ground.kills.total() >= most:
+                break
+            ground.kill()
+        until(ground.delivered, "all rows are delivered", CATCH_UP_S)
+        if kill < altered_at:
+            ground.upstream.execute(f"ALTER TABLE accounts {change}", database=SCHEMA)
+    if ground.load.failed is not None:
+        raise ground.load.failed
+    whole = not ground.faults and all(_caught_up(ground, feed) for feed in ground.feeds)
+    messages = topics.read(ground.broker.bootstrap, [topic])
+    verdict = judge(ground.upstream, ground.target, schema, messages)
+    ground.say(
+        f"round {number}: lost {verdict.lost}, duplicated {verdict.duplicated},"
+        f" {verdict.disordered} histories broken"
+    )
+    for feed in ground.feeds:
+        ground.capture.api("DELETE", f"/changefeeds/{feed}")
+    topics.delete(ground.broker.bootstrap, topic)
+    ground.target.execute(f"DROP DATABASE IF EXISTS {schema}")
+    return verdict, whole
+
+
+def _create(ground: _Ground, schema: str, topic: str) -> None:
+    sinks = (
+        f"mysql://root@127.0.0.1:{ground.target.port}/?worker-count=2",
+        f"kafka://{ground.broker.bootstrap}/{topic}?protocol=canal-json",
+    )
+    snapshot = {"mode": "initial", "chunk-rows": 1000, "max-rows-per-second": _ROWS // 6}
+    config = {"force-replicate": True, "snapshot": snapshot}
+    to_target = {
+        "sink": {"dispatchers": [{"matcher": ["*.*"], "target-schema": schema}]},
+        "snapshot": snapshot | {"create-tables": True},
+    }
+    for feed, sink, more in zip(ground.feeds, sinks, (to_target, {}), strict=True):
+        ground.capture.create(feed, "main", sink, [f"{SCHEMA}.*"], config | more)
+
+
+def _caught_up(ground: _Ground, feed: str) -> bool:
+    """Whether all that was committed came to its end."""
+    try:
+        ground.capture.wait_checkpoint(feed, timeout_s=CATCH_UP_S)
+    except AssertionError:
+        # Says why, if it has stopped.
+        ground.shown(feed)
+        return False
+    return True
+
+
+def _all(verdicts: list[Verdict]) -> Verdict:
+    """One judgement of all rounds: each table once, with what differed in any."""
+    tables: dict[str, TableResult] = {}
+    for result in itertools.chain.from_iterable(v.tables for v in verdicts):
+        known = tables.setdefault(result.name, TableResult(result.name))
+        known.upstream += result.upstream
+        known.downstream += result.downstream
+        known.different += result.different
+        known.examples += result.examples
+    return Verdict(
+        list(tables.values()),
+        sum(v.lost for v in verdicts),
+        sum(v.duplicated for v in verdicts),
+        sum(v.disordered for v in verdicts),
+        0,
+        [e for v in verdicts for e in v.examples],
+    )
