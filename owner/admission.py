@@ -10,6 +10,7 @@ from typing import Any
 from cdc.base.errors import InvalidError
 from cdc.base.ids import FeedId
 from cdc.base.ts import Ts, compose, to_text
+from cdc.coord.feed_config import ShardMode
 from owner.replica_config import sink_section
 from sink.contract import Sink, SinkDriver
 from sink.open import open_sink
@@ -89,8 +90,14 @@ def configured_sink(sink_uri: str, config: Mapping[str, Any]) -> Sink:
         )
     section = sink_section(config)
     case_sensitive = config.get("case_sensitive", config.get("case-sensitive")) is True
-    merging = config.get("shard_mode", config.get("shard-mode")) is not None
-    return open_sink(sink_uri, section, case_sensitive=case_sensitive, merging=merging)
+    mode = config.get("shard_mode", config.get("shard-mode"))
+    return open_sink(
+        sink_uri,
+        section,
+        case_sensitive=case_sensitive,
+        merging=mode is not None,
+        by_name=mode == ShardMode.OPTIMISTIC,
+    )
 
 
 def newest_incarnation(driver: SinkDriver, feed: FeedId, replaced: str = "") -> int:

@@ -23,7 +23,6 @@ from cdc.coord.messages import (
 )
 from cdc.schema.catalog import Catalog
 from cdc.schema.table_copy import Proof
-from owner import shard_ddl
 from owner.barrier import Pending, Reached, ready, waits
 from owner.ddl import (
     EVERY,
@@ -38,14 +37,26 @@ from owner.ddl import (
     meant,
     tied,
 )
-from owner.shard_ddl import ACCEPTABLE, Groups, Rounds
+from owner.shard_ddl import (
+    ACCEPTABLE,
+    Groups,
+    Rounds,
+    leader_of,
+    of_round,
+    recorded_as,
+    state_of,
+    without_leader,
+)
+from owner.shard_group import ShardStep
 from owner.shard_part import ShardRole, members
+from owner.shard_rules import ShardGroups
 from sink.schema_change import Recorded
 
 _ENDED_KEPT = 50
 # pt-online-schema-change makes its triggers within a second, unless a long transaction keeps it.
 UNDECIDED_MS = 30_000
 _UNDECIDED = "held until it shows whether it is the copy of an online schema change"
+_NOTHING_NEEDED = "the target has what the shard group needs for it"
 _RETRY_FIRST_MS = 500
 _RETRY_MAX_MS = 30_000
 
@@ -72,7 +83,7 @@ class Changes:
     """``passed`` are tables (EVERY: all) that a recorded change lets begin behind it.
 
     ``stops`` are tables that a change has stopped for good, ``stop`` the whole changefeed.
-    ``rounds`` of shard groups were begun; ``groups`` are these, where changes of any are pending.
+    ``shards`` are the groups, where changes of any are pending.
     """
 
     pending: tuple[Pending, ...] = ()
@@ -83,8 +94,12 @@ class Changes:
     executed: int = 0
     skipped: int = 0
     ignored: int = 0
-    rounds: Rounds = field(default_factory=dict)
-    groups: Groups = field(default_factory=Groups)
+    shards: ShardGroups = field(default_factory=ShardGroups)
+
+    @property
+    def rounds(self) -> Rounds:
+        """Changes of shard groups that were begun."""
+        return self.shards.rounds
 
     @classmethod
     def of(cls, shown: DdlEntries) -> Changes:
@@ -94,7 +109,13 @@ class Changes:
             executed=shown.executed,
             skipped=shown.skipped,
             ignored=shown.ignored,
-            rounds={leader: tuple(ts) for leader, ts in shown.shard_rounds.items()},
+            shards=ShardGroups(
+                rounds={leader: tuple(ts) for leader, ts in shown.shard_rounds.items()},
+                remnants={
+                    group: {column: tuple(tables) for column, tables in columns.items()}
+                    for group, columns in shown.shard_remnants.items()
+                },
+            ),
         )
 
     def kept(self) -> Changes:
@@ -104,7 +125,7 @@ class Changes:
             executed=self.executed,
             skipped=self.skipped,
             ignored=self.ignored,
-            rounds=self.rounds,
+            shards=replace(self.shards, groups=Groups()),
         )
 
     @property
@@ -119,7 +140,7 @@ class Changes:
 
     def entries(self, reached: Reached, names: Mapping[Ts, list[Any]]) -> DdlEntries:
         """What people are shown, with the names of all that the sink's ledger may speak of."""
-        late = shard_ddl.missing(self.pending, self.groups, self.rounds)
+        late = self.shards.missing(self.pending)
         before = list(zip(self.pending, waits(self.pending, reached), strict=True))
         return DdlEntries(
             pending=[p.entry(waits_for + late.get(p.ts, [])) for p, waits_for in before],
@@ -134,7 +155,11 @@ class Changes:
                 for p, waits_for in before
                 if (part := p.judged.shard) is not None
             },
-            shard_missing=shard_ddl.without_change(self.pending, self.groups),
+            shard_missing=self.shards.without_change(self.pending),
+            shard_remnants={
+                group: {column: list(tables) for column, tables in columns.items()}
+                for group, columns in self.shards.remnants.items()
+            },
         )
 
 
@@ -147,18 +172,18 @@ def take_in(
     now_ms: int,
 ) -> Changes:
     """Judge DDLs of the log, in their order."""
-    before, schemas = changes, changes.groups.schemas
+    before, schemas = changes, changes.shards.groups.schemas
     for ddl in ddls:
         if changes.stop is not None:
             break
-        leader = shard_ddl.leader_of(changes.rounds, ddl.ts)
+        leader = leader_of(changes.rounds, ddl.ts)
         state = recorded.get(ddl.ts if leader is None else leader)
         changes = _take_in(changes, ddl, scope, policy, state, now_ms)
         if ddl.change is not None:
             # What it proves may be gone again behind the next.
             changes = settle(changes, ddl.change.after, policy, ddl.ts)
             schemas = ddl.change.after
-    if changes.pending == before.pending and schemas is before.groups.schemas:
+    if changes.pending == before.pending and schemas is before.shards.groups.schemas:
         return changes
     return _regrouped(changes, scope, schemas)
 
@@ -166,8 +191,9 @@ def take_in(
 def _regrouped(changes: Changes, scope: FeedScope, schemas: Catalog) -> Changes:
     """With the shard groups as they are now."""
     grouped = any(p.judged.shard is not None for p in changes.pending)
-    groups = Groups(members(scope.filter, schemas) if grouped else {}, schemas)
-    return replace(changes, groups=groups)
+    found = members(scope.filter, schemas) if grouped else {}
+    groups = Groups(found, schemas, optimistic=scope.optimistic)
+    return replace(changes, shards=replace(changes.shards, groups=groups))
 
 
 def _take_in(
@@ -186,7 +212,7 @@ def _take_in(
     # Keys of the target tie tables as they are now, not as they were when a change ran.
     judged = judge(ddl, replace(scope, ties=()) if ended else scope, now_ms)
     if recorded is Recorded.EXECUTING:
-        left = shard_ddl.without_leader(ddl, judged, changes.pending, changes.rounds)
+        left = without_leader(ddl, judged, changes.pending, changes.rounds)
         if left is not None:
             # The record is that of the others.
             changes, recorded = replace(changes, pending=left), None
@@ -203,7 +229,7 @@ def _take_in(
         state, why = DdlState.HELD, f"held by the policy {policy}"
     if judged.undecided is not None and recorded is None:
         state, why = DdlState.HELD, _UNDECIDED
-    state = shard_ddl.state_of(changes.rounds, ddl.ts, state)
+    state = state_of(changes.rounds, ddl.ts, state)
     pending = Pending(ddl, judged, judged.action, state, now_ms, why=why)
     return replace(changes, pending=(*changes.pending, pending))
 
@@ -273,7 +299,7 @@ def _hold(changes: Changes, pending: Pending, error: ErrorInfo) -> Changes:
 def decide(changes: Changes, decisions: Mapping[Ts, DdlDecision]) -> Changes:
     """Take the operator's words in: they count for what does not run yet."""
     pending = tuple(_decide(p, decisions.get(p.ts)) for p in changes.pending)
-    pending = shard_ddl.with_obstacles(pending, changes.groups, changes.rounds)
+    pending = changes.shards.with_obstacles(pending)
     return changes if pending == changes.pending else replace(changes, pending=pending)
 
 
@@ -348,7 +374,7 @@ def _conclude(changes: Changes, p: Pending, outcome: ChangeOutcome, now_ms: int)
 
 def _end_round(changes: Changes, leader: Pending, now_ms: int) -> Changes:
     """End a change, and with it those of its shard group for which it was carried out too."""
-    for p in shard_ddl.of_round(leader, changes.pending, changes.rounds):
+    for p in of_round(leader, changes.pending, changes.rounds):
         if p.ts != leader.ts:
             why = f"carried out once for its shard group, as ts {leader.record}"
             ended = replace(p, action=leader.action, why=why)
@@ -390,25 +416,25 @@ def begin(changes: Changes, reached: Reached, now_ms: int) -> tuple[Changes, tup
     orders: list[Order] = []
     while True:
         due = [p for p in ready(changes.pending, reached) if p.retry_ms <= now_ms]
-        alone = [
-            p for p in due if shard_ddl.may_run(p, changes.pending, changes.groups, changes.rounds)
-        ]
+        alone = [p for p in due if changes.shards.may_run(p, changes.pending)]
         if not alone:
             changes, more = _begin_rounds(changes, due, now_ms)
             return changes, (*orders, *more)
         for p in alone:
-            if p.action is DDLAction.IGNORE:
+            begun = changes.shards.is_begun(p)
+            if p.action is DDLAction.IGNORE and not begun:
                 changes = _end_round(changes, p, now_ms)
                 continue
-            running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
+            order = Order(
+                recorded_as(p.ddl, p.instead or p.ddl),
+                p.judged.replicated,
+                skip=p.action is DDLAction.SKIP,
+            )
+            if begun and not order.skip:
+                order = _order(changes.shards.again(p, changes.pending))
+            running = _running(p, order, now_ms)
             changes = replace(changes, pending=_with(changes.pending, running))
-            skip = p.action is DDLAction.SKIP
-            round_ = shard_ddl.of_round(p, changes.pending, changes.rounds)
-            ddl = shard_ddl.recorded_as(p.ddl, p.instead or p.ddl)
-            replicated = p.judged.replicated
-            if round_ and not skip:
-                ddl, replicated = shard_ddl.statement_of(round_)
-            orders.append(Order(ddl, replicated, skip=skip))
+            orders.append(order)
 
 
 def _begin_rounds(
@@ -416,23 +442,43 @@ def _begin_rounds(
 ) -> tuple[Changes, list[Order]]:
     """Begin what all tables of a shard group have come to."""
     # What has ended just now may have kept apart what differs.
-    pending = shard_ddl.with_obstacles(changes.pending, changes.groups, changes.rounds)
-    changes, orders = replace(changes, pending=pending), []
-    for round_ in shard_ddl.complete(due, changes.pending, changes.groups):
-        orders.append(Order(*shard_ddl.statement_of(round_)))
-        pending = changes.pending
-        for p in round_:
-            running = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
-            pending = _with(pending, running)
-        begun = {round_[-1].ts: tuple(p.ts for p in round_)}
-        changes = replace(changes, pending=pending, rounds={**changes.rounds, **begun})
-    return changes, orders
+    pending = changes.shards.with_obstacles(changes.pending)
+    steps = list(changes.shards.next_steps(due, pending))
+    orders = [_order(step) for step in steps]
+    for step, order in zip(steps, orders, strict=True):
+        for p in step.round_:
+            pending = _with(pending, _running(p, order, now_ms))
+    return replace(changes, pending=pending, shards=changes.shards.begun(steps)), orders
+
+
+def _order(step: ShardStep) -> Order:
+    """What is executed for a shard group: at least that there is nothing is recorded."""
+    if step.ddl is None:
+        leader = step.round_[-1]
+        return Order(
+            recorded_as(leader.ddl, leader.instead or leader.ddl), step.replicated, skip=True
+        )
+    return Order(step.ddl, step.replicated)
+
+
+def _running(p: Pending, order: Order, now_ms: int) -> Pending:
+    p = replace(p, state=DdlState.EXECUTING, begun_ms=now_ms)
+    if order.skip and p.action is DDLAction.EXECUTE:
+        return replace(p, action=DDLAction.IGNORE, why=_NOTHING_NEEDED)
+    if not order.skip and p.action is DDLAction.IGNORE:
+        return replace(p, action=DDLAction.EXECUTE)
+    return p
 
 
 def without_rounds_below(changes: Changes, checkpoint_ts: Ts) -> Changes:
     """Without rounds that lie below the checkpoint: they are not judged again."""
     kept = {leader: ts for leader, ts in changes.rounds.items() if leader > checkpoint_ts}
-    return changes if len(kept) == len(changes.rounds) else replace(changes, rounds=kept)
+    return changes if len(kept) == len(changes.rounds) else with_rounds(changes, kept)
+
+
+def with_rounds(changes: Changes, rounds: Rounds) -> Changes:
+    """With these rounds in place of those that are known."""
+    return replace(changes, shards=replace(changes.shards, rounds=rounds))
 
 
 def next_retry_ms(changes: Changes) -> int | None:

@@ -79,12 +79,14 @@ class FeedScope:
     ``whole``: no table may run apart from any other, as a transaction is delivered whole.
     ``ties``: pairs of ``schema.table`` that foreign keys hold together at the target. ``apart``:
     the sink keeps the tables of a shard group apart, so each has its schema changes for itself.
+    ``optimistic``: the target of a group is the join of its tables.
     """
 
     filter: DdlFilter
     whole: bool = False
     ties: tuple[tuple[str, str], ...] = ()
     apart: bool = False
+    optimistic: bool = False
 
     @property
     def grouping(self) -> bool:

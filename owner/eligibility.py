@@ -76,7 +76,7 @@ def checked_tables(schema: Schema, config: FeedConfig) -> list[Table]:
         dispatchers = read_dispatchers(config.sink.get("dispatchers", ()))
         sensitive = config.case_sensitive
         names = TargetRouter.of(dispatchers, case_sensitive=sensitive, merging=True)
-        check_groups(names, tables)
+        check_groups(names, tables, by_name=config.by_name)
     return tables
 
 

@@ -17,9 +17,18 @@ def scope_of(
     """What the changefeed delivers; the error of a configuration that no sink can take."""
     try:
         sink = open_sink(
-            info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+            info.sink_uri,
+            config.sink,
+            case_sensitive=config.case_sensitive,
+            merging=config.merging,
+            by_name=config.by_name,
         )
-        scope = FeedScope(DdlFilter(config), whole=sink.single_stream, apart=sink.tables_apart)
+        scope = FeedScope(
+            DdlFilter(config),
+            whole=sink.single_stream,
+            apart=sink.tables_apart,
+            optimistic=config.by_name,
+        )
         return scope, None
     except TidegateError as e:
         error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())

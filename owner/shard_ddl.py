@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from cdc.base.errors import DefiniteError
 from cdc.base.ts import Ts
-from cdc.coord.messages import DdlState, ErrorInfo
+from cdc.coord.messages import DdlState
 from cdc.schema.catalog import Catalog
 from cdc.schema.table import Table
 from owner.barrier import Pending
@@ -39,10 +39,14 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Shard groups behind the last statement that was taken in."""
+    """Shard groups behind the last statement that was taken in.
+
+    ``optimistic``: their changes are those of :mod:`owner.shard_group`.
+    """
 
     members: Members = field(default_factory=dict)
     schemas: Catalog = field(default_factory=Catalog)
+    optimistic: bool = False
 
 
 def leader_of(rounds: Rounds, ts: Ts) -> Ts | None:
@@ -72,26 +76,12 @@ def without_change(pending: Sequence[Pending], groups: Groups) -> dict[str, list
     return found
 
 
-def with_obstacles(
-    pending: Sequence[Pending], groups: Groups, rounds: Rounds
-) -> tuple[Pending, ...]:
-    """Each change with what keeps it from being carried out with its group, as things are now."""
+def obstacles(pending: Sequence[Pending], groups: Groups) -> dict[Ts, DefiniteError]:
+    """By change what keeps it from being carried out with its group, as things are now."""
     errors: dict[Ts, DefiniteError] = {}
     for view in _views(pending, groups).values():
         errors |= {**_conflicts(view), **_strangers(view, pending)}
-    found: dict[Ts, ErrorInfo] = {}
-    for p in pending if errors else ():
-        error = errors.get(p.ts)
-        if error is None or leader_of(rounds, p.ts) is not None:
-            continue
-        if not (p.accepted and error.code in ACCEPTABLE):
-            said = error.to_dict() | {"position": f"ts {p.ts}"}
-            # A time of its own would be news in every tick.
-            found[p.ts] = ErrorInfo(**said, time_ms=p.since_ms)
-    return tuple(
-        p if p.obstacle == found.get(p.ts) else replace(p, obstacle=found.get(p.ts))
-        for p in pending
-    )
+    return errors
 
 
 def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Rounds) -> bool:
@@ -262,7 +252,7 @@ def _conflicts(view: _View) -> dict[Ts, DefiniteError]:
     for p, part in heads:
         others = view.wanted - {part.table}
         if others and (EVERY in p.tables or others & p.tables):
-            found[p.ts] = _tied(part, EVERY in p.tables)
+            found[p.ts] = tied_together(part, EVERY in p.tables)
         elif model is not None and part.effect != model[1].effect:
             found[p.ts] = _differs(p, part, *model)
     return found
@@ -290,7 +280,8 @@ def _strangers(view: _View, pending: Sequence[Pending]) -> dict[Ts, DefiniteErro
     return found
 
 
-def _tied(part: ShardPart, every: bool) -> ShardChangeRefused:
+def tied_together(part: ShardPart, every: bool) -> ShardChangeRefused:
+    """Why a change cannot wait for those of other tables. ``every``: all tables are tied."""
     why = "all tables are one stream" if every else "foreign keys of the target tie its tables"
     return ShardChangeRefused(
         f"{why}, so that none of {'.'.join(part.group)} can wait for the others",

@@ -52,7 +52,8 @@ class ShardPart:
     ``group`` is the name at the target. ``begins`` are lower-case names of tables that are members
     from this change on, ``leaves`` those that are none from it on, each with its group.
     ``definition`` is the table's behind it where it is made, before it where it changes, gets
-    another name or leaves (that of the first that leaves); ``effect`` is what changes.
+    another name or leaves (that of the first that leaves); ``after`` is what one that changes or
+    is made is behind it; ``effect`` is what changes. ``left`` are the tables that leave.
     """
 
     group: TableName
@@ -62,6 +63,13 @@ class ShardPart:
     leaves: tuple[tuple[TableName, str], ...] = ()
     definition: Table | None = None
     effect: TableEffect | None = None
+    after: Table | None = None
+    left: tuple[Table, ...] = ()
+
+    @property
+    def groups(self) -> frozenset[TableName]:
+        """The groups that it is about."""
+        return frozenset({self.group, *(group for group, _ in self.leaves)})
 
     @property
     def executes(self) -> bool:
@@ -117,7 +125,7 @@ def part_of(
                 raise _refused(name, group, "takes the rows of one table away")
             return ShardPart(group, ShardRole.NOTHING, full)
         role = ShardRole.JOIN if others else ShardRole.FIRST
-        return ShardPart(group, role, full, frozenset({full}), definition=after)
+        return ShardPart(group, role, full, frozenset({full}), definition=after, after=after)
     if statement.verb is Verb.TRUNCATE or statement.destroys_rows or statement.moves:
         raise _refused(name, group, "takes the rows of one table away")
     if before is None or after is None:
@@ -127,14 +135,15 @@ def part_of(
         what = f"gives rows that are there values of {column} that differ from table to table"
         raise _refused(name, group, what)
     effect = effect_of(statement, before, after)
-    return ShardPart(group, ShardRole.CHANGE, full, definition=before, effect=effect)
+    return ShardPart(group, ShardRole.CHANGE, full, definition=before, effect=effect, after=after)
 
 
 def _left(change: SchemaChange, rules: DdlFilter, tables: Sequence[TableName]) -> ShardPart:
     leaves = tuple((rules.targets.target(*n), ".".join(n).lower()) for n in tables)
     group, table = leaves[0]
     definition = change.before.table(*tables[0])
-    return ShardPart(group, ShardRole.LEAVE, table, leaves=leaves, definition=definition)
+    left = tuple(found for n in tables if (found := change.before.table(*n)) is not None)
+    return ShardPart(group, ShardRole.LEAVE, table, leaves=leaves, definition=definition, left=left)
 
 
 def _renamed(

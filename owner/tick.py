@@ -40,6 +40,7 @@ from owner.changes import (
     settle,
     take_in,
     tie,
+    with_rounds,
     without_rounds_below,
 )
 from owner.copies import CopyTurn, Orders, advance
@@ -268,7 +269,7 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
     changes = tick.changes
     if not tick.ready:
         # What was written down and is not in the ledger was never begun at the target.
-        changes = replace(changes, rounds=ended_by(changes.rounds, seen.recorded))
+        changes = with_rounds(changes, ended_by(changes.rounds, seen.recorded))
     changes = take_in(changes, new, seen.scope, seen.ddl_policy, seen.recorded, now_ms)
     if seen.schemas is not None:
         changes = settle(changes, seen.schemas, seen.ddl_policy, seen.resolved_ts)

@@ -92,7 +92,11 @@ class FeedDelivery:
     def _opened(self, plan: FeedPlan) -> Sink:
         config = self._config
         sink = open_sink(
-            plan.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+            plan.sink_uri,
+            config.sink,
+            case_sensitive=config.case_sensitive,
+            merging=config.merging,
+            by_name=config.by_name,
         )
         return sink.repeatable() if plan.rows is not None and plan.rows.repeated else sink
 

@@ -370,6 +370,7 @@ class Feed:
             self._config.sink,
             case_sensitive=self._config.case_sensitive,
             merging=self._config.merging,
+            by_name=self._config.by_name,
         )
         rows = self._rows_before
         if rows is not None and not rows.between:

@@ -35,10 +35,12 @@ def open_sink(
     *,
     case_sensitive: bool = False,
     merging: bool = False,
+    by_name: bool = False,
 ) -> Sink:
     """The sink of a URI and a ``sink`` section; ``case_sensitive`` is about table patterns.
 
-    ``merging``: several tables may become one there (``shard-mode``).
+    ``merging``: several tables may become one there (``shard-mode``); ``by_name``: they may have
+    other columns than it, which changes while their rows come.
     Raises an ``InvalidError`` with one hint for what cannot be used. Connects to nothing.
     """
     found = _SCHEME.match(sink_uri)
@@ -50,4 +52,5 @@ def open_sink(
             object="sink URI",
             hint=f"use one of {', '.join(_KINDS)}",
         )
-    return kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)
+    sink = kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)
+    return sink.by_name() if by_name and isinstance(sink, MysqlSink) else sink

@@ -25,7 +25,11 @@ def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:
     config = FeedConfig.model_validate(info.config)
     mariadb = capture.upstreams.info(info.upstream).server_kind == "mariadb"
     sink = open_sink(
-        info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
+        info.sink_uri,
+        config.sink,
+        case_sensitive=config.case_sensitive,
+        merging=config.merging,
+        by_name=config.by_name,
     )
     ways = sink.driver().applied(_tables(capture, info, config), mariadb=mariadb)
     return [AppliedTable(table=a.table, method=a.method, reason=a.reason) for a in ways]

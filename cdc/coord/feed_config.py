@@ -101,3 +101,8 @@ class FeedConfig(BaseModel):
     def merging(self) -> bool:
         """Whether several tables may become one at the target."""
         return self.shard_mode is not None
+
+    @property
+    def by_name(self) -> bool:
+        """Whether a table of the target may have other columns than each that becomes it."""
+        return self.shard_mode is ShardMode.OPTIMISTIC

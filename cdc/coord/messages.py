@@ -369,7 +369,8 @@ class DdlEntries(StoredMessage):
     record of each. ``shard_rounds``: of changes that are carried out once for a shard group, by
     the ts of the one that the ledger has a record of, those of all. ``shard_stands``: by ts, of
     pending ones of tables in shard groups. ``shard_missing``: by group tables of it that have no
-    change pending, while others have.
+    change pending, while others have. ``shard_remnants``: by group and column tables that have
+    dropped it, while the target has it (``*``: one that has left the group).
     """
 
     pending: list[DdlEntry] = Field(default_factory=list)
@@ -381,6 +382,7 @@ class DdlEntries(StoredMessage):
     shard_rounds: dict[int, list[int]] = Field(default_factory=dict)
     shard_stands: dict[int, ShardStand] = Field(default_factory=dict)
     shard_missing: dict[str, list[str]] = Field(default_factory=dict)
+    shard_remnants: dict[str, dict[str, list[str]]] = Field(default_factory=dict)
 
 
 class DdlAction(StrEnum):

@@ -21,15 +21,18 @@ class DifferenceUnclear(DefiniteError):
     code = "TG:ErrSchemaDifferenceUnclear"
 
 
-def actions_between(before: Table, after: Table, session: Session) -> list[str]:
+def actions_between(
+    before: Table, after: Table, session: Session, *, renamed: bool = True
+) -> list[str]:
     """Actions of one ALTER TABLE, in the words of the session's server; none if nothing differs.
 
-    Foreign keys and the counter are not looked at. Raises DifferenceUnclear.
+    Foreign keys and the counter are not looked at. ``renamed``: a column that goes may be one that
+    comes. Raises DifferenceUnclear.
     """
     family, backslash = Family(session.mariadb), not session.no_backslash_escapes
     gone = [c for c in before.columns if c.name.lower() not in after.positions]
     new = [c for c in after.columns if c.name.lower() not in before.positions]
-    if gone and new:
+    if renamed and gone and new:
         names = ", ".join(quoted(c.name) for c in (*gone, *new))
         raise _unclear(after, f"some of its columns may have been renamed: {names}")
     for what in ("partitioning", "versioned", "periods"):

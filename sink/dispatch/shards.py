@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc.base.errors import DefiniteError
+from cdc.schema.joined import join
 from cdc.schema.table import Column, Index, Table
 from sink.dispatch.target import TargetRouter
 
@@ -15,13 +16,17 @@ class ShardTablesDiffer(DefiniteError):
     code = "TG:ErrShardTablesDiffer"
 
 
-def check_groups(names: TargetRouter, tables: Iterable[Table]) -> None:
+def check_groups(names: TargetRouter, tables: Iterable[Table], *, by_name: bool = False) -> None:
     """Raise :class:`ShardTablesDiffer` for the first table that is not as the first of its group.
 
     Columns must have the same names, types and places, keys the same columns: the same bytes must
-    mean the same row, and the same values the same key.
+    mean the same row, and the same values the same key. ``by_name``: it is enough that they have a
+    join.
     """
     if not names.merging:
+        return
+    if by_name:
+        _check_joins(names, tables)
         return
     first: dict[tuple[str, str], Table] = {}
     for table in tables:
@@ -33,6 +38,19 @@ def check_groups(names: TargetRouter, tables: Iterable[Table]) -> None:
                 f"would become {'.'.join(target)} as {model.full_name} does, but {what}",
                 object=table.full_name,
                 hint="give them one definition, or different names in sink.dispatchers",
+            )
+
+
+def _check_joins(names: TargetRouter, tables: Iterable[Table]) -> None:
+    groups: dict[tuple[str, str], list[Table]] = {}
+    for table in tables:
+        groups.setdefault(names.target(table.schema, table.name), []).append(table)
+    for target, of_group in groups.items():
+        for why in join(of_group).conflicts.values():
+            raise ShardTablesDiffer(
+                f"its tables have no definition in common: {why}",
+                object=".".join(target),
+                hint="give them definitions that fit, or different names in sink.dispatchers",
             )
 
 

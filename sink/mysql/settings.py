@@ -118,6 +118,7 @@ class MysqlSettings(BaseModel):
     unique_checks: Checks = Checks.UPSTREAM
     dispatchers: tuple[DispatcherSettings, ...] = ()
     _names: TargetRouter = PrivateAttr(default_factory=TargetRouter)
+    _changing: bool = PrivateAttr(default=False)
 
     @classmethod
     def parse(
@@ -153,6 +154,17 @@ class MysqlSettings(BaseModel):
             settings.dispatchers, case_sensitive=case_sensitive, merging=merging
         )
         return settings
+
+    def by_name(self) -> MysqlSettings:
+        """With SQL text, whose columns are named, for tables that change while rows come."""
+        found = self.model_copy(update={"apply": Apply.SQL})
+        found._changing = True
+        return found
+
+    @property
+    def changing(self) -> bool:
+        """Whether the target's tables may change while rows come that have no new version."""
+        return self._changing
 
     @property
     def names(self) -> TargetRouter:

@@ -85,6 +85,18 @@ class MysqlSink:
         found._settings = self._settings.model_copy(update={"safe_mode": True})
         return found
 
+    def by_name(self) -> MysqlSink:
+        """It names the columns that it writes; row images would put values into others' places."""
+        if self._settings.apply is Apply.ROWS:
+            raise SinkURIInvalid(
+                "row images fit only a target that has the columns of each table of a shard group",
+                object="apply",
+                hint="set apply=auto, or shard-mode=pessimistic",
+            )
+        found = copy(self)
+        found._settings = self._settings.by_name()
+        return found
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return MysqlDriver(self._settings)

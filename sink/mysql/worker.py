@@ -68,7 +68,8 @@ class MysqlWorker:
         at = self._settings.names.target
         self._recheck.keep({at(t.schema, t.name) for t, _, _ in entries})
         if new:
-            self._recheck.remember(session, {at(t.schema, t.name) for t, _, _ in new})
+            if not self._settings.changing:
+                self._recheck.remember(session, {at(t.schema, t.name) for t, _, _ in new})
             pairs = [(table, stored) for table, stored, _ in new]
             ways = chosen(session, pairs, may_binlog=binlog, upstream_mariadb=mariadb)
             fresh = {id(e[1]): (e, way) for e, way in zip(new, ways, strict=True)}

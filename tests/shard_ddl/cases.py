@@ -16,7 +16,10 @@ RESTART: Step = ("", "restart")
 
 
 class Outcome(StrEnum):
-    """What the target's table becomes; ``ONCE``: that of all, by one statement for each change."""
+    """What the target's table becomes; ``ONCE``: that of all, by one statement for each change.
+
+    ``FOLLOWS`` is optimistic: nothing waits.
+    """
 
     ONCE = "carried out once"
     CONFLICT = "TG:ErrShardDDLConflict"
@@ -24,6 +27,7 @@ class Outcome(StrEnum):
     DIFFERS = "TG:ErrShardTablesDiffer"
     WAITS = "waits for the others"
     NOTHING = "nothing at the target"
+    FOLLOWS = "the target takes the rows of all"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.binlog.query import StatusVariables
@@ -24,6 +24,7 @@ from owner.changes import (
     joined,
     take_in,
     tie,
+    with_rounds,
 )
 from owner.ddl import Ddl, FeedScope
 from owner.shard_ddl import ended_by
@@ -39,6 +40,7 @@ CONFIG: dict[str, Any] = {
         ]
     },
 }
+OPTIMISTIC: dict[str, Any] = CONFIG | {"shard_mode": "optimistic"}
 COLUMNS = "id INT PRIMARY KEY, a INT, KEY k (a)"
 
 
@@ -104,7 +106,7 @@ class Group:
         shown = self.changes.entries(lambda _: 1 << 40, {})
         kept = DdlEntries.model_validate_json(shown.model_dump_json())
         changes = Changes.of(kept)
-        self.changes = replace(changes, rounds=ended_by(changes.rounds, recorded))
+        self.changes = with_rounds(changes, ended_by(changes.rounds, recorded))
         self._take_in([d for d in self.log if d.ts > above], recorded)
 
     def states(self) -> dict[int, str]:
