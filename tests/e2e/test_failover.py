@@ -235,7 +235,8 @@ def _goes_on_complete(db: Database, schema: str, folder: Path) -> Iterator[Captu
         capture.start()
         load.stop()
         end = compose(SystemClock().now_ms())
-        until(lambda: _has_delivered(capture, end), "the rest is delivered")
+        # The server begins anew in between, with a new JVM.
+        until(lambda: _has_delivered(capture, end), "the rest is delivered", 180)
     finally:
         load.stop()
         capture.close()
