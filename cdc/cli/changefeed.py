@@ -54,6 +54,9 @@ def create(
         SnapshotMode | None,
         typer.Option(help="Rows that are there already: first, none of them, or only they."),
     ] = None,
+    create_tables: Annotated[
+        bool, typer.Option("--create-tables", help="Make tables that the target does not have.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the tables that it would deliver.")
     ] = False,
@@ -73,7 +76,7 @@ def create(
         "sink_uri": complete(sink_uri, password_file),
         "start_ts": start,
         "target_ts": moment(target_ts, partial(_now, api)),
-        "replica_config": _with_snapshot(file.values, snapshot),
+        "replica_config": _with_snapshot(file.values, snapshot, create_tables),
         "replace_installation": replace_installation,
     }
     if dry_run:
@@ -104,11 +107,14 @@ def _now(api: Client) -> int:
     return int(api.post("/tso")["tso"])
 
 
-def _with_snapshot(values: dict[str, Any], mode: SnapshotMode | None) -> dict[str, Any]:
+def _with_snapshot(
+    values: dict[str, Any], mode: SnapshotMode | None, create_tables: bool
+) -> dict[str, Any]:
     """The configuration; what the command line says of a snapshot counts."""
-    if mode is None:
-        return values
-    return {**values, "snapshot": {**values.get("snapshot", {}), "mode": mode.value}}
+    given: dict[str, Any] = {} if mode is None else {"mode": mode.value}
+    if create_tables:
+        given["create-tables"] = True
+    return {**values, "snapshot": {**values.get("snapshot", {}), **given}} if given else values
 
 
 def _placed(
