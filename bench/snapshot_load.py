@@ -99,6 +99,6 @@ class Load:
         yield "updated", f"UPDATE visits SET pages = pages + 1 WHERE day = {i % 365} LIMIT 2"
         yield "deleted", f"DELETE FROM visits WHERE day = {(i + 1) % 365} LIMIT 1"
         # Where no key is, each change has its moment.
-        if self.made % 25 == 0:
+        if self.made % 100 == 0:
             yield "deleted", f"DELETE FROM words WHERE word = 'word {i % 50}' LIMIT 1"
             yield "inserted", f"INSERT INTO words VALUES ('word {i % 50}', {i % 7})"

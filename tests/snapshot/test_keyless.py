@@ -133,7 +133,8 @@ def test_it_is_read_at_a_moment_that_is_known(way: Way, monkeypatch: pytest.Monk
     def change() -> None:
         rng, made = random.Random(seeds.seed()), 0
         with way.source.connect(database=way.schema, autocommit=True) as one:
-            while not stop.wait(0.05 + rng.random() / 5):
+            # On a busy machine a reading takes long to begin, and needs a moment without changes.
+            while not stop.wait(0.5 + rng.random()):
                 one.cursor().execute(_CHANGES[made % len(_CHANGES)])
                 made += 1
 

@@ -18,6 +18,8 @@ from tests.snapshot.test_copying import PAIRS, Reading, Way
 pytestmark = pytest.mark.real
 
 _TEXTS = ("''", "'a'", "'A'", "'ä'", "'a '", "'ss'", "'ß'", "'b'", "'日'", "'%'", "'_'", "'\\\\'")
+# What latin1 has not cannot be compared with it.
+_LATIN = tuple(text for text in _TEXTS if text != "'日'")
 _COLLATIONS = (
     "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_unicode_ci", "latin1_swedish_ci", "latin1_bin"
 )  # fmt: skip
@@ -37,7 +39,7 @@ _TYPES: dict[str, Sequence[str]] = {
     "enum('x','y','z')": ("'x'", "'y'", "'z'"),
     "double": ("-1e300", "0", "0.1", "0.30000000000000004", "1e300"),
 } | {
-    f"{kind} character set {c.split('_')[0]} collate {c}": _TEXTS
+    f"{kind} character set {c.split('_')[0]} collate {c}": _LATIN if "latin1" in c else _TEXTS
     for kind in ("varchar(9)", "char(5)")
     for c in _COLLATIONS
 }
@@ -142,7 +144,7 @@ def test_random_tables_arrive_as_they_are(way: Way) -> None:
         changes: list[Any] = []
 
         def change() -> None:
-            for _ in range(rng.randrange(4)):
+            for _ in range(rng.randint(1, 4)):
                 changes.append(rng.choice(tables).some())
                 run(changes[-1])
 
@@ -155,4 +157,4 @@ def test_random_tables_arrive_as_they_are(way: Way) -> None:
     shown = "\n".join([f"SEED={seeds.seed()}", *(t.sql for t in tables), *changes])
     found, wanted = content(way.target, way.schema), content(way.source, way.schema)
     assert found == wanted, shown
-    assert len(changes) > _TABLES
+    assert changes
