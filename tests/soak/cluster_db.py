@@ -101,6 +101,13 @@ def _node_restarted(stage: _Stage) -> None:
     node.start()
 
 
+def _node_killed(stage: _Stage) -> None:
+    node = stage.cluster.nodes[stage.node()]
+    node.kill()
+    time.sleep(stage.chosen.uniform(0.0, 2.0))
+    node.start()
+
+
 def _node_frozen(stage: _Stage) -> None:
     number = stage.node()
     node = stage.cluster.nodes[number]
@@ -127,6 +134,7 @@ BLOWS: dict[str, Blow] = {
     "Spark worker killed": _worker_killed,
     "a node restarted": _node_restarted,
     "a node frozen": _node_frozen,
+    "a node killed": _node_killed,
     "a node restarted, capture killed": _node_and_capture,
 }
 """Each lasts, and is put right again before it returns."""
