@@ -97,9 +97,26 @@ def obstacles(
         found.update(group.strangers)
         for p in group.heads.values():
             known = group.verdicts.get(p.ts)
-            if known is not None and known.obstacle and p.ts not in found:
-                found[p.ts] = _obstructed(p, group, known.obstacle)
+            if known is not None and p.ts not in found:
+                error = _obstacle(p, group, known)
+                if error is not None:
+                    found[p.ts] = error
     return found
+
+
+def _obstacle(p: Pending, group: _Group, known: Verdict) -> DefiniteError | None:
+    part = p.judged.shard
+    if part is None or known.together:
+        return None
+    if known.obstacle:
+        return _obstructed(p, group, known.obstacle)
+    try:
+        carried_out(p.ddl, part, known)
+    except DefiniteError as e:
+        # The statement between two joins that no text tells: somebody carries it out by hand.
+        e.object = e.object or part.table
+        return e
+    return None
 
 
 def missing(

@@ -194,4 +194,9 @@ def between(change: SchemaChange, name: Table, before: Table, after: Table) -> S
     """With the target's definitions in place of the table's own."""
     old = replace(before, schema=name.schema, name=name.name)
     new = replace(after, schema=name.schema, name=name.name)
-    return replace(change, before=change.before.with_table(old), after=change.after.with_table(new))
+    return replace(
+        change,
+        before=change.before.with_table(old),
+        after=change.after.with_table(new),
+        any_order=True,
+    )

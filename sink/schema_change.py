@@ -46,6 +46,7 @@ class SchemaChange:
     ``status`` is what the QUERY event carried (sql_mode, character sets, time zone), ``time_s``
     the event's time in seconds, which CURRENT_TIMESTAMP of the statement meant. ``logged`` is the
     statement as the log has it; where ``sql`` is another text, it is what the statement meant.
+    ``any_order``: the target may have the columns of ``before`` and ``after`` in another order.
     """
 
     ts: Ts
@@ -60,6 +61,7 @@ class SchemaChange:
     before: Catalog
     after: Catalog
     logged: Logged | None = None
+    any_order: bool = False
 
 
 class Recorded(StrEnum):

@@ -10,11 +10,16 @@ from cdc.coord.messages import FeedInfo
 from cdc.schema.snapshot import Schema
 from owner.eligibility import tables_to_deliver
 from sink.contract import RECOVERY_BITS
+from sink.dispatch.read import read_dispatchers
+from sink.dispatch.shards import joined_definitions
+from sink.dispatch.target import TargetRouter
 from sink.open import open_sink
 
 
 def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
     """Make those of a changefeed whose copied rows are not all delivered, as they were then.
+
+    Of tables that are one at the target and differ, their join is made.
 
     ``schema_at`` gives the upstream's schema for rows at a ts. Nothing happens unless the
     changefeed is configured so. Raises what ``sink.new_tables.NewTables.make`` raises.
@@ -33,6 +38,11 @@ def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
         for table in tables_to_deliver(schema, config)
         if piece is None or table.full_name.lower() in piece.tables
     ]
+    if config.by_name:
+        dispatchers = read_dispatchers(config.sink.get("dispatchers", ()))
+        sensitive = config.case_sensitive
+        names = TargetRouter.of(dispatchers, case_sensitive=sensitive, merging=True)
+        found = joined_definitions(names, found)
     sink = open_sink(
         info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
     )

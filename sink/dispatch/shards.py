@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from cdc.base.errors import DefiniteError
+from cdc.schema.definition import TableDefinition
 from cdc.schema.joined import join
 from cdc.schema.table import Column, Index, Table
 from sink.dispatch.target import TargetRouter
@@ -52,6 +54,27 @@ def _check_joins(names: TargetRouter, tables: Iterable[Table]) -> None:
                 object=".".join(target),
                 hint="give them definitions that fit, or different names in sink.dispatchers",
             )
+
+
+def joined_definitions(
+    names: TargetRouter, definitions: Sequence[TableDefinition]
+) -> list[TableDefinition]:
+    """Each with the definition that its shard group's tables have at the target.
+
+    Where that is not its own, it has no text of its server any more.
+    """
+    groups: dict[tuple[str, str], list[Table]] = {}
+    for definition in definitions:
+        table = definition.table
+        groups.setdefault(names.target(table.schema, table.name), []).append(table)
+    found = []
+    for definition in definitions:
+        own = definition.table
+        made = join(groups[names.target(own.schema, own.name)], like=own).table
+        if made != own:
+            definition = replace(definition, table=made, text="")
+        found.append(definition)
+    return found
 
 
 def difference(one: Table, other: Table) -> str:

@@ -10,8 +10,10 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
+from cdc.schema.difference import DifferenceUnclear
 from cdc.schema.table import Table
 from filter.decision import DdlFilter
+from owner import shard_join
 from owner.changes import Changes
 from owner.ddl import DDLAction, FeedScope
 from sink.dispatch.shards import difference
@@ -143,3 +145,21 @@ def test_control_without_what_is_stored_it_is_added_at_once(
         Changes, "of", lambda shown: of(shown.model_copy(update={"shard_remnants": {}}))
     )
     assert _run(Case("", "", AGAIN[:3])).outcome() is Outcome.FOLLOWS
+
+
+def test_a_statement_that_no_text_tells_holds_only_its_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unclear(*_: object, **__: object) -> list[str]:
+        raise DifferenceUnclear("it is not known")
+
+    monkeypatch.setattr(shard_join, "actions_between", unclear)
+    steps = ((S1, "ADD c INT, ADD KEY x (c)"), (S2, "ADD d INT"))
+    target = OptimisticTarget(Case("", "", steps))
+    for number, (table, action) in enumerate(steps):
+        target.step(10 * (number + 1), table, action)
+    first, *others = target.group.changes.pending
+    assert first.obstacle is not None
+    assert first.obstacle.code == DifferenceUnclear.code
+    # The join has the column of neither, so the other's own words are the difference.
+    assert (others, target.runs) == ([], 1)

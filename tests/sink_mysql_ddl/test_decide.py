@@ -160,3 +160,11 @@ def test_lists_of_renames(
     expected: Rest,
 ) -> None:
     assert rest_of_renames(pairs, before, shown) == expected
+
+
+def test_a_target_of_several_tables_may_have_its_columns_in_another_order() -> None:
+    elsewhere = _table("c int, b varchar(10), a int primary key")
+    assert place(MORE, OLD, elsewhere)[0] is TablePlace.OTHER
+    assert place(MORE, OLD, elsewhere, any_order=True)[0] is TablePlace.BEFORE
+    assert place(MORE, OLD, SWAPPED, any_order=True)[0] is TablePlace.AFTER
+    assert place(OLD, SWAPPED, OLD, any_order=True)[0] is TablePlace.SAME

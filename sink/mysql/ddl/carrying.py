@@ -21,7 +21,7 @@ from sink.mysql.ddl.decide import Do, SeenTable, TablePlace, decide, place, rest
 from sink.mysql.ddl.errors import DDLInterrupted, DDLOutcomeUnknown, DDLTargetDiffers, ddl_error
 from sink.mysql.ddl.execution import Execution, lost
 from sink.mysql.ddl.expected import expected
-from sink.mysql.ddl.facets import Key, Match, changed, compare, differing, facts
+from sink.mysql.ddl.facets import ORDER, Key, Match, changed, compare, differing, facts
 from sink.mysql.ddl.fresh import Fresh
 from sink.mysql.ddl.ledger import Record
 from sink.mysql.ddl.printer import repairing, table_text
@@ -209,7 +209,8 @@ class Carrying:
             before, after = self._sides(name)
             there = shown[target]
             creating = self._rewritten.verb is Verb.CREATE
-            where, lines = place(before, after, there.table, creating=creating)
+            any_order = self._change.any_order
+            where, lines = place(before, after, there.table, creating=creating, any_order=any_order)
             moved = None if old is None else old.texts.get(target) != there.digest
             seen.append(
                 SeenTable(where, moved, tuple(f"{'.'.join(target)}: {line}" for line in lines))
@@ -317,6 +318,8 @@ class Carrying:
             # What the target's server has changed beside it.
             beside = changed(facts(was.table), facts(there))
             keys |= {key for key in beside if key[0] not in ("option", "engine")}
+        if self._change.any_order:
+            keys -= {ORDER}
         match, found = differing(facts(after), facts(there), keys)
         return frozenset(found if match is Match.NO else ()), after, there
 

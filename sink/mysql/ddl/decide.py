@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdc.schema.table import Table
-from sink.mysql.ddl.facets import EXISTS, Facts, Match, changed, compare, facts
+from sink.mysql.ddl.facets import EXISTS, ORDER, Facts, Match, changed, compare, facts
 
 Name = tuple[str, str]
 
@@ -46,17 +46,23 @@ class SeenTable:
 
 
 def place(
-    before: Table | None, after: Table | None, shown: Table | None, *, creating: bool = False
+    before: Table | None,
+    after: Table | None,
+    shown: Table | None,
+    *,
+    creating: bool = False,
+    any_order: bool = False,
 ) -> tuple[TablePlace, tuple[str, ...]]:
     """Where a table stands.
 
     ``creating``: the statement makes it as a whole, so that what is there is compared as a whole,
-    and nothing there is never too little (CREATE OR REPLACE drops first).
+    and nothing there is never too little (CREATE OR REPLACE drops first). ``any_order``: columns
+    may stand elsewhere.
     """
     if creating and after is not None and shown is None:
         return TablePlace.BEFORE, ()
     old, new, there = facts(before), facts(after), facts(shown)
-    keys = changed(old, new)
+    keys = changed(old, new) - ({ORDER} if any_order else frozenset())
     if EXISTS in keys and (after is None or not creating):
         keys = frozenset((EXISTS,))
     if not keys:
