@@ -294,8 +294,14 @@ class Capture:
             self._processor.start()
 
     def _begin_log_anew(self, upstream: str) -> None:
-        """A log of ours is not the one that positions belong to: end, and begin with another."""
-        if not self.lost.is_set():
+        """A log of ours is not the one that positions belong to: begin with another.
+
+        In a cluster only what reads it ends; a capture that is alone begins anew whole.
+        """
+        if self.clustered:
+            _log.warning("upstream %s: its log is to be made anew", upstream)
+            self.upstreams.make_log_anew(upstream)
+        elif not self.lost.is_set():
             _log.warning("upstream %s: its log is to be made anew", upstream)
             self.upstreams.disown_log(upstream)
             self.lost.set()

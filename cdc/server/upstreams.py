@@ -413,6 +413,15 @@ class Upstreams:
             if name not in self._leaving
         }
 
+    def make_log_anew(self, name: str) -> None:
+        """Have an upstream that is placed here begun anew with another log; the others go on.
+
+        Returns before it is.
+        """
+        self.disown_log(name)
+        self._leaving.add(name)
+        self._ready.discard(name)
+
     def disown_log(self, name: str) -> None:
         """Positions do not lie in our log where their ts says: the next capture makes it anew."""
         there = origin.load(self._folder(name))
@@ -518,13 +527,14 @@ class Upstreams:
         """Wait until there is news of upstreams, of which the words of pullers are none."""
         while not self._stop.is_set():
             try:
-                events = self._watch.next(timeout_s)
+                events = self._watch.next(timeout_s or _CLAIM_S)
             except WatchCompacted:
                 start = self._store.revision() + 1
                 self._watch = self._store.watch(self._keys.upstream_prefix, start)
                 return
             told = self._keys.upstream_status_prefix
-            if timeout_s is not None or any(not e.key.startswith(told) for e in events):
+            news = self._leaving or any(not e.key.startswith(told) for e in events)
+            if timeout_s is not None or news:
                 return
 
     def _here(self) -> dict[str, Unchanged] | None:

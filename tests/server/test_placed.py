@@ -195,6 +195,24 @@ def test_delivery_ends_before_another_capture_begins(stage: Stage) -> None:
     assert a.upstreams.claims() == {}
 
 
+def test_a_log_that_is_disowned_is_made_anew_beside_the_others(stage: Stage) -> None:
+    a = stage.captures["a"]
+    for upstream in "uv":
+        stage.place(upstream, "a")
+        until(lambda u=upstream: stage.at(u) == {"a"}, "it is pulled")
+    until(lambda: a.upstreams.claims().keys() == {"u", "v"}, "both are claimed")
+    before = a.upstreams.claims()
+    a.upstreams.make_log_anew("u")
+    # There is no anchor at which another log could begin, which is seen only by who looks for one.
+    until(
+        lambda: (e := a.upstreams.status("u").error) and e.code == "TG:ErrUpstreamLogLost", "lost"
+    )
+    after = a.upstreams.claims()
+    assert after["u"] != before["u"]
+    assert after["v"] == before["v"]
+    assert stage.at("v") == {"a"}
+
+
 def test_the_owner_places_what_a_lost_capture_had(stage: Stage) -> None:
     store, lease = stage.store, stage.captures["c"].lease
     store.txn([], [Put(KEYS.owner, b"c", lease)])
