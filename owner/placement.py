@@ -78,11 +78,13 @@ def plan(
     uneven_since_ms: int | None = None,
     *,
     even_after_ms: int = 0,
+    patient: bool = False,
 ) -> PlacementPlan:
     """The moves that are due, in order; the same for the same arguments in whatever order.
 
     ``owner`` is the capture that decides, which is preferred where all else is equal. What was
-    uneven for ``even_after_ms`` is evened, one upstream at a time; 0: never.
+    uneven for ``even_after_ms`` is evened, one upstream at a time; 0: never. ``patient``: the
+    cluster has just been started, so what was lost waits for who has its log and may be on the way.
     """
     known = {m.id: m for m in members}
     if not known:
@@ -91,7 +93,9 @@ def plan(
     moves: list[Move] = []
     for name in sorted(placed):
         reason = _reason(placed[name], known)
-        if reason is None:
+        if reason is None or (
+            patient and reason is PlacementReason.LOST and not _has_log(name, known)
+        ):
             continue
         capture = choose(members, list(placed.values()), placed[name], owner)
         if capture != placed[name].capture:
@@ -141,7 +145,7 @@ def _reason(upstream: Placeable, known: Mapping[str, Member]) -> PlacementReason
     member = known.get(upstream.capture)
     if upstream.bound:
         # Drained or not: nobody else can go on. Where nobody has the log, who has it is waited for.
-        if not any(upstream.name in m.logs for m in known.values()):
+        if not _has_log(upstream.name, known):
             return None
         if member is None:
             return PlacementReason.LOST
@@ -151,6 +155,10 @@ def _reason(upstream: Placeable, known: Mapping[str, Member]) -> PlacementReason
     if member.drained and any(not m.drained for m in known.values()):
         return PlacementReason.DRAINED
     return None
+
+
+def _has_log(upstream: str, known: Mapping[str, Member]) -> bool:
+    return any(upstream in m.logs for m in known.values())
 
 
 def _loads(members: Sequence[Member], upstreams: Sequence[Placeable]) -> dict[str, int]:

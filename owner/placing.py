@@ -152,7 +152,8 @@ class Placing:
     """Decides while this capture is the owner; ``token`` is the create revision of its key.
 
     ``lost`` says whether the process is about to end. ``even_after_s``: how long captures must have
-    been uneven before an upstream is moved for that; 0: it never is.
+    been uneven before an upstream is moved for that; 0: it never is. ``patience_s``: for so long it
+    waits for captures of a cluster that was started just now.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class Placing:
         clock: Clock,
         parts: Parts,
         even_after_s: float,
+        patience_s: float = 0.0,
         lost: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
@@ -174,6 +176,8 @@ class Placing:
         self._even_after_ms = round(even_after_s * 1000)
         self._lost = lost
         self._uneven_since_ms: int | None = None
+        self._began_s = clock.monotonic()
+        self._patience_s = patience_s
         self._stop = threading.Event()
         self._watch = store.watch(keys.capture_prefix, store.revision() + 1)
         self._part = parts.make("placing", self._look_on, self._stop)
@@ -209,6 +213,7 @@ class Placing:
             self._clock.now_ms(),
             self._uneven_since_ms,
             even_after_ms=self._even_after_ms,
+            patient=self._patient(),
         )
         self._uneven_since_ms = found.uneven_since_ms
         for one in found.moves:
@@ -220,6 +225,14 @@ class Placing:
                 gone: list[Op] = [Delete(entry.key)]
                 same = Unchanged(entry.key, entry.mod_revision)
                 self._store.txn([self._held, same, Unchanged(info, 0)], gone)
+
+    def _patient(self) -> bool:
+        """Whether all captures that there are have just begun, as this owner has."""
+        if self._clock.monotonic() - self._began_s >= self._patience_s:
+            return False
+        young_ms = self._clock.now_ms() - round(self._patience_s * 1000)
+        infos = readable(self._store.range(self._keys.capture_prefix)[1], CaptureInfo)
+        return all(info.start_time_ms > young_ms for _, info in infos)
 
     def _write(self, one: Move) -> None:
         """What was changed meanwhile is looked at again by the next turn."""

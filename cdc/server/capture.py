@@ -381,6 +381,7 @@ class Capture:
                 self.clock,
                 self.parts,
                 self.settings.owner.even_after,
+                self.settings.capture_session_ttl,
                 self.lost.is_set,
             )
             self._placing.start()

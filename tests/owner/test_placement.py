@@ -58,6 +58,18 @@ def test_the_log_of_several_nodes_is_waited_for() -> None:
     assert _moves([Member("a"), has], [replace(bound, capture="b")]) == ()
 
 
+def test_a_cluster_that_was_just_started_waits_for_who_has_the_log() -> None:
+    members, upstreams = [Member("a")], [Placeable("u", "gone"), Placeable("v")]
+
+    def reasons(members: list[Member]) -> dict[str, PlacementReason]:
+        return {m.upstream: m.reason for m in plan(members, upstreams, "a", 0, patient=True).moves}
+
+    assert reasons(members) == {"v": PlacementReason.NEW}
+    has = Member("b", logs=frozenset({"u"}))
+    assert reasons([*members, has])["u"] is PlacementReason.LOST
+    assert len(_moves(members, upstreams)) == 2
+
+
 def test_a_drained_capture_gives_all_away_unless_nobody_could_take_it() -> None:
     upstreams = [Placeable("u", "a", asked=True)]
     drained = Member("a", drained=True)

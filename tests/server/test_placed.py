@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
+from cdc.base.ts import Ts
 from cdc.changelog import names
 from cdc.coord.contract import Put
 from cdc.coord.draining import CaptureNotFound
@@ -26,6 +27,7 @@ from cdc.coord.messages import (
 )
 from cdc.coord.stored import read
 from cdc.server.log_source import OnStatus
+from cdc.server.merging import Statuses
 from cdc.server.metrics import Metrics
 from cdc.server.needed import Needed
 from cdc.server.placed import PlacedHere
@@ -58,11 +60,27 @@ class Watched(Endless):
         stop: threading.Event,
         anchoring: Anchoring,
     ) -> None:
-        at = self._pulled.setdefault(info.name, set())
+        self._watch(info.name, stop)
+
+    def merge(
+        self,
+        info: UpstreamInfo,
+        folder: Path,
+        on_status: OnStatus,
+        needed: Callable[[], Needed],
+        stop: threading.Event,
+        keep: Callable[[Mapping[str, Ts]], None],
+        statuses: Statuses,
+    ) -> None:
+        """As of one node."""
+        self._watch(info.name, stop)
+
+    def _watch(self, name: str, stop: threading.Event) -> None:
+        at = self._pulled.setdefault(name, set())
         at.add(self._capture)
         while not stop.wait(0.002):
             if len(at) > 1:
-                self._twice.append(info.name)
+                self._twice.append(name)
         at.discard(self._capture)
 
 
@@ -211,6 +229,28 @@ def test_a_log_that_is_disowned_is_made_anew_beside_the_others(stage: Stage) -> 
     assert after["u"] != before["u"]
     assert after["v"] == before["v"]
     assert stage.at("v") == {"a"}
+
+
+def test_nodes_go_with_their_upstream(stage: Stage, tmp_path: Path) -> None:
+    names_of = ["s.n1", "s.n2", "s"]
+    for name in names_of:
+        (tmp_path / name / "0").mkdir(parents=True)
+        (tmp_path / name / "0" / names.MANIFEST).touch()
+    nodes = [UpstreamInfo(name=n, uri="mysql://h") for n in names_of[:2]]
+    info = UpstreamInfo(name="s", uri="", kind="shards", nodes=nodes)
+    stage.store.txn([], [Put(KEYS.upstream_info("s"), info.model_dump_json().encode())])
+    for capture in "abca":
+        stage.place("s", capture)
+        for name in names_of:
+            until(lambda n=name, c=capture: stage.at(n) == {c}, f"{name} is at {capture}")
+    assert not stage.twice
+    # The owner sees that it is bound to its log, and does not take it from there.
+    members, upstreams = placing.look(stage.store, KEYS)
+    (found,) = (u for u in upstreams if u.name == "s")
+    assert (found.bound, found.weight, found.capture) == (True, 2, "a")
+    assert [m.id for m in members if "s" in m.logs] == ["a"]
+    with pytest.raises(PlacementRefused):
+        placing.move(stage.store, KEYS, "s", "b", CLOCK)
 
 
 def test_the_owner_places_what_a_lost_capture_had(stage: Stage) -> None:
