@@ -105,14 +105,14 @@ fmt: setup ## put the sources into shape
 bench: servers ## measure against the peers, into bench/out/latest.json
 	@$(BIN)/python -m bench
 
-soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql-8.0; FAULTS=1, DDL=1, CLUSTER=1, CLUSTERDB=1, SNAPSHOT=1; ENDURE=60; SEED=
+soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql-8.0; FAULTS=1, DDL=1, CLUSTER=1, CLUSTERDB=1, SNAPSHOT=1, SHARDS=1; ENDURE=60; SEED=
 	@if [ -n "$(FILTER)" ]; then \
 	  $(BIN)/python -m tests.filter_expr.oracle --pairs 1000000 --seed $(or $(SEED),1); \
 	elif [ -n "$(CONTROLS)" ]; then \
 	  $(BIN)/python -m pytest -m control tests/soak; \
 	else \
 	  SINK="$(SINK)" KILLS="$(KILLS)" MINUTES="$(MINUTES)" SEED="$(SEED)" DDL="$(DDL)" \
-	  FAULTS="$(FAULTS)" SNAPSHOT="$(SNAPSHOT)" CLUSTER="$(CLUSTER)" CLUSTERDB="$(CLUSTERDB)" NODES="$(NODES)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \
+	  FAULTS="$(FAULTS)" SNAPSHOT="$(SNAPSHOT)" CLUSTER="$(CLUSTER)" CLUSTERDB="$(CLUSTERDB)" SHARDS="$(SHARDS)" NODES="$(NODES)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \
 	    $(BIN)/python -m tests.soak $(SOAK_ARGS); \
 	fi
 

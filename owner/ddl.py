@@ -18,7 +18,14 @@ from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from filter.decision import DdlFilter, Outcome
 from filter.online import NOTHING, OnlineDdl, OnlineReading
-from owner.shard_part import ShardPart, inside_of, of_database, part_of
+from owner.shard_part import (
+    ShardPart,
+    inside_of,
+    left_by,
+    left_with_node,
+    of_database,
+    part_of,
+)
 from sink.schema_change import SchemaChange
 
 TableName = tuple[str, str]
@@ -157,6 +164,10 @@ def judge(ddl: Ddl, scope: FeedScope, now_ms: int) -> Judged | None:
     ]
     if not matched and not any(map(rules.matches_schema, statement.schemas)):
         return None
+    if ddl.change is not None and (node := left_by(statement, ddl.change)):
+        kept = f"node {node} is no longer of the upstream; the target keeps its tables"
+        part = left_with_node(statement, ddl.change, scope.filter) if scope.grouping else None
+        return Judged(_of_database(ddl, scope), (), DDLAction.IGNORE, kept, shard=part)
     if online.cut_over is not None and statement.renames:
         same = f"{_took_place(online.cut_over)}, which was the same"
         return Judged(_waiting(matched, scope), (), DDLAction.IGNORE, same)

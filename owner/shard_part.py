@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdc.base.errors import DefiniteError
+from cdc.base.nodes import node_of
 from cdc.schema.catalog import Catalog
 from cdc.schema.effect import TableEffect, effect_of, filled_by_the_moment
 from cdc.schema.statement import DdlStatement, Verb
@@ -191,6 +192,22 @@ def of_database(
     if grouped or (shared and inside):
         raise _refused((schema, "*"), (target, "*"), "takes away what others have there")
     return "", None
+
+
+def left_by(statement: DdlStatement, change: SchemaChange) -> str:
+    """The node that leaves the upstream by a statement (``cdc.source.membership``), else ""."""
+    if change.session.node or statement.kind != "drop database":
+        return ""
+    return node_of(statement.schema)
+
+
+def left_with_node(
+    statement: DdlStatement, change: SchemaChange, rules: DdlFilter
+) -> ShardPart | None:
+    """The tables that leave their groups as their node leaves the upstream."""
+    inside = rules.delivered(change.before, inside_of(change.before, (statement.schema,)))
+    grouped = [name for name in inside if rules.targets.merges(*name)]
+    return _left(change, rules, grouped) if grouped else None
 
 
 def inside_of(schemas: Catalog, databases: Sequence[str]) -> list[TableName]:

@@ -33,7 +33,7 @@ _OURS = frozenset(
 _GIVEN = frozenset({"content-type", "etag", "retry-after", "allow"})
 _FEED = re.compile(r"/api/v2/changefeeds/([^/]+)(?:/(.*))?\Z")
 _PROCESSOR = re.compile(r"/api/v2/processors/([^/]+)/[^/]+\Z")
-_UPSTREAM = re.compile(r"/api/v2/upstreams/([^/]+)\Z")
+_UPSTREAM = re.compile(r"/api/v2/upstreams/([^/]+)(?:/nodes(?:/[^/]+)?)?\Z")
 _DRAIN = re.compile(r"/api/v2/captures/([^/]+)/drain\Z")
 # They read the log, or what lies beside it.
 _BY_LOG = ("tables", "synced", "apply", "verifications")

@@ -482,7 +482,10 @@ class PreparedOut(BaseModel):
 
 
 class NodeOut(BaseModel):
-    """A node of an upstream with its puller's state; the password is masked."""
+    """A node of an upstream with its puller's state; the password is masked.
+
+    ``ends_ts``: it leaves when all of it up to this ts of its log is in the log of all nodes.
+    """
 
     name: str
     uri: str
@@ -494,6 +497,7 @@ class NodeOut(BaseModel):
     position: dict[str, Any]
     log_bytes: int
     error: FeedError | None
+    ends_ts: int | None
 
     @classmethod
     def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> NodeOut:
@@ -509,6 +513,7 @@ class NodeOut(BaseModel):
             position=status.position,
             log_bytes=status.log_bytes,
             error=FeedError.of(status.error),
+            ends_ts=info.ends_ts or None,
         )
 
 

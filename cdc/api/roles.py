@@ -43,6 +43,8 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("PUT", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/upstreams/{{name}}"): ApiRole.ADMIN,
     ("POST", f"{_V2}/upstreams/{{name}}/move"): ApiRole.ADMIN,
+    ("POST", f"{_V2}/upstreams/{{name}}/nodes"): ApiRole.ADMIN,
+    ("DELETE", f"{_V2}/upstreams/{{name}}/nodes/{{node}}"): ApiRole.ADMIN,
     ("GET", f"{_V2}/changefeeds"): ApiRole.VIEWER,
     ("POST", f"{_V2}/changefeeds"): ApiRole.OPERATOR,
     ("GET", _FEED): ApiRole.VIEWER,

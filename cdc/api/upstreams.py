@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from cdc.api import etags
 from cdc.api.etags import IfMatch
 from cdc.api.models import (
+    CreateNode,
     CreateUpstream,
     Empty,
     MoveUpstream,
@@ -90,6 +91,23 @@ def router(capture: Capture) -> APIRouter:
         capture.check_clustered()
         placed = placing.move(capture.store, capture.keys, name, asked.capture_id, capture.clock)
         return PlacementOut.of(placed)
+
+    @routes.post("/{name}/nodes", responses=etags.TAGGED)
+    def add_node(
+        name: str, asked: CreateNode, response: Response, expected: IfMatch
+    ) -> UpstreamOut:
+        """Another server that belongs to it from its start on."""
+        node = NewNode(asked.name, asked.uri.get_secret_value(), asked.start)
+        info = upstreams.add_node(name, node, expected)
+        tag(response, name)
+        return shown(info)
+
+    @routes.delete("/{name}/nodes/{node}", responses=etags.TAGGED)
+    def remove_node(name: str, node: str, response: Response, expected: IfMatch) -> UpstreamOut:
+        """A server leaves, behind what is pulled of it by now; until then it is among the nodes."""
+        info = upstreams.remove_node(name, node, expected)
+        tag(response, name)
+        return shown(info)
 
     @routes.delete("/{name}")
     def remove(name: str, expected: IfMatch) -> Empty:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from cdc.base.errors import InvalidError
-from cdc.cli import output
+from cdc.cli import output, upstream_node
 from cdc.cli.options import Json, UpstreamName, client
 from cdc.cli.passwords import PasswordFile, complete, given_password
 from cdc.cli.watching import watched
 
 app = typer.Typer(no_args_is_help=True, help="Register and watch upstreams.")
+app.add_typer(upstream_node.app, name="node")
 
 
 def _path(given: str | None) -> str | None:

@@ -261,6 +261,15 @@ class Client(Connection):
         ]
         return _read(UpstreamOut, self.put(f"/upstreams/{_part(name)}", body))
 
+    def add_node(self, upstream: str, name: str, uri: str, start: str | None = None) -> UpstreamOut:
+        """Have another server belong to an upstream of kind ``shards``, from its start on."""
+        body = {"name": name, "uri": uri, "start": start}
+        return _read(UpstreamOut, self.post(f"/upstreams/{_part(upstream)}/nodes", body))
+
+    def remove_node(self, upstream: str, name: str) -> None:
+        """Have a server leave, behind what is pulled of it by now."""
+        self.delete(f"/upstreams/{_part(upstream)}/nodes/{_part(name)}")
+
     def remove_upstream(self, name: str) -> None:
         """Forget one and delete its log."""
         self.delete(f"/upstreams/{_part(name)}")

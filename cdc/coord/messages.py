@@ -100,7 +100,8 @@ class UpstreamInfo(StoredMessage):
 
     ``findings``: what its registration found and did not refuse. ``nodes``: of one that is several
     servers, which has no URI of its own; each is called ``upstream.node``. ``carrier``: of one of
-    kind ``cluster``, where its nodes' binlogs have commit TSOs.
+    kind ``cluster``, where its nodes' binlogs have commit TSOs. ``ends_ts``: of a node that leaves
+    the ts of its own log up to which it is merged, else 0; ``left``: names of nodes that have left.
     """
 
     name: str
@@ -118,6 +119,8 @@ class UpstreamInfo(StoredMessage):
     findings: list[UpstreamFinding] = Field(default_factory=list)
     nodes: list[UpstreamInfo] = Field(default_factory=list)
     carrier: str = ""
+    ends_ts: int = 0
+    left: list[str] = Field(default_factory=list)
 
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""

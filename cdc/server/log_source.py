@@ -48,6 +48,9 @@ class LogSource(LogMaker, Protocol):
     def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
         """Make the log over the logs of nodes, by name."""
 
+    def add_node(self, info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
+        """Give a node, whose log is there, a place in the log of all nodes."""
+
     def merge(
         self,
         info: UpstreamInfo,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from cdc.coord.messages import ErrorInfo, UpstreamInfo, UpstreamStatus
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
 from cdc.server.needed import Needed
-from cdc.server.nodes import CLUSTER
+from cdc.server.nodes import CLUSTER, short
 from cdc.source.cluster_merging import ClusterMerging
 from cdc.source.compaction import Compaction
 from cdc.source.merged_rows import NodeLog
@@ -75,9 +76,11 @@ class Merger:
     def run(self, stop: threading.Event) -> None:
         """Merge until stopped. Raises what reading and writing logs raises."""
         with ExitStack() as stack:
+            members = {short(node) for node in self._info.nodes}
             self._nodes = [
-                NodeLog(node.name, self._opened(stack, self._folder / node.folder))
-                for node in node_logs.load(self._folder)
+                NodeLog(node.name, self._opened(stack, self._folder / node.folder), place)
+                for place, node in enumerate(node_logs.load(self._folder))
+                if node.name in members
             ]
             own = self._settings.model_copy(
                 update={"segment_bytes": max(4096, self._settings.segment_bytes // _INDEX_SHARE)}
@@ -94,7 +97,8 @@ class Merger:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
         if self._info.kind != CLUSTER:
-            return Merging(self._writer, self._nodes, size)
+            ends = {short(node): node.ends_ts for node in self._info.nodes if node.ends_ts}
+            return Merging(self._writer, self._nodes, size, ends=ends)
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
         return ClusterMerging(self._writer, self._nodes, size, coordinator)
 
@@ -125,9 +129,17 @@ class Merger:
         wanted = self._needed()
         self._writer.collect(wanted.checkpoint_ts, wanted.starts)
         state = self._writer.state
-        self._keep(self._merging.collectable(self._lowest(state)))
+        lowest = self._lowest(state)
+        self._keep(self._merging.collectable(lowest))
+        self._remove_left(lowest.keys())
         if not self._beside.busy:
             self._beside.begin(partial(self._compact, state, wanted))
+
+    def _remove_left(self, places: Collection[int]) -> None:
+        """Remove logs of nodes that have left, where no row lies in them any more."""
+        for place, node in enumerate(node_logs.load(self._folder)):
+            if node.name in self._info.left and place not in places:
+                shutil.rmtree(self._folder / node.folder, ignore_errors=True)
 
     def _lowest(self, state: LogState) -> dict[int, int]:
         """By a node's place, the lowest of its segments that our rows point to."""

@@ -121,6 +121,10 @@ class RealSource:
             origin.save(folder, Origin.new())
             merged_log.begin(info, writer, folder, nodes)
 
+    def add_node(self, info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
+        """Give a node, whose log is there, a place in the log of all nodes. Raises NodesUnlike."""
+        merged_log.add_node(info, folder, name, path)
+
     def merge(
         self,
         info: UpstreamInfo,

@@ -59,9 +59,13 @@ def changed(
     return _with_files(info, asked).model_copy(update={"nodes": theirs})
 
 
-def access(info: UpstreamInfo) -> tuple[str | None, ...]:
-    """All that a connection to the server of an upstream, or of a node, is made with."""
-    return info.uri, info.ca, info.cert, info.key
+def access(info: UpstreamInfo) -> tuple[object, ...]:
+    """All that a connection to the server of an upstream, or of a node, is made with.
+
+    Of one that is several servers, which these are and which of them leave.
+    """
+    nodes = tuple((node.name, node.ends_ts) for node in info.nodes)
+    return info.uri, info.ca, info.cert, info.key, nodes
 
 
 def _reached(info: UpstreamInfo, *asked: NewAccess) -> UpstreamInfo:

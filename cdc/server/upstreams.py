@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from cdc.coord.contract import (
     LeaseExpired,
     Put,
     Store,
+    StoredKey,
     Unchanged,
     WatchCompacted,
 )
@@ -39,7 +41,7 @@ from cdc.coord.messages import (
 from cdc.coord.names import UPSTREAM_NAME
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.schema.snapshot import Schema, Wanted
-from cdc.server import log_folders
+from cdc.server import log_folders, membership
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
@@ -316,14 +318,9 @@ class Upstreams:
         anew, also those that an error had ended. Raises UpstreamNotFound, UpstreamChanging,
         NodesInvalid, UpstreamUriInvalid, ChangedSince, and what ``recheck`` raises.
         """
-        changing = UpstreamChanging(
-            "it is being changed by another request",
-            object=f"upstream {name}",
-            hint="look at it again, then try again",
-        )
         with self._guard:
             if name in self._changing:
-                raise changing
+                raise _changing(name)
             entry = self._store.get(self._keys.upstream_info(name))
             info = changed(self.info(name), asked, nodes)
             assert entry is not None
@@ -337,13 +334,95 @@ class Upstreams:
                 info = self._source.recheck(info, self._folder(name))
             compare, put = Unchanged(entry.key, entry.mod_revision), info.model_dump_json()
             if not self._store.txn([compare], [Put(entry.key, put.encode())]):
-                raise changing
+                raise _changing(name)
         finally:
             with self._guard:
                 self._changing.discard(name)
         self.revive(name)
         _log.info("upstream %s: its access was changed", name)
         return info
+
+    def add_node(self, name: str, asked: NewNode, expected: Expected = None) -> UpstreamInfo:
+        """Have another server belong to an upstream of kind ``shards``, from its start on.
+
+        Its log is made and pulled at once; what it holds comes into the log of all behind what
+        is there. Raises what registering a node raises, UpstreamChanging, UpstreamLogNotReady.
+        """
+        entry, info = self._members_change(name, expected)
+        try:
+            node = membership.to_add(info, asked)
+            there, merged = self._folder(node.name), self.log_folder(name)
+            # What an attempt has left that did not come to its end: no name is given twice.
+            shutil.rmtree(there, ignore_errors=True)
+            Anchors(self._store, self._keys, node.name).clear()
+            try:
+                node = self._source.register(node, asked.start, there)
+                membership.check_server(info, node)
+                self._source.add_node(info, merged, short(node), there)
+                self._replacement.note(node.name, there, self._source.first_anchor(there))
+                self._ready.add(node.name)
+                made = membership.added(info, node)
+                self._put_members(entry, made)
+            except BaseException:
+                self._ready.discard(node.name)
+                shutil.rmtree(there, ignore_errors=True)
+                raise
+        finally:
+            with self._guard:
+                self._changing.discard(name)
+        _log.info("upstream %s: node %s added", name, asked.name)
+        return made
+
+    def remove_node(self, name: str, node: str, expected: Expected = None) -> UpstreamInfo:
+        """Have a server belong to an upstream no longer, behind what is pulled of it by now.
+
+        Raises NodesInvalid, UpstreamChanging.
+        """
+        entry, info = self._members_change(name, expected)
+        try:
+            merged = self.status(name).position.get("nodes", {})
+            end = self.status(f"{name}.{node}").resolved_ts
+            made = membership.leaving(info, node, end if node in merged else 0)
+            self._put_members(entry, made)
+        finally:
+            with self._guard:
+                self._changing.discard(name)
+        _log.info("upstream %s: node %s leaves behind ts %d", name, node, end)
+        return made
+
+    def _members_change(self, name: str, expected: Expected) -> tuple[StoredKey, UpstreamInfo]:
+        with self._guard:
+            info = self.info(name)
+            entry = self._store.get(self._keys.upstream_info(name))
+            if name in self._changing or entry is None:
+                raise _changing(name)
+            check(entry, expected, f"upstream {name}")
+            self._changing.add(name)
+        return entry, info
+
+    def _put_members(self, entry: StoredKey, info: UpstreamInfo) -> None:
+        compare, put = Unchanged(entry.key, entry.mod_revision), info.model_dump_json()
+        if not self._store.txn([compare], [Put(entry.key, put.encode())]):
+            raise _changing(info.name)
+
+    def _let_go(self, info: UpstreamInfo) -> None:
+        """Forget nodes that leave and are merged up to their end, as the log of all nodes says."""
+        entry = self._store.get(self._keys.upstream_info(info.name))
+        merged = self.status(info.name).position.get("nodes", {})
+        gone = membership.gone(info, merged)
+        if entry is None or not gone or info.name not in self._pullers:
+            return
+        put = Put(entry.key, membership.without(info, gone).model_dump_json().encode())
+        statuses = [Delete(self._keys.upstream_status(node)) for node in gone]
+        if read(entry, UpstreamInfo) != info or not self._store.txn(
+            [Unchanged(entry.key, entry.mod_revision)], [put, *statuses]
+        ):
+            return
+        for node in gone:
+            self._end(node)
+            self._observer.forget_upstream(node)
+            Anchors(self._store, self._keys, node).clear()
+            _log.info("upstream %s: node %s has left", info.name, node)
 
     def remove(self, name: str, expected: Expected = None) -> None:
         """Forget an upstream and delete its log; refused while changefeeds read it."""
@@ -487,12 +566,8 @@ class Upstreams:
     def _look_on(self) -> bool:
         here = self._here()
         # Nodes come before the log of all of them.
-        wanted = {
-            i.name: i
-            for one in self.all()
-            if here is None or one.name in here
-            for i in reversed(_pulled(one))
-        }
+        known = [one for one in self.all() if here is None or one.name in here]
+        wanted = {i.name: i for one in known for i in reversed(_pulled(one))}
         for name, info in wanted.items():
             if self._stop.is_set():
                 break
@@ -511,7 +586,9 @@ class Upstreams:
             or (name not in wanted and upstream_of(name) not in kept)
         ]
         for name in dict.fromkeys(map(upstream_of, gone)):
-            self._leave(name)
+            # Of one that stays only a node has left.
+            if name not in wanted or name in self._leaving:
+                self._leave(name)
         for name in reversed(gone):
             self._end(name)
             if here is not None:
@@ -519,8 +596,12 @@ class Upstreams:
                 self._observer.forget_upstream(name)
         self._leaving.difference_update(map(upstream_of, gone))
         self._part.well()
+        leaving = [one for one in known if any(node.ends_ts for node in one.nodes)]
+        for one in leaving:
+            self._let_go(one)
         # One whose puller's key is somebody else's still is tried again.
-        self._wait(None if wanted.keys() <= self._pullers.keys() else _CLAIM_S)
+        calm = not leaving and wanted.keys() <= self._pullers.keys()
+        self._wait(None if calm else _CLAIM_S)
         return True
 
     def _wait(self, timeout_s: float | None) -> None:
@@ -651,6 +732,14 @@ class Upstreams:
             self._pullers.pop(name, None)
             self._claims.pop(name, None)
             self._parts.forget(puller.part)
+
+
+def _changing(name: str) -> UpstreamChanging:
+    return UpstreamChanging(
+        "it is being changed by another request",
+        object=f"upstream {name}",
+        hint="look at it again, then try again",
+    )
 
 
 def _pulled(info: UpstreamInfo) -> list[UpstreamInfo]:

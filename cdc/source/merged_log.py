@@ -48,6 +48,21 @@ def begin(
     writer.begin(ts, position_of(begins))
 
 
+def add_node(info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
+    """Give a node a place in the log, which its rows are named by; it joins when that is written.
+
+    Places of nodes never change. Raises NodesUnlike.
+    """
+    with closing(ChangeLog.open(path)) as log:
+        theirs = log.snapshot_at(log.state.first_ts)
+    with closing(ChangeLog.open(folder)) as log:
+        ours = log.snapshot_at(log.state.first_ts)
+    known = node_logs.load(folder)
+    check_alike(info.name, [(known[0].name, ours["server"]), (name, theirs["server"])])
+    if name not in {node.name for node in known}:
+        node_logs.save(folder, (*known, NodeFolder(name, os.path.relpath(path, folder))))
+
+
 def begin_later(
     writer: LogWriter, ts: Ts, nodes: Sequence[tuple[str, ChangeLog]], schema: Mapping[str, Ts]
 ) -> None:
@@ -71,15 +86,22 @@ def schema_now(
 
     Raises UpstreamGone if a node cannot be asked or the log does not get there in time.
     """
-    nodes = [(node.name, folder / node.folder) for node in node_logs.load(folder)]
-    infos = dict(zip((name for name, _ in nodes), info.nodes, strict=True))
-    found_now = {n: node_schema_now(infos[n], path, settings, clock, wanted) for n, path in nodes}
+    infos = {node.name.partition(".")[2]: node for node in info.nodes}
+    paths = {node.name: folder / node.folder for node in node_logs.load(folder)}
+    with closing(ChangeLog.open(folder)) as log:
+        # One that comes is not in the log's schema yet, and one that leaves comes no further.
+        members = [n for n in merged_to(log.state.position) if n in infos]
+    found_now = {
+        n: node_schema_now(infos[n], paths[n], settings, clock, wanted)
+        for n in members
+        if not infos[n].ends_ts
+    }
     with closing(ChangeLog.open(folder)) as log:
         state = _passed(log, {n: ts for n, (ts, _) in found_now.items()}, info, settings, clock)
     if not any(new for _, new in found_now.values()):
         return state.resolved_ts, False
     schema = schema_to(state.position)
-    found = [(name, _schema_at(path, schema[name], name)) for name, path in nodes]
+    found = [(name, _schema_at(paths[name], ts, name)) for name, ts in schema.items()]
     snapshots.save(folder, state.resolved_ts, united(found, state.resolved_ts))
     return state.resolved_ts, True
 
@@ -89,7 +111,7 @@ def _passed(
 ) -> LogState:
     end = clock.monotonic() + settings.silence_s
     state = log.refresh()
-    while late := [n for n, ts in merged_to(state.position).items() if ts < now[n]]:
+    while late := [n for n, ts in merged_to(state.position).items() if ts < now.get(n, 0)]:
         if clock.monotonic() > end:
             raise UpstreamGone(
                 f"the log of all nodes has not reached what {', '.join(late)} has now",

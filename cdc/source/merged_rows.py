@@ -28,10 +28,15 @@ from cdc.changelog.writer import LogWriter
 
 @dataclass(eq=False)
 class NodeLog:
-    """A node's name, its log, and by its ids those that the merged log has for the same."""
+    """A node's name, its log, and by its ids those that the merged log has for the same.
+
+    ``place`` is its place among all nodes that the log has ever had, by which rows name it;
+    -1: that among those that are merged.
+    """
 
     name: str
     log: ChangeLog
+    place: int = -1
     tables: dict[int, int] = field(default_factory=dict)
     sources: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -66,7 +71,8 @@ class MergedRows:
         top = int(rows.segment.max(initial=0))
         if top >= node_logs.SEGMENTS_END:
             raise LogOrderBroken(f"node {node.name} has too many segments: {top}")
-        rows = replace(rows, segment=node_logs.placed(number, rows.segment))
+        place = node.place if node.place >= 0 else number
+        rows = replace(rows, segment=node_logs.placed(place, rows.segment))
         each = [statements.slice(i, i + 1) for i in range(len(statements))]
         events = [qualified_event(node.log.event(run), node.name) for run in each]
         lengths = np.array([len(e) for e in events], np.int64)
@@ -133,6 +139,12 @@ class MergedRows:
             self._payload = 0
         self._payload += int(rows.runs.length.sum())
         self._writer.append(b"".join(rows.events), rows.runs)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything can be written: the format of events is that of a node's first."""
+        known = (self._writer.state.segment, *(n.log.state.segment for n in self._nodes))
+        return any(known)
 
     def _format(self) -> bytes:
         # All nodes are of one version, so that of any will do.

@@ -25,8 +25,11 @@ class PulledLogs:
         self._kind = server_kind
         self._nodes: dict[str, ChangeLog] = {}
         try:
-            for node in node_logs.load(log.folder):
-                self._nodes[node.name] = ChangeLog.open(log.folder / node.folder)
+            nodes = node_logs.load(log.folder)
+            members = merged_to(log.state.position) if nodes else {}
+            for node in nodes:
+                if node.name in members:
+                    self._nodes[node.name] = ChangeLog.open(log.folder / node.folder)
         except BaseException:
             self.close()
             raise
@@ -59,4 +62,6 @@ class PulledLogs:
             return None
         state = self._log.refresh()
         merged = merged_to(state.position) if self._nodes else {"": state.resolved_ts}
-        return state.resolved_ts if all(merged[n] >= ts for n, ts in upto.items()) else None
+        # One that has left meanwhile is merged as far as it ever will be.
+        there = all(merged.get(n, ts) >= ts for n, ts in upto.items())
+        return state.resolved_ts if there else None

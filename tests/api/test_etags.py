@@ -168,6 +168,8 @@ def test_changes_say_in_the_description_that_they_take_it(server: CdcServer) -> 
         "post /changefeeds/{feed}/resume",
         "put /upstreams/{name}",
         "delete /upstreams/{name}",
+        "post /upstreams/{name}/nodes",
+        "delete /upstreams/{name}/nodes/{node}",
     }
     for path in ("/api/v2/changefeeds/{feed}", "/api/v2/upstreams/{name}"):
         assert "ETag" in paths[path]["get"]["responses"]["200"]["headers"]

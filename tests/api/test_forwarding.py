@@ -79,6 +79,8 @@ def peers(store: EmbeddedStore) -> Peers:
         ("GET", "/processors/f/b", None, "b"),
         ("GET", "/upstreams/u", None, ""),
         ("PUT", "/upstreams/u", {}, "b"),
+        ("POST", "/upstreams/u/nodes", {"name": "n"}, "b"),
+        ("DELETE", "/upstreams/u/nodes/n", None, "b"),
         ("POST", "/upstreams/u/move", {"capture_id": "a"}, ""),
         # Whoever has the name refuses it; a new one goes to who has nothing.
         ("POST", "/upstreams", {"name": "u"}, "b"),

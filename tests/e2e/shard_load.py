@@ -22,7 +22,7 @@ class ShardLoad:
     """Inserts, updates and deletes of ``(id, v)`` while the context lasts.
 
     ``inserted`` are the keys, each inserted once; an update adds 1 to ``v``. ``changed``
-    counts the rows by what happened to them.
+    counts the rows by what happened to them. ``first``: the least key.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class ShardLoad:
         schema: str,
         tables: Sequence[str],
         pause_s: float = 0.003,
+        first: int = 0,
     ) -> None:
         self.inserted: set[int] = set()
         self.changed: Counter[str] = Counter()
@@ -38,7 +39,7 @@ class ShardLoad:
         self._stop, self._counting = threading.Event(), threading.Lock()
         self._turns = [threading.Lock() for _ in nodes]
         self._threads = [
-            threading.Thread(target=self._write, args=(node, number * 1_000_000, turn))
+            threading.Thread(target=self._write, args=(node, first + number * 1_000_000, turn))
             for number, (node, turn) in enumerate(zip(nodes.values(), self._turns, strict=True))
         ]
 

@@ -59,12 +59,17 @@ def _union(nodes: dict[str, Database], tables: Sequence[str] = TABLES) -> list[t
 
 
 def _create(
-    capture: CaptureProcess, feed: str, sink: str, config_text: str = CONFIG, *more: str
+    capture: CaptureProcess,
+    feed: str,
+    sink: str,
+    config_text: str = CONFIG,
+    *more: str,
+    upstream: str = "fleet",
 ) -> None:
     config = capture.folder / "shards.toml"
     config.write_text(config_text)
     done = capture.cli(
-        *("changefeed", "create", "--upstream", "fleet", "-c", feed),
+        *("changefeed", "create", "--upstream", upstream, "-c", feed),
         *("--sink-uri", sink, "--config", str(config), *more),
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -129,6 +134,91 @@ def test_the_target_is_the_union(
     shown = capture.wait_state("whole", "warning", "failed")
     error = shown["error"] or shown["warning"]
     assert error["code"] == "TG:ErrShardKeyConflict"
+
+
+CRATES = ("crates_1", "crates_2")
+
+
+def _node(capture: CaptureProcess, verb: str, *words: str) -> None:
+    """Have a node come or go."""
+    done = capture.cli("upstream", "node", verb, "-u", "growing", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _refused(capture: CaptureProcess, name: str, uri: str = "") -> str:
+    """Return why a node is not added, or without a URI not removed."""
+    path, asked = "/upstreams/growing/nodes", {"name": name, "uri": uri}
+    how = ("POST", path, asked) if uri else ("DELETE", f"{path}/{name}")
+    answer = capture.api(*how)
+    assert answer.status_code == 400
+    return answer.text
+
+
+def _members(capture: CaptureProcess) -> list[str]:
+    """Return the nodes whose rows are merged."""
+    return sorted(capture.ask("GET", "/upstreams/growing")["position"].get("nodes", {}))
+
+
+def test_nodes_come_and_go_while_it_runs(
+    capture: CaptureProcess, nodes: dict[str, Database], mysql: Database
+) -> None:
+    target, n1, n2 = "fleet_grown", nodes["n1"], nodes["n2"]
+    for node in nodes.values():
+        node.execute(*(f"CREATE TABLE {SCHEMA}.{table} {COLUMNS}" for table in CRATES))
+    # The target does not have this one, though its database.
+    n2.execute(f"CREATE TABLE {SCHEMA}.lids {COLUMNS}")
+    mysql.execute(
+        *(f"CREATE DATABASE {name}" for name in (target, SCHEMA)),
+        f"CREATE TABLE {target}.crates {COLUMNS}",
+    )
+    mysql.execute("FLUSH BINARY LOGS")
+    done = capture.cli(
+        "upstream", "create", "-u", "growing", "--kind", "shards", "--node", f"n1={n1.uri()}"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    config = CONFIG.replace("orders", "crates").replace(TARGET, target)
+    config = config.replace('rules = ["', f'rules = ["{SCHEMA}.lids", "')
+    sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2"
+    _create(capture, "grown", sink, config, upstream="growing")
+
+    with ShardLoad({"n1": n1}, SCHEMA, CRATES) as first:
+        until(lambda: len(first.inserted) > 50, "rows of the first node")
+        assert "the last" in _refused(capture, "n1")
+        assert "are one server" in _refused(capture, "n3", n1.uri())
+        _node(capture, "add", "--node", "n2", "--uri", n2.uri())
+        with ShardLoad({"n2": n2}, SCHEMA, CRATES, first=5_000_000) as second:
+            until(lambda: len(second.inserted) > 50, "rows of the second node")
+            capture.kill()
+            capture.start()
+            until(lambda: _members(capture) == ["n1", "n2"], "both are merged", 120)
+            # A change of all waits for the new node's tables.
+            for node in nodes.values():
+                for table in CRATES:
+                    node.execute(f"ALTER TABLE {SCHEMA}.{table} ADD w INT NOT NULL DEFAULT 7")
+            until(lambda: len(_altered(mysql, "crates")) == 1, "the change of all", 120)
+    capture.wait_checkpoint("grown", timeout_s=120)
+    _node(capture, "remove", "--node", "n1")
+    with ShardLoad({"n2": n2}, SCHEMA, CRATES, first=8_000_000) as third:
+        until(lambda: _members(capture) == ["n2"], "the first has left", 120)
+        # What it has now is nobody's, and nobody waits for it.
+        n1.execute(f"INSERT INTO {SCHEMA}.crates_1 (id, v) VALUES (77777777, 1)")
+        for table in CRATES:
+            n2.execute(f"ALTER TABLE {SCHEMA}.{table} ADD x INT NOT NULL DEFAULT 8")
+        n2.execute(f"INSERT INTO {SCHEMA}.lids VALUES (1, 2)")
+        until(lambda: len(_altered(mysql, "crates")) == 2, "the change of those that are left", 120)
+        until(lambda: len(third.inserted) > 50, "rows behind it")
+    capture.wait_checkpoint("grown", timeout_s=120)
+    until(
+        lambda: [n["name"] for n in capture.ask("GET", "/upstreams/growing")["nodes"]] == ["n2"],
+        "it is forgotten",
+        120,
+    )
+    assert "has been of it" in _refused(capture, "n1", n1.uri())
+    union = [row for row in _union(nodes, CRATES) if row[0] != 77777777]
+    assert len(union) > 150
+    assert sorted(mysql.execute(f"SELECT id, v FROM {target}.crates")) == union
+    assert mysql.execute(f"SELECT * FROM {SCHEMA}.lids") == [(1, 2)]
+    capture.wait_state("grown", "normal")
 
 
 PARCELS = ("parcels_1", "parcels_2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,7 @@ class Group:
     """The owner's changes of tables that are one, and what the log goes on with."""
 
     tables: tuple[str, ...] = ("shop.o1", "shop.o2", "far.o3")
+    databases: tuple[str, ...] = ("shop", "far", "own")
     columns: str = COLUMNS
     scope: FeedScope = field(
         default_factory=lambda: FeedScope(DdlFilter(FeedConfig.model_validate(CONFIG)))
@@ -61,17 +63,22 @@ class Group:
     def __post_init__(self) -> None:
         self.catalog = Catalog()
         for sql in (
-            *(f"CREATE DATABASE {name}" for name in ("shop", "far", "own")),
-            *(f"CREATE TABLE {t} ({self.columns})" for t in (*self.tables, "own.p")),
+            *(f"CREATE DATABASE `{name}`" for name in self.databases),
+            *(f"CREATE TABLE `{d}`.{t} ({self.columns})" for d, t in self._named()),
         ):
             self.catalog = apply(self.catalog, read_ddl(sql, SESSION))
 
-    def ddl(self, ts: int, sql: str) -> None:
+    def _named(self) -> Iterator[tuple[str, str]]:
+        for name in (*self.tables, *(["own.p"] if "own" in self.databases else [])):
+            database, _, table = name.rpartition(".")
+            yield database, table
+
+    def ddl(self, ts: int, sql: str, session: Session = SESSION) -> None:
         """A statement of the log, which the owner takes in."""
-        seen = read_ddl(sql, SESSION)
+        seen = read_ddl(sql, session)
         before, self.catalog = self.catalog, apply(self.catalog, seen)
         change = SchemaChange(
-            ts, sql, seen.kind, seen.tables, seen.schemas, (), SESSION, StatusVariables(), 0,
+            ts, sql, seen.kind, seen.tables, seen.schemas, (), session, StatusVariables(), 0,
             before, self.catalog,
         )  # fmt: skip
         self.log.append(Ddl(ts, sql, seen, None, change))

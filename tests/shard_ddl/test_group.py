@@ -13,7 +13,7 @@ from filter.decision import DdlFilter
 from owner.changes import joined
 from owner.ddl import FeedScope
 from sink.schema_change import Recorded
-from tests.shard_ddl.group import COLUMNS, CONFIG, Group
+from tests.shard_ddl.group import COLUMNS, CONFIG, SESSION, Group
 
 
 def test_a_change_runs_once_when_all_have_come_and_then_all_go_on() -> None:
@@ -410,3 +410,24 @@ def test_a_table_of_an_older_definition_shows_why_it_waits_though_it_is_changed_
     for ts, table in ((20, "far.o3"), (30, "o2"), (40, "o4")):
         group.ddl(ts, f"ALTER TABLE {table} ADD d INT")
     assert [o.ddl.ts for o in group.tick()] == [40]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_tables_of_a_node_that_leaves_are_not_waited_for_and_stay_at_the_target(
+    apart: bool,
+) -> None:
+    group = Group(tables=("n1:shop .o1", "n2:shop .o1"), databases=("n1:shop ", "n2:shop "))
+    group.scope = replace(group.scope, apart=apart)
+    if not apart:
+        group.ddl(10, "ALTER TABLE `n1:shop `.o1 ADD c INT")
+        assert group.tick() == []
+    # As cdc.source.membership has it: no session of a server, and the name that the log has.
+    group.ddl(20, "DROP DATABASE `n2:shop `")
+    orders = [o.ddl.ts for o in group.tick()]
+    assert orders == ([] if apart else [10])
+    assert group.states()[20] == "ignored"
+    # The control: a server's own statement.
+    group = Group(tables=("n1:shop .o1", "n2:shop .p"), databases=("n1:shop ", "n2:shop "))
+    group.scope = replace(group.scope, apart=True)
+    group.ddl(20, "DROP DATABASE shop", replace(SESSION, default_schema="", node="n2"))
+    assert [o.ddl.ts for o in group.tick()] == [20]

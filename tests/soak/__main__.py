@@ -10,7 +10,7 @@ from dataclasses import replace
 # Kernels come out of the cache that set-up filled; the server inherits this.
 os.environ.setdefault("NUMBA_CACHE_DIR", os.path.expanduser("~/.cache/tidegate/numba"))
 
-from tests.soak import cluster, cluster_db, ddl, endure, faults, run, snapshots, to_mysql
+from tests.soak import cluster, cluster_db, ddl, endure, faults, run, shards, snapshots, to_mysql
 from tests.soak.plan import Control, Plan, new_seed
 
 _SOAKS = {
@@ -21,6 +21,7 @@ _SOAKS = {
     "cluster": cluster.soak,
     "cluster-db": cluster_db.soak,
     "snapshot": snapshots.soak,
+    "shards": shards.soak,
 }
 _CONTROLS = {
     "kafka": (Control.LEDGER, Control.ROWS),
@@ -30,9 +31,10 @@ _CONTROLS = {
     "cluster": (),
     "cluster-db": (Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT),
     "snapshot": (Control.TOUCHED,),
+    "shards": (Control.BARRIER,),
 }
 # Those that go by the time alone.
-_MINUTES = {"ddl": 10.0, "faults": 10.0, "cluster-db": 10.0}
+_MINUTES = {"ddl": 10.0, "faults": 10.0, "cluster-db": 10.0, "shards": 10.0}
 
 
 def main() -> int:
@@ -52,6 +54,7 @@ def main() -> int:
     parser.add_argument("--snapshot", action="store_true", default=bool(given.get("SNAPSHOT")))
     parser.add_argument("--cluster", default=given.get("CLUSTER"), help="1, or blows of this name")
     parser.add_argument("--cluster-db", action="store_true", default=bool(given.get("CLUSTERDB")))
+    parser.add_argument("--shards", action="store_true", default=bool(given.get("SHARDS")))
     nodes = int(given.get("NODES") or Plan.nodes)
     parser.add_argument("--nodes", type=int, choices=cluster_db.NODES, default=nodes)
     parser.add_argument("--upstream", default=given.get("UPSTREAM"), help="of --ddl; else both")
@@ -65,6 +68,7 @@ def main() -> int:
     chosen = parser.parse_args()
     asked = {"ddl": chosen.ddl, "faults": chosen.faults, "cluster": chosen.cluster}
     asked |= {"cluster-db": chosen.cluster_db, "snapshot": chosen.snapshot}
+    asked["shards"] = chosen.shards
     kind = next((name for name, wanted in asked.items() if wanted), chosen.sink)
     if kind not in _SOAKS:  # a default out of the environment is not checked
         parser.error(f"no such sink: {kind}; there are kafka, mysql")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import cluster, cluster_db, ddl, snapshots, to_mysql
+from tests.soak import cluster, cluster_db, ddl, shards, snapshots, to_mysql
 from tests.soak.plan import Control, Plan, Result
 from tests.soak.run import soak
 
@@ -93,4 +93,11 @@ def test_an_order_of_nodes_that_is_not_kept_is_noticed(control: Control) -> None
 def test_rows_that_stay_as_they_were_read_are_noticed() -> None:
     plan = Plan(kills=1, control=Control.TOUCHED)
     result = snapshots.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
+@pytest.mark.control
+def test_tables_of_a_shard_group_that_do_not_wait_are_noticed() -> None:
+    plan = Plan(kills=0, minutes=0.3, control=Control.BARRIER)
+    result = shards.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
