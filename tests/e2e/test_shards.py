@@ -368,3 +368,94 @@ def test_rows_that_were_there_are_copied_from_all_nodes(
     union = _union(nodes, PALLETS)
     assert len(union) > 4 * count
     assert sorted(mysql.execute(f"SELECT id, v FROM {target}.pallets")) == union
+
+
+BOXES = ("boxes_1", "boxes_2")
+
+
+def _columns_of(target: Database, schema: str, table: str) -> dict[str, str]:
+    found = target.execute(
+        "SELECT column_name, column_type FROM information_schema.columns"
+        f" WHERE table_schema = '{schema}' AND table_name = '{table}'"
+    )
+    return {str(name): str(kind) for name, kind in found}
+
+
+def test_tables_change_as_each_of_them_likes(
+    fleet: CaptureProcess, nodes: dict[str, Database], mysql: Database, broker: Broker
+) -> None:
+    capture, topic, target = fleet, "fleet_boxes", "fleet_loose"
+    for node in nodes.values():
+        node.execute(*(f"CREATE TABLE {SCHEMA}.{table} {COLUMNS}" for table in BOXES))
+    nodes["n2"].execute(
+        f"ALTER TABLE {SCHEMA}.boxes_2 ADD COLUMN y INT NOT NULL DEFAULT 5 FIRST",
+        f"INSERT INTO {SCHEMA}.boxes_2 (id, v, y) VALUES (-3, 3, 33)",
+        f"INSERT INTO {SCHEMA}.boxes_1 (id, v) VALUES (-4, 4)",
+    )
+    mysql.execute("FLUSH BINARY LOGS")
+    topics.create(broker.bootstrap, topic, partitions=2)
+    config = CONFIG.replace("orders", "boxes").replace(TARGET, target)
+    config = config.replace("pessimistic", "optimistic")
+    kafka = f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json"
+    _create(capture, "loose-topic", kafka, config)
+    config += "[snapshot]\ncreate-tables = true\n"
+    sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=2"
+    _create(capture, "loose", sink, config, "--snapshot", "initial")
+
+    def change(node: str, table: str, action: str) -> None:
+        count = len(load.inserted)
+        nodes[node].execute(f"ALTER TABLE {SCHEMA}.{table} {action}")
+        until(lambda: len(load.inserted) > count + 20, "rows behind a change")
+
+    wide = "ADD COLUMN w INT NOT NULL DEFAULT 7"
+    with ShardLoad(nodes, SCHEMA, BOXES) as load:
+        until(lambda: "y" in _columns_of(mysql, target, "boxes"), "the table is made", 120)
+        # The first that has it is enough, and a column comes before others.
+        change("n1", "boxes_1", f"{wide} FIRST, ADD x INT")
+        until(lambda: "w" in _columns_of(mysql, target, "boxes"), "a column of one table", 120)
+        nodes["n1"].execute(f"INSERT INTO {SCHEMA}.boxes_1 (id, v, w, x) VALUES (-1, 1, 8, 9)")
+        capture.kill()
+        change("n2", "boxes_2", "MODIFY v BIGINT NOT NULL")
+        nodes["n2"].execute(f"INSERT INTO {SCHEMA}.boxes_2 (id, v, y) VALUES (-2, 9000000000, 2)")
+        change("n2", "boxes_2", wide)
+        change("n1", "boxes_1", "DROP COLUMN x, ADD UNIQUE u (w, id)")
+        capture.start()
+        change("n2", "boxes_1", f"{wide}, ADD UNIQUE u (w, id)")
+        change("n1", "boxes_2", f"{wide}, ADD UNIQUE u (w, id)")
+    for feed in ("loose", "loose-topic"):
+        capture.wait_checkpoint(feed)
+    query = " UNION ALL ".join(f"SELECT id, v, w FROM {SCHEMA}.{table}" for table in BOXES)
+    union = sorted(row for node in nodes.values() for row in node.execute(query))
+    assert {(-1, 1, 8), (-2, 9000000000, 7), (-3, 3, 7), (-4, 4, 7)} <= set(union)
+    assert sorted(mysql.execute(f"SELECT id, v, w FROM {target}.boxes")) == union
+    assert sorted(mysql.execute(f"SELECT id, y FROM {target}.boxes WHERE id < 0")) == [
+        *((-4, 5), (-3, 33), (-2, 2), (-1, 5))
+    ]
+    found = _columns_of(mysql, target, "boxes")
+    assert {name: kind.partition("(")[0] for name, kind in found.items()} == {
+        "id": "bigint",
+        "v": "bigint",
+        "w": "int",
+        "y": "int",
+    }
+    # One adds, one widens, one drops; the key waits for the table that has none yet.
+    assert len(_altered(mysql, "boxes")) == 3
+    capture.wait_state("loose", "normal")
+
+    rows_of: dict[int, tuple[int, int]] = {}
+    changes = 0
+    for message in topics.read(broker.bootstrap, [topic]):
+        if message.body["type"] == "TIDB_WATERMARK":
+            continue
+        if message.body["isDdl"]:
+            changes += 1
+            continue
+        for row in message.body["data"]:
+            key = int(row["id"])
+            if message.body["type"] == "DELETE":
+                del rows_of[key]
+            else:
+                rows_of[key] = int(row["v"]), int(row.get("w", 7))
+    assert changes == 2 * 3
+    came = [row for row in union if row[0] not in (-3, -4)]
+    assert sorted((key, *row) for key, row in rows_of.items()) == came
