@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from bench.narration import command, tell
+from bench.narration import command, exit_code, tell
 from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
@@ -174,16 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=100, help="transactions a second, at most")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    # Ended from outside, it still leaves nothing behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with ExitStack() as stack:
-            proven = _run(stack, chosen.seed, chosen.rate)
-    except (servers.Unavailable, servers.StartFailed) as error:
-        tell(f"failed: {error}")
-        return 1
-    tell("proven" if proven else "NOT proven: see above")
-    return 0 if proven else 1
+    return exit_code(lambda stack: _run(stack, chosen.seed, chosen.rate))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ last all captures are restarted one after another.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from tests import servers
+from bench.narration import exit_code
 from tests.soak.cluster import TTL_S, Cluster, judge, restarted, set_up, strike
 from tests.soak.plan import Plan
 
@@ -95,16 +94,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=3000, help="row changes a second")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    # Ended from outside, it still leaves nothing behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with ExitStack() as stack:
-            proven = _run(stack, Plan(seed=chosen.seed, rows_per_s=chosen.rate))
-    except (servers.Unavailable, servers.StartFailed) as error:
-        _say(f"failed: {error}")
-        return 1
-    _say("proven" if proven else "NOT proven: see above")
-    return 0 if proven else 1
+    return exit_code(lambda stack: _run(stack, Plan(seed=chosen.seed, rows_per_s=chosen.rate)))
 
 
 if __name__ == "__main__":

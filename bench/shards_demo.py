@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from bench.narration import command, tell
+from bench.narration import command, exit_code, tell
 from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess, until
@@ -281,16 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.shards_demo")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    # Ended from outside, it still leaves nothing behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with ExitStack() as stack:
-            proven = _run(stack, chosen.seed)
-    except (servers.Unavailable, servers.StartFailed) as error:
-        tell(f"failed: {error}")
-        return 1
-    tell("proven" if proven else "NOT proven: see above")
-    return 0 if proven else 1
+    return exit_code(lambda stack: _run(stack, chosen.seed))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ into a server that has no table yet. Meanwhile a worker and the capture are kill
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from bench.narration import command, tell
+from bench.narration import command, exit_code, tell
 from bench.snapshot_ends import judge
 from bench.snapshot_load import SCHEMA, TABLES, Load, fill
 from tests import servers
@@ -179,16 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=200_000, help="that are there already")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    # Ended from outside, it still leaves nothing behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with ExitStack() as stack:
-            proven = _run(stack, chosen.rows, chosen.seed)
-    except (servers.Unavailable, servers.StartFailed) as error:
-        tell(f"failed: {error}")
-        return 1
-    tell("proven" if proven else "NOT proven: see above")
-    return 0 if proven else 1
+    return exit_code(lambda stack: _run(stack, chosen.rows, chosen.seed))
 
 
 if __name__ == "__main__":

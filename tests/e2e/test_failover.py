@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from cdc.base.clock import SystemClock
 from cdc.base.ts import compose
 from sink.file.reader import messages, tables
 from tests import servers
+from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
 from tests.servers import Database
 from tests.servers.etcd import Etcd
@@ -38,44 +38,31 @@ def etcd() -> Iterator[Etcd]:
         yield made
 
 
-class Load:
-    """Writes rows, some of them in long statements or large transactions, until it is stopped."""
+class Load(WritesBeside):
+    """Writes rows, some of them in long statements or large transactions."""
 
     def __init__(self, server: Database, schema: str) -> None:
-        self.written = 0
+        super().__init__(server)
         self.changed = 0
-        self._server, self._schema = server, schema
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._schema = schema
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop, if it runs."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.01):
-            many = 50 if self.written % 7 == 0 else 1
-            values = ", ".join(f"({self.written + i}, 0)" for i in range(many))
-            self._server.execute(f"INSERT INTO t VALUES {values}", database=self._schema)
-            self.written += many
-            if self.written % 5 == 0:
-                # Its time in the binlog is when it began, long before it ends.
-                self.changed += 1
-                self._server.execute(
-                    f"UPDATE t SET v = {self.changed} WHERE id = 0 AND SLEEP(0.3) = 0",
-                    database=self._schema,
-                )
-            if self.written % 11 == 0:
-                self._server.execute(
-                    f"CREATE TABLE IF NOT EXISTS u{self.written} (id INT PRIMARY KEY)",
-                    database=self._schema,
-                )
+    def _write(self) -> None:
+        many = 50 if self.written % 7 == 0 else 1
+        values = ", ".join(f"({self.written + i}, 0)" for i in range(many))
+        self._server.execute(f"INSERT INTO t VALUES {values}", database=self._schema)
+        self.written += many
+        if self.written % 5 == 0:
+            # Its time in the binlog is when it began, long before it ends.
+            self.changed += 1
+            self._server.execute(
+                f"UPDATE t SET v = {self.changed} WHERE id = 0 AND SLEEP(0.3) = 0",
+                database=self._schema,
+            )
+        if self.written % 11 == 0:
+            self._server.execute(
+                f"CREATE TABLE IF NOT EXISTS u{self.written} (id INT PRIMARY KEY)",
+                database=self._schema,
+            )
 
 
 def captures_of(etcd: Etcd, folder: Path, name: str) -> list[CaptureProcess]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests import servers
+from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import CaptureProcess, until
 from tests.e2e.test_failover import captures_of, delivered
 from tests.servers import Database
@@ -25,30 +25,17 @@ def etcd() -> Iterator[Etcd]:
         yield made
 
 
-class Inserts:
-    """Writes rows into the tables of two databases until it is stopped."""
+class Inserts(WritesBeside):
+    """Writes rows into the tables of some databases."""
 
     def __init__(self, server: Database, schemas: list[str]) -> None:
-        self.written = 0
-        self._server, self._schemas = server, schemas
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        super().__init__(server)
+        self._schemas = schemas
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop, if it runs."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.01):
-            for schema in self._schemas:
-                self._server.execute(f"INSERT INTO t VALUES ({self.written}, 0)", database=schema)
-            self.written += 1
+    def _write(self) -> None:
+        for schema in self._schemas:
+            self._server.execute(f"INSERT INTO t VALUES ({self.written}, 0)", database=schema)
+        self.written += 1
 
 
 def _id(capture: CaptureProcess) -> str:
