@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from cdc.server.api_tokens import OWN, ApiRole, Caller
 from cdc.server.peers import Peers
 from cdc.server.settings import SecuritySettings
 from tests.e2e.capture_process import until
+from tests.servers import tls
 from tests.servers.process import free_port
 
 KEYS = Keys()
@@ -121,7 +123,7 @@ def test_a_forwarded_token_says_who_asks_and_cannot_be_made_by_others(
 class Answering:
     """A capture that answers what came, on a port of its own."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, **tls: Any) -> None:
         self.port = free_port()
 
         async def echo(request: Request) -> Response:
@@ -138,7 +140,7 @@ class Answering:
             return JSONResponse(came, 202, {"ETag": '"7"'})
 
         app = Starlette(routes=[Route("/{path:path}", echo, methods=["GET", "POST", "PUT"])])
-        config = uvicorn.Config(app, port=self.port, log_config=None, lifespan="off")
+        config = uvicorn.Config(app, port=self.port, log_config=None, lifespan="off", **tls)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
@@ -195,6 +197,35 @@ def test_what_is_forwarded_comes_whole_and_as_its_senders(
         )
         assert once.json() == {"here": "x"}
         assert client.post("/api/v2/changefeeds/g/pause", content=b"y").json() == {"here": "y"}
+    finally:
+        answering.stop()
+
+
+@pytest.mark.parametrize("mutual", [True, False])
+def test_captures_speak_tls_where_the_api_does(
+    store: EmbeddedStore, peers: Peers, tmp_path: Path, mutual: bool
+) -> None:
+    files = tls.make(tmp_path / "tls")
+    # Without an authority of clients its own certificate is what a capture knows the others by.
+    cert, key = (files.server_cert, files.server_key) if mutual else tls.self_signed(tmp_path)
+    security = SecuritySettings(ca_path=files.ca if mutual else None, cert_path=cert, key_path=key)
+    ours = Peers(store, KEYS, "a", security, SystemClock())
+    clients = {"ssl_ca_certs": str(files.ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    answering = Answering(
+        ours, ssl_certfile=str(cert), ssl_keyfile=str(key), **(clients if mutual else {})
+    )
+    try:
+        _at(store, answering.port)
+        found = _client(ours).post("/api/v2/changefeeds/f/pause", content=b"y")
+        assert (found.status_code, found.json()["who"]) == (202, "ann")
+        # Who has another certificate is none of us.
+        stranger = tls.make(tmp_path / "others")
+        theirs = SecuritySettings(
+            ca_path=stranger.ca, cert_path=stranger.server_cert, key_path=stranger.server_key
+        )
+        other = Peers(store, KEYS, "a", theirs, SystemClock())
+        refused = _client(other).post("/api/v2/changefeeds/f/pause")
+        assert refused.json()["error_code"] == "TG:ErrCaptureUnreachable"
     finally:
         answering.stop()
 

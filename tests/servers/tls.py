@@ -63,15 +63,29 @@ def make(folder: Path) -> Tls:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
         signed = _certificate(name, ca_name, key, ca_key, ca=False)
         certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-        key_file.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        key_file.chmod(0o600)
+        _write_key(key, key_file)
     return made
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Return a certificate of a server that no authority has signed, and its key, in a folder."""
+    certificate, key_file, key = folder / "own.pem", folder / "own.key", _key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    signed = _certificate(name, name, key, key, ca=False)
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    _write_key(key, key_file)
+    return certificate, key_file
+
+
+def _write_key(key: rsa.RSAPrivateKey, file: Path) -> None:
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    file.chmod(0o600)
 
 
 def _key() -> rsa.RSAPrivateKey:
