@@ -152,6 +152,22 @@ def test_disk_budget(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_a_full_segment_over_the_budget_can_go(tmp_path: Path) -> None:
+    """What comes at once may be more than a segment, and than the budget."""
+    writer = open_log(tmp_path, disk_budget_bytes=5000, segment_bytes=4096, keep_s=0)
+    dml(writer, 1, [(0, 1)], tag=b"x" * 7000)
+    writer.commit(1, {})
+    assert not writer.collect(1)
+    # Nothing of it goes before another segment is begun, so that one may be.
+    assert writer.over_budget() is None
+    dml(writer, 2, [(0, 1)])
+    writer.commit(2, {})
+    assert writer.over_budget() is not None
+    assert writer.collect(1)
+    assert writer.over_budget() is None
+    writer.close()
+
+
 def _part(writer: LogWriter, ts: int, row: int, size: int, *, last: bool = False) -> None:
     """A run of a transaction; its end is still to come unless it is the ``last``."""
     data = rows_event(0, b"x" * size)
