@@ -308,39 +308,44 @@ def test_xids_that_are_used_again_and_again(db: Database, tmp_path: Path) -> Non
     sessions = [db.connect() for _ in range(5)]
     prepared: dict[int, int] = {}
     wanted: list[int] = []
-    with Pulled(db, tmp_path / "log") as p:
-        # All of it is walked at once.
-        p.pause()
-        for step in range(160):
-            n = chosen.randrange(5)
-            with sessions[n].cursor() as cursor:
-                xid = f"'again','{n}',7"
-                if n not in prepared:
-                    prepared[n] = step % 4 + 1
-                    cursor.execute(f"XA START {xid}")
-                    rows = ",".join([f"({step})"] * prepared[n])
-                    cursor.execute(f"INSERT INTO d.t (x) VALUES {rows}")
-                    cursor.execute(f"XA END {xid}")
-                    cursor.execute(f"XA PREPARE {xid}")
-                elif chosen.random() < 0.7:
-                    cursor.execute(f"XA COMMIT {xid}")
-                    wanted.append(prepared.pop(n))
-                else:
-                    cursor.execute(f"XA ROLLBACK {xid}")
-                    prepared.pop(n)
-        p.resume()
-        p.caught_up()
-        log, runs = p.runs()
-        log.verify(runs)
-        dml = runs.take(runs.kind == 1)
-        _, transaction = np.unique(dml.commit_ts, return_inverse=True)
-        assert np.bincount(transaction, dml.rows).astype(int).tolist() == wanted
-        assert sorted(one.xid for one in p.writer.pinned()) == sorted(
-            f"X'{b'again'.hex()}',X'3{n}',7" for n in prepared
-        )
-        log.close()
-        for session in sessions:
-            session.close()
+    try:
+        with Pulled(db, tmp_path / "log") as p:
+            # All of it is walked at once.
+            p.pause()
+            for step in range(160):
+                n = chosen.randrange(5)
+                with sessions[n].cursor() as cursor:
+                    xid = f"'again','{n}',7"
+                    if n not in prepared:
+                        prepared[n] = step % 4 + 1
+                        cursor.execute(f"XA START {xid}")
+                        rows = ",".join([f"({step})"] * prepared[n])
+                        cursor.execute(f"INSERT INTO d.t (x) VALUES {rows}")
+                        cursor.execute(f"XA END {xid}")
+                        cursor.execute(f"XA PREPARE {xid}")
+                    elif chosen.random() < 0.7:
+                        cursor.execute(f"XA COMMIT {xid}")
+                        wanted.append(prepared.pop(n))
+                    else:
+                        cursor.execute(f"XA ROLLBACK {xid}")
+                        prepared.pop(n)
+            p.resume()
+            p.caught_up()
+            log, runs = p.runs()
+            log.verify(runs)
+            dml = runs.take(runs.kind == 1)
+            _, transaction = np.unique(dml.commit_ts, return_inverse=True)
+            assert np.bincount(transaction, dml.rows).astype(int).tolist() == wanted
+            assert sorted(one.xid for one in p.writer.pinned()) == sorted(
+                f"X'{b'again'.hex()}',X'3{n}',7" for n in prepared
+            )
+            log.close()
+    finally:
+        # What stays prepared keeps the tables of a server that others use.
+        for n, session in enumerate(sessions):
+            with session, session.cursor() as cursor:
+                if n in prepared:
+                    cursor.execute(f"XA ROLLBACK 'again','{n}',7")
 
 
 def test_statements_that_are_not_rows_stop(db: Database, tmp_path: Path) -> None:
