@@ -70,12 +70,14 @@ def test_no_state_of_a_target_is_torn(
     topics.create(broker.bootstrap, topic, partitions=3)
     _create(
         capture,
-        "topic",
+        "bank-topic",
         f"kafka://{broker.bootstrap}/{topic}?protocol=canal-json&enable-tidb-extension=true",
     )
     began, files = delivered.money(nodes), capture.folder / "binlogs"
-    _create(capture, "files", f"binlog://{files}")
-    _create(capture, "table", f"mysql://root@127.0.0.1:{mysql.port}/?transaction-atomicity=global")
+    _create(capture, "bank-files", f"binlog://{files}")
+    _create(
+        capture, "bank-table", f"mysql://root@127.0.0.1:{mysql.port}/?transaction-atomicity=global"
+    )
     journal = cluster.journal
     with delivered.Reader(mysql) as reader:
         cluster.start(workers=4, pause_s=0.05)
@@ -85,11 +87,11 @@ def test_no_state_of_a_target_is_torn(
         capture.start()
         # What is copied while money moves between nodes is as torn as its reading, and mended.
         sink = f"mysql://root@127.0.0.1:{mysql.port}/"
-        _create(capture, "copy", sink, "--snapshot", "initial", text=COPIED)
+        _create(capture, "bank-copy", sink, "--snapshot", "initial", text=COPIED)
         seen = len(journal.distributed)
         until(lambda: len(journal.distributed) > seen + 100, "more transactions")
         cluster.rest()
-        for feed in ("topic", "table", "files", "copy"):
+        for feed in ("bank-topic", "bank-table", "bank-files", "bank-copy"):
             capture.wait_checkpoint(feed)
     money = delivered.money(nodes)
     whole = delivered.whole(NODES)

@@ -37,13 +37,15 @@ serve = "never"
 
 
 def _python_workers() -> list[psutil.Process]:
-    """Forks of Spark's Python daemons below our own processes."""
+    """Forks of the Python daemons of a cluster's executors; other captures have such, too."""
     found = []
     for one in psutil.Process().children(recursive=True):
         try:
+            daemon = one.parent()
             if (
                 "processor.spark.daemon" in one.cmdline()
-                and one.parent().cmdline() == one.cmdline()
+                and daemon.cmdline() == one.cmdline()
+                and any("CoarseGrainedExecutor" in word for word in daemon.parent().cmdline())
             ):
                 found.append(one)
         except (psutil.NoSuchProcess, AttributeError):
