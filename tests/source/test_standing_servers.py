@@ -27,10 +27,13 @@ def _clock_ms(db: Database) -> int:
     return int(db.execute(CLOCK)[0][0])
 
 
-def _another_second(db: Database, p: Pulled) -> None:
-    # So that a new file's header tells it from the one that was read.
+def _another_second(p: Pulled) -> None:
+    """Wait until a new file's header would tell it from the one that was read.
+
+    The server has said so, too: what is resolved while it is idle is its answers' time.
+    """
     created = p.writer.state.position["created"]
-    p.until(lambda: _clock_ms(db) // 1000 > created)
+    p.until(lambda: physical_ms(p.writer.state.resolved_ts) // 1000 > created)
 
 
 @pytest.mark.parametrize("name", ["mysql-8.0", "mysql-9.7", "mariadb-11.4"])
@@ -45,7 +48,7 @@ def test_reset_under_an_attached_dump(
     with Pulled(db, tmp_path / "log", **FAST) as p:
         db.execute("INSERT INTO d.t VALUES (1)")
         p.caught_up()
-        _another_second(db, p)
+        _another_second(p)
         before = _clock_ms(db)
         p.until(lambda: physical_ms(p.writer.state.resolved_ts) > before)
         db.execute(reset)
@@ -82,7 +85,7 @@ def test_a_reset_replica_is_no_reset(
     with Pulled(db, tmp_path / "log", **FAST) as p:
         db.execute("INSERT INTO d.t VALUES (1)")
         p.caught_up()
-        _another_second(db, p)
+        _another_second(p)
         db.execute("RESET SLAVE", "INSERT INTO d.t VALUES (2)")
         at = _clock_ms(db)
         p.until(lambda: physical_ms(p.writer.state.resolved_ts) > at)
@@ -99,7 +102,7 @@ def test_a_server_with_another_id_is_recognised(
     try:
         with Pulled(db, tmp_path / "log", **FAST) as p:
             p.caught_up()
-            _another_second(db, p)
+            _another_second(p)
             db.execute("SET GLOBAL server_id = 77", "INSERT INTO d.t VALUES (1)")
             at = _clock_ms(db)
             p.until(lambda: physical_ms(p.writer.state.resolved_ts) > at)
