@@ -12,7 +12,6 @@ from cdc.coord import election
 from cdc.coord.messages import ApiToken, CopyOrder, DdlDecision, FeedInfo
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
-from cdc.server.nodes import short
 from cdc.server.upstream_errors import UpstreamNotFound
 from owner import placing
 
@@ -158,6 +157,6 @@ class Audited:
             info = self._capture.upstreams.info(name)
         except UpstreamNotFound:
             return None
-        nodes = {short(node): node.model_dump(include=_NODE, mode="json") for node in info.nodes}
+        nodes = {node.node_name: node.model_dump(include=_NODE, mode="json") for node in info.nodes}
         found = info.model_dump(include=_UPSTREAM, mode="json")
         return found | ({"nodes": nodes} if nodes else {})

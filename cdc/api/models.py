@@ -503,7 +503,7 @@ class NodeOut(BaseModel):
     def of(cls, info: UpstreamInfo, status: UpstreamStatus) -> NodeOut:
         """From the store's messages."""
         return cls(
-            name=info.name.partition(".")[2],
+            name=info.node_name,
             uri=mask_uri(info.uri),
             server_version=info.server_version,
             server_uuid=info.server_uuid,

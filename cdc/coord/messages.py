@@ -122,9 +122,14 @@ class UpstreamInfo(StoredMessage):
     ends_ts: int = 0
     left: list[str] = Field(default_factory=list)
 
+    @property
+    def node_name(self) -> str:
+        """The name of a node without its upstream's."""
+        return self.name.partition(".")[2]
+
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""
-        return {node.name.partition(".")[2]: node for node in self.nodes} or {"": self}
+        return {node.node_name: node for node in self.nodes} or {"": self}
 
 
 class PreparedXa(Message):

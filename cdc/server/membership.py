@@ -17,7 +17,6 @@ from cdc.server.nodes import (
     asked_nodes,
     check_nodes,
     node_findings,
-    short,
 )
 
 
@@ -30,22 +29,11 @@ def to_add(info: UpstreamInfo, asked: NewNode) -> UpstreamInfo:
             object=f"upstream {info.name}",
             hint="choose another name",
         )
-    known = [NewNode(short(node), node.uri) for node in info.nodes]
+    known = [NewNode(node.node_name, node.uri) for node in info.nodes]
     check_nodes(info.name, info.kind, "", [*known, asked])
     return asked_nodes(info, [asked])[0].model_copy(
         update={"nodes": [], "left": [], "findings": [], "server_uuid": ""}
     )
-
-
-def check_server(info: UpstreamInfo, node: UpstreamInfo) -> None:
-    """Raises NodesInvalid if a server is one of the nodes already."""
-    for other in info.nodes:
-        if node.server_uuid and node.server_uuid == other.server_uuid:
-            raise NodesInvalid(
-                f"nodes {short(other)} and {short(node)} are one server",
-                object=f"upstream {info.name}",
-                hint="name each server once",
-            )
 
 
 def added(info: UpstreamInfo, node: UpstreamInfo) -> UpstreamInfo:
@@ -59,7 +47,7 @@ def leaving(info: UpstreamInfo, name: str, end: Ts) -> UpstreamInfo:
     Asked for again, nothing changes. Raises NodesInvalid.
     """
     _check_kind(info)
-    known = {short(node): node for node in info.nodes}
+    known = {node.node_name: node for node in info.nodes}
     node, upstream = known.get(name), f"upstream {info.name}"
     if node is None:
         raise NodesInvalid(
@@ -88,12 +76,12 @@ def gone(info: UpstreamInfo, merged: Mapping[str, Ts]) -> list[str]:
 
     ``merged``: by node up to where that log has it; empty while that is not known.
     """
-    return [n.name for n in info.nodes if n.ends_ts and merged and short(n) not in merged]
+    return [n.name for n in info.nodes if n.ends_ts and merged and n.node_name not in merged]
 
 
 def without(info: UpstreamInfo, names: Collection[str]) -> UpstreamInfo:
     """The upstream without nodes that have left."""
-    left = [short(node) for node in info.nodes if node.name in names]
+    left = [node.node_name for node in info.nodes if node.name in names]
     kept = [node for node in info.nodes if node.name not in names]
     return _with(info, kept).model_copy(update={"left": [*info.left, *left]})
 

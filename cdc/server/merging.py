@@ -23,7 +23,7 @@ from cdc.coord.messages import ErrorInfo, UpstreamInfo, UpstreamStatus
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
 from cdc.server.needed import Needed
-from cdc.server.nodes import CLUSTER, short
+from cdc.server.nodes import CLUSTER
 from cdc.source.cluster_merging import ClusterMerging
 from cdc.source.compaction import Compaction
 from cdc.source.merged_rows import NodeLog
@@ -76,7 +76,7 @@ class Merger:
     def run(self, stop: threading.Event) -> None:
         """Merge until stopped. Raises what reading and writing logs raises."""
         with ExitStack() as stack:
-            members = {short(node) for node in self._info.nodes}
+            members = {node.node_name for node in self._info.nodes}
             self._nodes = [
                 NodeLog(node.name, self._opened(stack, self._folder / node.folder), place)
                 for place, node in enumerate(node_logs.load(self._folder))
@@ -97,7 +97,7 @@ class Merger:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
         if self._info.kind != CLUSTER:
-            ends = {short(node): node.ends_ts for node in self._info.nodes if node.ends_ts}
+            ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
             return Merging(self._writer, self._nodes, size, ends=ends)
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
         return ClusterMerging(self._writer, self._nodes, size, coordinator)

@@ -109,11 +109,6 @@ def asked_nodes(asked: UpstreamInfo, nodes: Sequence[NewNode]) -> list[UpstreamI
     ]
 
 
-def short(node: UpstreamInfo) -> str:
-    """The name of a node without its upstream's."""
-    return node.name.partition(".")[2]
-
-
 def is_node(name: str) -> bool:
     """Whether a name is a node's, with its upstream's before it."""
     return "." in name
@@ -127,10 +122,21 @@ def upstream_of(name: str) -> str:
 def node_findings(nodes: Sequence[UpstreamInfo]) -> list[UpstreamFinding]:
     """What is advised for each node, as advice for the upstream."""
     return [
-        UpstreamFinding(what=f"node {short(n)}: {f.what}", statement=f.statement)
+        UpstreamFinding(what=f"node {n.node_name}: {f.what}", statement=f.statement)
         for n in nodes
         for f in n.findings
     ]
+
+
+def check_server(upstream: str, nodes: Sequence[UpstreamInfo], node: UpstreamInfo) -> None:
+    """Raises NodesInvalid if the server of a node is one of the others' already."""
+    for other in nodes:
+        if node.server_uuid and node.server_uuid == other.server_uuid:
+            raise NodesInvalid(
+                f"nodes {other.node_name} and {node.node_name} are one server",
+                object=f"upstream {upstream}",
+                hint="name each server once",
+            )
 
 
 def register_nodes(
@@ -146,13 +152,7 @@ def register_nodes(
     nodes: list[UpstreamInfo] = []
     for node, start in zip(asked.nodes, starts, strict=True):
         found = source.register(node, start, folder(node.name))
-        for other in nodes:
-            if found.server_uuid and found.server_uuid == other.server_uuid:
-                raise NodesInvalid(
-                    f"nodes {short(other)} and {short(found)} are one server",
-                    object=f"upstream {asked.name}",
-                    hint="name each server once",
-                )
+        check_server(asked.name, nodes, found)
         nodes.append(found)
     first = nodes[0]
     _check_family(asked, first.server_kind)
@@ -164,7 +164,7 @@ def register_nodes(
             "findings": node_findings(nodes),
         }
     )
-    source.unite(info, folder(asked.name), [(short(n), folder(n.name)) for n in nodes])
+    source.unite(info, folder(asked.name), [(n.node_name, folder(n.name)) for n in nodes])
     return info
 
 

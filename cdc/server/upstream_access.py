@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc.coord.messages import UpstreamInfo
-from cdc.server.nodes import NodesInvalid, short
+from cdc.server.nodes import NodesInvalid
 from cdc.source.connection import parse_uri, with_login
 
 
@@ -39,7 +39,7 @@ def changed(
     Raises NodesInvalid and UpstreamUriInvalid.
     """
     nodes = nodes or {}
-    known = {short(node) for node in info.nodes}
+    known = {node.node_name for node in info.nodes}
     if unknown := nodes.keys() - known:
         raise NodesInvalid(
             f"{', '.join(sorted(unknown))} is none of its nodes",
@@ -54,7 +54,7 @@ def changed(
             object=f"upstream {info.name}",
             hint="give --node name=uri",
         )
-    theirs = [_reached(n, asked, nodes.get(short(n), NewAccess())) for n in info.nodes]
+    theirs = [_reached(n, asked, nodes.get(n.node_name, NewAccess())) for n in info.nodes]
     _check_apart(info.name, theirs)
     return _with_files(info, asked).model_copy(update={"nodes": theirs})
 
@@ -87,8 +87,8 @@ def _check_apart(upstream: str, nodes: list[UpstreamInfo]) -> None:
     servers: dict[tuple[str, int], str] = {}
     for node in nodes:
         endpoint = parse_uri(node.uri)
-        other = servers.setdefault((endpoint.host, endpoint.port), short(node))
-        if other != short(node):
+        other = servers.setdefault((endpoint.host, endpoint.port), node.node_name)
+        if other != node.node_name:
             raise NodesInvalid(
-                f"nodes {other} and {short(node)} are one server", object=f"upstream {upstream}"
+                f"nodes {other} and {node.node_name} are one server", object=f"upstream {upstream}"
             )

@@ -51,10 +51,10 @@ from cdc.server.nodes import (
     NewNode,
     asked_nodes,
     check_nodes,
+    check_server,
     is_node,
     node_findings,
     register_nodes,
-    short,
     upstream_of,
 )
 from cdc.server.supervised_puller import SupervisedPuller
@@ -357,8 +357,8 @@ class Upstreams:
             Anchors(self._store, self._keys, node.name).clear()
             try:
                 node = self._source.register(node, asked.start, there)
-                membership.check_server(info, node)
-                self._source.add_node(info, merged, short(node), there)
+                check_server(name, info.nodes, node)
+                self._source.add_node(info, merged, node.node_name, there)
                 self._replacement.note(node.name, there, self._source.first_anchor(there))
                 self._ready.add(node.name)
                 made = membership.added(info, node)
@@ -714,7 +714,7 @@ class Upstreams:
             self._behind_merged |= {f"{info.name}.{node}": ts for node, ts in behind.items()}
 
         def statuses() -> dict[str, UpstreamStatus]:
-            pullers = {short(node): self._pullers.get(node.name) for node in info.nodes}
+            pullers = {node.node_name: self._pullers.get(node.name) for node in info.nodes}
             return {n: p.last if p is not None else UpstreamStatus() for n, p in pullers.items()}
 
         folder, needed = self._folder(info.name), partial(self.needed, info.name)

@@ -86,7 +86,7 @@ def schema_now(
 
     Raises UpstreamGone if a node cannot be asked or the log does not get there in time.
     """
-    infos = {node.name.partition(".")[2]: node for node in info.nodes}
+    infos = info.servers()
     paths = {node.name: folder / node.folder for node in node_logs.load(folder)}
     with closing(ChangeLog.open(folder)) as log:
         # One that comes is not in the log's schema yet, and one that leaves comes no further.

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.coord.messages import UpstreamInfo
 from cdc.server import membership
-from cdc.server.nodes import NewNode, NodesInvalid
+from cdc.server.nodes import NewNode, NodesInvalid, check_server
 
 
 def _fleet(*names: str, **more: object) -> UpstreamInfo:
@@ -49,7 +49,7 @@ def test_a_server_that_is_a_node_by_another_address_is_refused() -> None:
     info = _fleet("n1", "n2")
     node = membership.to_add(info, NewNode("n3", "mysql://root@other:2"))
     with pytest.raises(NodesInvalid, match="n2 and n3 are one server"):
-        membership.check_server(info, node.model_copy(update={"server_uuid": "n2"}))
+        check_server(info.name, info.nodes, node.model_copy(update={"server_uuid": "n2"}))
 
 
 def test_a_node_leaves_once_and_not_as_the_last() -> None:
