@@ -8,7 +8,7 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import ErrorInfo, FeedInfo
 from filter.decision import DdlFilter
 from owner.ddl import FeedScope
-from sink.open import open_sink
+from sink.open import sink_of
 
 
 def scope_of(
@@ -16,13 +16,7 @@ def scope_of(
 ) -> tuple[FeedScope, ErrorInfo | None]:
     """What the changefeed delivers; the error of a configuration that no sink can take."""
     try:
-        sink = open_sink(
-            info.sink_uri,
-            config.sink,
-            case_sensitive=config.case_sensitive,
-            merging=config.merging,
-            by_name=config.by_name,
-        )
+        sink = sink_of(info.sink_uri, config)
         scope = FeedScope(
             DdlFilter(config),
             whole=sink.single_stream,

@@ -32,7 +32,7 @@ from processor.plans import Plans
 from processor.slot import HeldSlot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Deliverer, Destination, Sent, Sink
-from sink.open import open_sink
+from sink.open import sink_of
 
 
 class LedgerMoved(TransientError):
@@ -91,13 +91,7 @@ class FeedDelivery:
 
     def _opened(self, plan: FeedPlan) -> Sink:
         config = self._config
-        sink = open_sink(
-            plan.sink_uri,
-            config.sink,
-            case_sensitive=config.case_sensitive,
-            merging=config.merging,
-            by_name=config.by_name,
-        )
+        sink = sink_of(plan.sink_uri, config)
         return sink.repeatable() if plan.rows is not None and plan.rows.repeated else sink
 
     def _planned(self, catalog: DeliveredTables) -> Plans:

@@ -57,7 +57,7 @@ from processor.window import Window, group, reach, take, weigh
 from processor.window_size import WindowSize, may_be_too_much
 from sink.contract import RECOVERY_BITS, Destination, Recovered
 from sink.errors import WindowTooLarge
-from sink.open import open_sink
+from sink.open import sink_of
 
 _log = logging.getLogger("processor")
 
@@ -365,13 +365,7 @@ class Feed:
         catalog, main = self._catalog, self._standing.main
         newest = self._log.refresh().resolved_ts
         catalog.refresh(newest)
-        sink = open_sink(
-            self._info.sink_uri,
-            self._config.sink,
-            case_sensitive=self._config.case_sensitive,
-            merging=self._config.merging,
-            by_name=self._config.by_name,
-        )
+        sink = sink_of(self._info.sink_uri, self._config)
         rows = self._rows_before
         if rows is not None and not rows.between:
             copied = CopiedTables(self._config)

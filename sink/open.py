@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cdc.coord.feed_config import FeedConfig
 from sink.binlog.settings import SCHEMES as BINLOG
 from sink.binlog.sink import BinlogSink
 from sink.blackhole.settings import SCHEMES as BLACKHOLE
@@ -54,3 +55,14 @@ def open_sink(
         )
     sink = kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)
     return sink.by_name() if by_name and isinstance(sink, MysqlSink) else sink
+
+
+def sink_of(sink_uri: str, config: FeedConfig) -> Sink:
+    """The sink of a changefeed, by its URI and configuration. Raises as :func:`open_sink` does."""
+    return open_sink(
+        sink_uri,
+        config.sink,
+        case_sensitive=config.case_sensitive,
+        merging=config.merging,
+        by_name=config.by_name,
+    )

@@ -14,7 +14,7 @@ from cdc.schema.table import Table
 from cdc.server.capture import Capture
 from owner import admin
 from processor.catalog import delivered_tables
-from sink.open import open_sink
+from sink.open import sink_of
 
 
 def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:
@@ -24,13 +24,7 @@ def applied(capture: Capture, info: FeedInfo) -> list[AppliedTable]:
     """
     config = FeedConfig.model_validate(info.config)
     mariadb = capture.upstreams.info(info.upstream).server_kind == "mariadb"
-    sink = open_sink(
-        info.sink_uri,
-        config.sink,
-        case_sensitive=config.case_sensitive,
-        merging=config.merging,
-        by_name=config.by_name,
-    )
+    sink = sink_of(info.sink_uri, config)
     ways = sink.driver().applied(_tables(capture, info, config), mariadb=mariadb)
     return [AppliedTable(table=a.table, method=a.method, reason=a.reason) for a in ways]
 

@@ -46,7 +46,7 @@ from processor.acknowledged import note_logs
 from processor.runner import ProcessorRunner
 from processor.spark.session import SparkRunner
 from sink.contract import RECOVERY_BITS
-from sink.open import open_sink
+from sink.open import sink_of
 from sink.schema_change import SchemaChanger
 
 # A stop while Spark starts waits for it, within the ten seconds that a stop may take.
@@ -414,7 +414,5 @@ class Capture:
 
 def _open_changer(info: FeedInfo) -> SchemaChanger:
     config = FeedConfig.model_validate(info.config)
-    sink = open_sink(
-        info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
-    )
+    sink = sink_of(info.sink_uri, config)
     return sink.changer(info.ledger_id, info.epoch << RECOVERY_BITS)

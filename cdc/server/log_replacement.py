@@ -36,7 +36,7 @@ from cdc.coord.messages import (
 from cdc.coord.stored import read, readable
 from cdc.server import log_folders
 from cdc.server.nodes import is_node
-from sink.open import open_sink
+from sink.open import sink_of
 
 _log = logging.getLogger("upstream")
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
@@ -168,12 +168,7 @@ class LogReplacement:
             yield from named(read(shown, DdlEntries).transactions).items()
         config = FeedConfig.model_validate(feed.config)
         try:
-            sink = open_sink(
-                feed.sink_uri,
-                config.sink,
-                case_sensitive=config.case_sensitive,
-                merging=config.merging,
-            )
+            sink = sink_of(feed.sink_uri, config)
             # Who still commits was an owner before us. What it adds is found by the next recovery.
             ledger = sink.driver().delivered(feed.ledger_id, wait=False)
         except TidegateError as e:

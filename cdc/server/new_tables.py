@@ -13,7 +13,7 @@ from sink.contract import RECOVERY_BITS
 from sink.dispatch.read import read_dispatchers
 from sink.dispatch.shards import joined_definitions
 from sink.dispatch.target import TargetRouter
-from sink.open import open_sink
+from sink.open import sink_of
 
 
 def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
@@ -43,7 +43,5 @@ def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
         sensitive = config.case_sensitive
         names = TargetRouter.of(dispatchers, case_sensitive=sensitive, merging=True)
         found = joined_definitions(names, found)
-    sink = open_sink(
-        info.sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
-    )
+    sink = sink_of(info.sink_uri, config)
     sink.new_tables().make(info.ledger_id, info.epoch << RECOVERY_BITS, found, schema.session, ts)
