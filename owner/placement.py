@@ -6,7 +6,7 @@ log is made anew where the upstream goes: so nothing moves without a reason, and
 be wanting for long.
 
 That no two captures ever have an upstream at once does not rest on this: whoever has one holds its
-key under its lease (``cdc.server.upstreams``), and nobody else begins before that key is gone.
+key under its lease (``cdc.server.pullers``), and nobody else begins before that key is gone.
 """
 
 from __future__ import annotations

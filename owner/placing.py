@@ -1,7 +1,7 @@
 """The owner's word on which capture has which upstream: seen in the store, decided, written.
 
 Nothing else is done here. Whoever has an upstream that is placed elsewhere lets go of it by itself,
-and whoever it is placed at takes it when it is free (``cdc.server.upstreams``).
+and whoever it is placed at takes it when it is free (``cdc.server.pullers``).
 """
 
 from __future__ import annotations

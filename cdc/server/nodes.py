@@ -119,6 +119,11 @@ def upstream_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def with_nodes(info: UpstreamInfo) -> list[UpstreamInfo]:
+    """All that has a log and a thread that writes it: an upstream, and its nodes behind it."""
+    return [info, *info.nodes]
+
+
 def node_findings(nodes: Sequence[UpstreamInfo]) -> list[UpstreamFinding]:
     """What is advised for each node, as advice for the upstream."""
     return [

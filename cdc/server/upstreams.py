@@ -1,4 +1,4 @@
-"""The upstreams of a capture: registered, listed, removed; one puller thread for each."""
+"""Operations on upstreams: registered, changed, removed, looked at."""
 
 from __future__ import annotations
 
@@ -7,43 +7,34 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from cdc.base.clock import Clock
 from cdc.base.parts import Parts
-from cdc.base.ts import MAX_TS, Ts
-from cdc.changelog import origin
+from cdc.base.ts import Ts
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import (
     Delete,
     Held,
-    LeaseExpired,
     Put,
     Store,
     StoredKey,
     Unchanged,
-    WatchCompacted,
 )
 from cdc.coord.expected import Expected, check
-from cdc.coord.keys import Keys, last
+from cdc.coord.keys import Keys
 from cdc.coord.messages import (
-    ErrorInfo,
-    FeedInfo,
     FeedState,
-    FeedStatus,
     UpstreamInfo,
     UpstreamPlacement,
     UpstreamStatus,
 )
 from cdc.coord.names import UPSTREAM_NAME
-from cdc.coord.stored import StoredValueUnreadable, read, readable
+from cdc.coord.stored import StoredValueUnreadable
 from cdc.schema.snapshot import Schema, Wanted
 from cdc.server import log_folders, membership
 from cdc.server.log_replacement import LogReplacement
-from cdc.server.log_source import LogSource, OnStatus
+from cdc.server.log_source import LogSource
 from cdc.server.needed import Needed
 from cdc.server.nodes import (
     CLUSTER,
@@ -52,22 +43,19 @@ from cdc.server.nodes import (
     asked_nodes,
     check_nodes,
     check_server,
-    is_node,
     node_findings,
     register_nodes,
-    upstream_of,
+    with_nodes,
 )
-from cdc.server.supervised_puller import SupervisedPuller
-from cdc.server.upstream_access import NewAccess, access, changed
+from cdc.server.pullers import Observer, PlacedDelivery, Pullers
+from cdc.server.registered import Registered
+from cdc.server.upstream_access import NewAccess, changed
 from cdc.server.upstream_errors import (
     UpstreamChanging,
     UpstreamExists,
     UpstreamInUse,
-    UpstreamLogNotReady,
     UpstreamNameInvalid,
-    UpstreamNotFound,
 )
-from cdc.source.anchoring import Anchoring
 from owner import placing
 from owner.placement import PlacementReason
 
@@ -77,35 +65,10 @@ _CLAIM_S = 1.0
 _NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 
-class Observer(Protocol):
-    """Who is told how upstreams fare."""
-
-    def observe_upstream(self, name: str, status: UpstreamStatus) -> None:
-        """A puller has said something."""
-
-    def forget_upstream(self, name: str) -> None:
-        """The upstream was removed."""
-
-
-class PlacedDelivery(Protocol):
-    """Who delivers what is placed at this capture."""
-
-    def begins(self, upstream: str) -> None:
-        """The upstream is ours now; its log is about to be pulled."""
-
-    def ends(self, upstream: str, held: Held) -> None:
-        """Deliver nothing of it any more; returns when that is so, or was waited for long enough.
-
-        ``held`` guards it still.
-        """
-
-
 class Upstreams:
-    """Operations on upstreams, and the supervision of their pullers.
+    """Operations on upstreams; whoever pulls them sees what was written.
 
-    ``folder`` names the folder of an upstream's change log. Each puller holds a key under the
-    capture's lease, so that exactly one capture pulls a node. With a ``delivery`` only what is
-    placed at this capture is pulled, and what is placed elsewhere is let go; else all is.
+    The arguments are those of :class:`cdc.server.pullers.Pullers`.
     """
 
     def __init__(
@@ -121,85 +84,84 @@ class Upstreams:
         parts: Parts | None = None,
         delivery: PlacedDelivery | None = None,
     ) -> None:
-        self._delivery = delivery
-        # By upstream or node the token of its key, while that is ours.
-        self._claims: dict[str, int] = {}
-        # What is about to be let go: nothing is begun with it any more.
-        self._leaving: set[str] = set()
+        self._placed = delivery is not None
         self._store = store
         self._keys = keys
         self._capture = capture_id
-        self._lease = lease
         self._source = source
         self._folder = folder
         self._clock = clock
         self._observer = observer
-        self._parts = parts or Parts()
         self._guard = threading.Lock()
-        self._replacement = LogReplacement(store, keys, capture_id, source, folder)
-        # Upstreams whose log is the one that positions belong to.
-        self._ready: set[str] = set()
-        self._pullers: dict[str, SupervisedPuller] = {}
-        # Up to which ts logs of nodes are not needed any more, by "upstream.node".
-        self._behind_merged: dict[str, Ts] = {}
         # Names that are being registered or removed, which takes time and not the lock.
         self._changing: set[str] = set()
-        self._stop = threading.Event()
-        self._watch = store.watch(keys.upstream_prefix, store.revision() + 1)
-        self._part = self._parts.make("upstreams", self._look_on, self._stop)
+        self._registered = Registered(store, keys, clock)
+        self._replacement = LogReplacement(store, keys, capture_id, source, folder)
+        self._pullers = Pullers(
+            store,
+            keys,
+            capture_id,
+            lease,
+            source,
+            folder,
+            clock,
+            observer,
+            parts or Parts(),
+            self._registered,
+            self._replacement,
+            delivery,
+        )
 
     def start(self) -> None:
         """Begin to pull what is registered."""
-        self._part.start()
+        self._pullers.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop all pullers."""
-        self._stop.set()
-        self._watch.close()
-        self._part.join(timeout_s)
-        for puller in self._pullers.values():
-            puller.halt()
-        for puller in self._pullers.values():
-            puller.part.join(timeout_s)
+        self._pullers.stop(timeout_s)
 
     def all(self) -> list[UpstreamInfo]:
         """All registered upstreams that can be read, by name."""
-        _, entries = self._store.range(self._keys.upstream_info_prefix)
-        return [info for _, info in readable(entries, UpstreamInfo)]
+        return self._registered.all()
 
     def unreadable(self) -> dict[str, StoredValueUnreadable]:
         """By name those that cannot be read; nothing is done with them, and nothing to them."""
-        found = {}
-        for entry in self._store.range(self._keys.upstream_info_prefix)[1]:
-            try:
-                read(entry, UpstreamInfo)
-            except StoredValueUnreadable as e:
-                found[last(entry.key)] = e
-        return found
+        return self._registered.unreadable()
 
     def info(self, name: str) -> UpstreamInfo:
         """One upstream; raises :class:`UpstreamNotFound`."""
-        entry = self._store.get(self._keys.upstream_info(name))
-        if entry is None:
-            raise UpstreamNotFound(
-                "there is no such upstream",
-                object=f"upstream {name}",
-                hint="cdc cli upstream create registers one",
-            )
-        return read(entry, UpstreamInfo)
+        return self._registered.info(name)
 
     def status(self, name: str) -> UpstreamStatus:
         """What its puller said last."""
-        entry = self._store.get(self._keys.upstream_status(name))
-        if entry is None:
-            return UpstreamStatus()
-        try:
-            return read(entry, UpstreamStatus)
-        except StoredValueUnreadable as e:
-            # The puller writes another one soon; until then this is what is to be said.
-            return UpstreamStatus(
-                state="unknown", error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms())
-            )
+        return self._registered.status(name)
+
+    def log_folder(self, name: str) -> Path:
+        """Where the change log of an upstream lies. Raises UpstreamLogNotReady."""
+        return self._pullers.log_folder(name)
+
+    def revive(self, name: str) -> None:
+        """Start pullers anew that an error has ended; nothing happens if they run."""
+        self._pullers.revive(name)
+
+    def needed(self, name: str) -> Needed:
+        """What changefeeds need of an upstream's log, or of a node what the log of all needs."""
+        return self._pullers.needed(name)
+
+    def claims(self) -> dict[str, Held]:
+        """By upstream what guards all that is written of it here; not of those that are leaving."""
+        return self._pullers.claims()
+
+    def make_log_anew(self, name: str) -> None:
+        """Have an upstream that is placed here begun anew with another log; the others go on.
+
+        Returns before it is.
+        """
+        self._pullers.make_log_anew(name)
+
+    def disown_log(self, name: str) -> None:
+        """Positions do not lie in our log where their ts says: the next capture makes it anew."""
+        self._pullers.disown_log(name)
 
     def register(
         self,
@@ -266,7 +228,7 @@ class Upstreams:
         folder = self._folder(name)
         log_folders.make(folder.parent)
         # What an upstream of this name has left that is no more.
-        for one in _pulled(asked):
+        for one in with_nodes(asked):
             Anchors(self._store, self._keys, one.name).clear()
         try:
             if asked.nodes:
@@ -275,11 +237,11 @@ class Upstreams:
                 info = self._source.register(asked, starts[0], folder)
             value = info.model_dump_json().encode()
             # Before anybody can begin to pull it.
-            for one in _pulled(info):
+            for one in with_nodes(info):
                 there = self._folder(one.name)
                 self._replacement.note(one.name, there, self._source.first_anchor(there))
             compares, puts = [Unchanged(key, 0)], [Put(key, value)]
-            if self._delivery is not None:
+            if self._placed:
                 # Its log is here, so it begins here, wherever it goes later.
                 put, revision = self._placed_here(name)
                 compares.append(Unchanged(put.key, revision))
@@ -290,7 +252,7 @@ class Upstreams:
             log_folders.give_up(folder.parent)
             raise
         log_folders.complete(folder.parent)
-        self._ready.add(name)
+        self._pullers.log_stands(name)
         return info
 
     def _placed_here(self, name: str) -> tuple[Put, int]:
@@ -360,11 +322,11 @@ class Upstreams:
                 check_server(name, info.nodes, node)
                 self._source.add_node(info, merged, node.node_name, there)
                 self._replacement.note(node.name, there, self._source.first_anchor(there))
-                self._ready.add(node.name)
+                self._pullers.log_stands(node.name)
                 made = membership.added(info, node)
                 self._put_members(entry, made)
             except BaseException:
-                self._ready.discard(node.name)
+                self._pullers.log_is_gone(node.name)
                 shutil.rmtree(there, ignore_errors=True)
                 raise
         finally:
@@ -405,40 +367,14 @@ class Upstreams:
         if not self._store.txn([compare], [Put(entry.key, put.encode())]):
             raise _changing(info.name)
 
-    def _let_go(self, info: UpstreamInfo) -> None:
-        """Forget nodes that leave and are merged up to their end, as the log of all nodes says."""
-        entry = self._store.get(self._keys.upstream_info(info.name))
-        merged = self.status(info.name).position.get("nodes", {})
-        gone = membership.gone(info, merged)
-        if entry is None or not gone or info.name not in self._pullers:
-            return
-        put = Put(entry.key, membership.without(info, gone).model_dump_json().encode())
-        statuses = [Delete(self._keys.upstream_status(node)) for node in gone]
-        if read(entry, UpstreamInfo) != info or not self._store.txn(
-            [Unchanged(entry.key, entry.mod_revision)], [put, *statuses]
-        ):
-            return
-        for node in gone:
-            self._end(node)
-            self._observer.forget_upstream(node)
-            Anchors(self._store, self._keys, node).clear()
-            _log.info("upstream %s: node %s has left", info.name, node)
-
     def remove(self, name: str, expected: Expected = None) -> None:
         """Forget an upstream and delete its log; refused while changefeeds read it."""
         with self._guard:
             entry = self._store.get(self._keys.upstream_info(name))
-            pulled = _pulled(self.info(name))
+            pulled = with_nodes(self.info(name))
             assert entry is not None
             check(entry, expected, f"upstream {name}")
-            users = []
-            for feed in self._store.range(self._keys.feed_info_prefix)[1]:
-                try:
-                    uses = read(feed, FeedInfo).upstream == name
-                except StoredValueUnreadable:
-                    uses = True
-                if uses:
-                    users.append(last(feed.key))
+            users = self._registered.users(name)
             statuses = [Delete(self._keys.upstream_status(one.name)) for one in pulled]
             ops = [Delete(entry.key), Delete(self._keys.placement(name)), *statuses]
             compare = Unchanged(entry.key, entry.mod_revision)
@@ -452,7 +388,7 @@ class Upstreams:
         try:
             # Who writes the log of all before those whose logs it reads.
             for one in pulled:
-                self._end(one.name)
+                self._pullers.end(one.name)
                 self._observer.forget_upstream(one.name)
                 Anchors(self._store, self._keys, one.name).clear()
             log_folders.remove(self._folder(name).parent)
@@ -465,7 +401,7 @@ class Upstreams:
         """(ts, schema) to start a changefeed at; 0 is now, as the server has the wanted tables."""
         info = self.info(name)
         # What was placed elsewhere may have left a log here, of other ts.
-        folder = self._folder(name) if self._delivery is None else self.log_folder(name)
+        folder = self._folder(name) if not self._placed else self.log_folder(name)
         if ts == 0:
             ts = self._source.schema_now(info, folder, wanted)
         return ts, self._source.schema_at(folder, ts)
@@ -474,265 +410,6 @@ class Upstreams:
         """Raises what forbids to read rows from a replica of an upstream."""
         self._source.check_replica(self.info(name), uri)
 
-    def log_folder(self, name: str) -> Path:
-        """Where the change log of an upstream lies. Raises UpstreamLogNotReady."""
-        if name not in self._ready:
-            raise UpstreamLogNotReady(
-                "its change log is being looked for, or made anew",
-                object=f"upstream {name}",
-                hint="try again in a moment; cdc cli upstream query shows what it waits for",
-            )
-        return self._folder(name)
-
-    def claims(self) -> dict[str, Held]:
-        """By upstream what guards all that is written of it here; not of those that are leaving."""
-        return {
-            name: Held(self._keys.puller(name), token)
-            for name, token in dict(self._claims).items()
-            if name not in self._leaving
-        }
-
-    def make_log_anew(self, name: str) -> None:
-        """Have an upstream that is placed here begun anew with another log; the others go on.
-
-        Returns before it is.
-        """
-        self.disown_log(name)
-        self._leaving.add(name)
-        self._ready.discard(name)
-
-    def disown_log(self, name: str) -> None:
-        """Positions do not lie in our log where their ts says: the next capture makes it anew."""
-        there = origin.load(self._folder(name))
-        if there is not None:
-            Anchors(self._store, self._keys, name).disown(there.log, self._capture)
-
-    def revive(self, name: str) -> None:
-        """Start pullers anew that an error has ended; nothing happens if they run."""
-        with self._guard:
-            for info in _pulled(self.info(name)):
-                puller = self._pullers.get(info.name)
-                if puller is not None and not puller.part.alive:
-                    self._start_anew(info)
-
-    def _start_anew(self, info: UpstreamInfo) -> None:
-        if self._stop.is_set():
-            return
-        fresh = self._supervised(info)
-        known = self.status(info.name)
-        # Before it runs, so that nobody takes the old error for a new one.
-        fresh.tell(known.model_copy(update={"state": "starting", "error": None}))
-        self._pullers[info.name] = fresh
-        fresh.part.start()
-
-    def _renew(self, info: UpstreamInfo) -> None:
-        """Have the puller of an upstream, or node, connect as ``info`` says."""
-        with self._guard:
-            puller = self._pullers.get(info.name)
-            if puller is None or access(puller.info) == access(info):
-                return
-            if not puller.renew(info):
-                self._start_anew(info)
-
-    def needed(self, name: str) -> Needed:
-        """What the changefeeds that read an upstream need of its log, or of a node what the log of
-        all of them needs.
-
-        The greatest ts if there are none. Finished changefeeds need nothing, as TiCDC has it; of
-        one that cannot be read nobody knows, so everything is kept.
-        """
-        if is_node(name):
-            return Needed(self._behind_merged.get(name, 0), ())
-        lowest, starts = MAX_TS, []
-        found = self._store.range(self._keys.feed_status_prefix)[1]
-        statuses = {last(entry.key): entry for entry in found}
-        for entry in self._store.range(self._keys.feed_info_prefix)[1]:
-            try:
-                feed = read(entry, FeedInfo)
-            except StoredValueUnreadable:
-                lowest = 0
-                continue
-            if feed.upstream == name and feed.state not in _NEEDS_NOTHING:
-                status = statuses.get(feed.id)
-                checkpoint = feed.start_ts
-                if status is not None:
-                    # One that cannot be read leaves the start: less may go, nothing is lost.
-                    with suppress(StoredValueUnreadable):
-                        checkpoint = read(status, FeedStatus).needed_ts
-                lowest = min(lowest, checkpoint)
-                starts.append(feed.start_ts)
-        return Needed(lowest, tuple(starts))
-
-    def _look_on(self) -> bool:
-        here = self._here()
-        # Nodes come before the log of all of them.
-        known = [one for one in self.all() if here is None or one.name in here]
-        wanted = {i.name: i for one in known for i in reversed(_pulled(one))}
-        for name, info in wanted.items():
-            if self._stop.is_set():
-                break
-            if name in self._pullers:
-                self._renew(info)
-            else:
-                self._begin(info, here)
-        kept = set(self.unreadable())
-        if here is not None:
-            kept &= here.keys()
-        # Who writes the log of all before those whose logs it reads.
-        gone = [
-            name
-            for name in self._pullers
-            if upstream_of(name) in self._leaving
-            or (name not in wanted and upstream_of(name) not in kept)
-        ]
-        for name in dict.fromkeys(map(upstream_of, gone)):
-            # Of one that stays only a node has left.
-            if name not in wanted or name in self._leaving:
-                self._leave(name)
-        for name in reversed(gone):
-            self._end(name)
-            if here is not None:
-                # Whoever has it now says how it fares.
-                self._observer.forget_upstream(name)
-        self._leaving.difference_update(map(upstream_of, gone))
-        self._part.well()
-        leaving = [one for one in known if any(node.ends_ts for node in one.nodes)]
-        for one in leaving:
-            self._let_go(one)
-        # One whose puller's key is somebody else's still is tried again.
-        calm = not leaving and wanted.keys() <= self._pullers.keys()
-        self._wait(None if calm else _CLAIM_S)
-        return True
-
-    def _wait(self, timeout_s: float | None) -> None:
-        """Wait until there is news of upstreams, of which the words of pullers are none."""
-        while not self._stop.is_set():
-            try:
-                events = self._watch.next(timeout_s or _CLAIM_S)
-            except WatchCompacted:
-                start = self._store.revision() + 1
-                self._watch = self._store.watch(self._keys.upstream_prefix, start)
-                return
-            told = self._keys.upstream_status_prefix
-            news = self._leaving or any(not e.key.startswith(told) for e in events)
-            if timeout_s is not None or news:
-                return
-
-    def _here(self) -> dict[str, Unchanged] | None:
-        """What is placed at this capture, each with what says so; None if all is here."""
-        if self._delivery is None:
-            return None
-        entries = self._store.range(self._keys.placement_prefix)[1]
-        return {
-            last(e.key): Unchanged(e.key, e.mod_revision)
-            for e, placed in readable(entries, UpstreamPlacement)
-            if placed.capture == self._capture
-        }
-
-    def _leave(self, upstream: str) -> None:
-        """Let another capture have an upstream: first of all nothing of it is delivered here."""
-        if self._delivery is None or upstream not in self._claims:
-            return
-        held = Held(self._keys.puller(upstream), self._claims[upstream])
-        self._leaving.add(upstream)
-        self._ready.discard(upstream)
-        self._delivery.ends(upstream, held)
-
-    def _begin(self, info: UpstreamInfo, here: Mapping[str, Unchanged] | None) -> None:
-        if any(node.name not in self._pullers for node in info.nodes):
-            # Somebody else's still: what they write is not here.
-            return
-        upstream = upstream_of(info.name)
-        key = self._keys.puller(info.name)
-        put = Put(key, self._capture.encode(), self._lease)
-        entry = self._store.get(self._keys.upstream_info(upstream))
-        if entry is None:
-            return
-        # The registration may have been killed behind its entry in the store. Whatever can fail
-        # comes before the claim: one that is made and not followed would keep everybody out.
-        log_folders.complete(self._folder(upstream).parent)
-        compares = [Unchanged(key, 0), Unchanged(entry.key, entry.mod_revision)]
-        if here is not None:
-            compares.append(here[upstream])
-        claim = self._store.get(key)
-        if claim is None:
-            try:
-                if not self._store.txn(compares, [put]):
-                    return
-            except LeaseExpired:
-                return
-            claim = self._store.get(key)
-        # One that is ours was claimed by a turn that failed behind it.
-        if claim is None or claim.lease != self._lease or claim.value != put.value:
-            return
-        if self._delivery is not None and info.name == upstream:
-            self._delivery.begins(upstream)
-        self._claims[info.name] = claim.create_revision
-        puller = self._supervised(info)
-        self._pullers[info.name] = puller
-        puller.part.start()
-
-    def _ensured(self, info: UpstreamInfo) -> Anchoring:
-        """Have the upstream's log there, for all who read it."""
-        held = Held(self._keys.puller(info.name), self._claims.get(info.name, 0))
-        try:
-            anchors, current = self._replacement.ensure(info, [held])
-        except BaseException:
-            self._ready.discard(info.name)
-            raise
-        self._ready.add(info.name)
-        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
-
-    def _supervised(self, info: UpstreamInfo) -> SupervisedPuller:
-        return SupervisedPuller(info, self._write, self._tell, self._clock, self._parts)
-
-    def _write(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
-        """Write the log of an upstream, or node, until stopped."""
-        if info.nodes:
-            self._merge(info, say, stop)
-            return
-        folder, needed = self._folder(info.name), partial(self.needed, info.name)
-        self._source.pull(info, folder, say, needed, stop, self._ensured(info))
-
-    def _tell(self, name: str, status: UpstreamStatus) -> None:
-        """Write a status to the metrics and the store, while the upstream is registered."""
-        entry = self._store.get(self._keys.upstream_info(upstream_of(name)))
-        if entry is None:
-            return
-        self._observer.observe_upstream(name, status)
-        put = Put(self._keys.upstream_status(name), status.model_dump_json().encode())
-        # What is said of it by whoever had it before does not count.
-        held = Held(self._keys.puller(name), self._claims.get(name, 0))
-        same = Unchanged(entry.key, entry.mod_revision)
-        self._store.txn([held, same], [put], durable=False)
-
-    def _merge(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
-        """Write the log of all nodes until stopped."""
-        self._ensured(info)
-
-        def keep(behind: Mapping[str, Ts]) -> None:
-            self._behind_merged |= {f"{info.name}.{node}": ts for node, ts in behind.items()}
-
-        def statuses() -> dict[str, UpstreamStatus]:
-            pullers = {node.node_name: self._pullers.get(node.name) for node in info.nodes}
-            return {n: p.last if p is not None else UpstreamStatus() for n, p in pullers.items()}
-
-        folder, needed = self._folder(info.name), partial(self.needed, info.name)
-        self._source.merge(info, folder, say, needed, stop, keep, statuses)
-
-    def _end(self, name: str) -> None:
-        self._ready.discard(name)
-        puller = self._pullers.get(name)
-        if puller is not None:
-            puller.halt()
-            puller.part.join(10.0)
-            # From now on another capture can have it; if that cannot be written it is tried again.
-            held = Held(self._keys.puller(name), self._claims.get(name, 0))
-            self._store.txn([held], [Delete(held.key)])
-            self._pullers.pop(name, None)
-            self._claims.pop(name, None)
-            self._parts.forget(puller.part)
-
 
 def _changing(name: str) -> UpstreamChanging:
     return UpstreamChanging(
@@ -740,8 +417,3 @@ def _changing(name: str) -> UpstreamChanging:
         object=f"upstream {name}",
         hint="look at it again, then try again",
     )
-
-
-def _pulled(info: UpstreamInfo) -> list[UpstreamInfo]:
-    """All that has a log and a thread that writes it: an upstream, and its nodes behind it."""
-    return [info, *info.nodes]
