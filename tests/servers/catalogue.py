@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus", "chromium"]
+Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus", "chromium", "spark-kafka"]
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,12 @@ SERVERS: dict[str, Server] = {
             optional=True,
         ),
         Server("kafka-4.1", "kafka", Path(__file__).with_name("kafka-4.1.pom.xml")),
+        # Not a server: what Spark reads topics with, for the program of docs/consumers.md.
+        Server(
+            "spark-kafka-4.2",
+            "spark-kafka",
+            Path(__file__).with_name("spark-kafka-4.2.pom.xml"),
+        ),
         Server("etcd-3.4", "etcd", _etcd("bookworm")),
         Server("etcd-3.5", "etcd", _etcd("trixie")),
         Server(

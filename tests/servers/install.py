@@ -125,9 +125,10 @@ def _build(server: Server, base: Path) -> None:
 
 
 def _version(server: Server, base: Path) -> str:
-    if server.kind == "kafka":
-        (jar,) = (base / "lib").glob("kafka-clients-*.jar")
-        return jar.stem.removeprefix("kafka-clients-")
+    if server.kind in ("kafka", "spark-kafka"):
+        prefix = "kafka-clients-" if server.kind == "kafka" else "spark-sql-kafka-0-10_2.13-"
+        (jar,) = (base / "lib").glob(f"{prefix}*.jar")
+        return jar.stem.removeprefix(prefix)
     if server.kind == "chromium":
         return chromium.version(server.name, base)
     command = Installed(server.name, server.kind, base, (), "", {}).server_command()
