@@ -19,11 +19,13 @@ from cdc.schema.tokens import quoted
 SESSION = (
     "SET SESSION time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES',"
     " sql_select_limit = 18446744073709551615",
+    "SET SESSION wait_timeout = 2147483",
 )
 """What a session must run before borders are found or used in it.
 
 Borders of a TIMESTAMP are in UTC; zero and impossible dates are constants like any other; and a
-limit that the server gives to every session would cut rows off.
+limit that the server gives to every session would cut rows off, or end a session that waits while
+a large table is read over another.
 """
 
 Border = tuple[str, ...]

@@ -18,6 +18,8 @@ SESSION: Final = (
     "SET SESSION sql_select_limit = 18446744073709551615",
     # The server ends a result that nobody reads for a minute; a paused snapshot may take longer.
     "SET SESSION net_write_timeout = 3600",
+    # With READ UNCOMMITTED for everybody, rows that are rolled back later would be read.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 """Statements that the session runs before it reads rows."""
 

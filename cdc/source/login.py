@@ -22,6 +22,14 @@ from cdc.base.errors import InvalidError
 
 _SHOWING = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
 OPTION = "insecure-login"
+# What a server may have set for everybody: a result without its last rows, which nothing tells; a
+# COMMIT that begins another transaction, or ends the session; a statement that is ended or refused
+# each time that it is tried. Each family passes over the comment of the other.
+_UNLIMITED = (
+    "SET SESSION sql_select_limit = 18446744073709551615, completion_type = 0,"
+    " sql_big_selects = 1, sql_safe_updates = 0"
+    " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
+)
 
 
 class LoginInsecure(InvalidError):
@@ -31,7 +39,10 @@ class LoginInsecure(InvalidError):
 
 
 class PrivateLogin(Connection):  # type: ignore[misc]
-    """A PyMySQL connection that logs in as above. Raises :class:`LoginInsecure`."""
+    """A PyMySQL connection that logs in as above, and has no limits that cut results off.
+
+    Raises :class:`LoginInsecure`.
+    """
 
     def __init__(self, *, insecure_login: bool, **how: Any) -> None:
         self._insecure_login = insecure_login
@@ -47,6 +58,7 @@ class PrivateLogin(Connection):  # type: ignore[misc]
         if sock is None and policy.hosts is not None and not self.unix_socket:
             sock = self._connected(policy)
         super().connect(sock)
+        self.query(_UNLIMITED)
 
     def _connected(self, policy: egress.Egress) -> socket.socket:
         error: OSError = ConnectionRefusedError()
