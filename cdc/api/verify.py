@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.api.ddl import ddls_of
 from cdc.api.models import Empty, FeedError, Page
 from cdc.api.paging import AskedPart, ListPart
 from cdc.coord.messages import ErrorInfo, FeedState
@@ -142,4 +143,5 @@ def _feed(capture: Capture, name: str) -> OpenedFeed:
         progress,
         capture.settings.source,
         capture.clock,
+        lambda: ddls_of(capture, name)[1].shard_remnants,
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cdc.base.nodes import plain
 from cdc.verify.columns import ColumnInfo
 from cdc.verify.layout import TableInfo
-from cdc.verify.sessions import Row, Sql
+from cdc.verify.sessions import Row, Sql, as_text
 
 Matches = Callable[[str, str], bool]
 _KINDS = "('BASE TABLE', 'SYSTEM VERSIONED')"
@@ -22,7 +22,7 @@ def table_names(session: Sql, matches: Matches) -> list[tuple[str, str]]:
         f"SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
         f" WHERE table_type IN {_KINDS}"
     )
-    return sorted((_text(s), _text(t)) for s, t in found if matches(_text(s), _text(t)))
+    return sorted((as_text(s), as_text(t)) for s, t in found if matches(as_text(s), as_text(t)))
 
 
 def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
@@ -35,7 +35,8 @@ def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
         "SELECT column_name AS a, data_type AS b, column_type AS c, character_set_name AS d,"
         " collation_name AS h, character_maximum_length AS e,"
         " COALESCE(numeric_scale, datetime_precision) AS f,"
-        f" extra AS g FROM information_schema.columns WHERE {where} ORDER BY ordinal_position"
+        " extra AS g, is_nullable AS i, column_default AS j"
+        f" FROM information_schema.columns WHERE {where} ORDER BY ordinal_position"
     )
     if not columns:
         return None
@@ -45,28 +46,40 @@ def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
     )
     if not found:
         return None
-    key = _key(session, where, {_text(c[0]) for c in columns if _virtual(c)})
+    key = _key(session, where, {as_text(c[0]) for c in columns if _virtual(c)})
     return TableInfo(
         schema, name, tuple(_column(c) for c in columns), key, rows=int(found[0][0] or 0)
     )
 
 
 def _column(row: Row) -> ColumnInfo:
-    name, data_type, column_type, charset, collation, length, scale, _ = row
+    name, data_type, column_type, charset, collation, length, scale, extra, nullable, given = row
+    default = None if given is None else as_text(given)
     return ColumnInfo(
-        _text(name),
-        _text(data_type).lower(),
-        _text(column_type),
-        _text(charset) if charset is not None else None,
-        _text(collation) if collation is not None else None,
+        as_text(name),
+        as_text(data_type).lower(),
+        as_text(column_type),
+        as_text(charset) if charset is not None else None,
+        as_text(collation) if collation is not None else None,
         int(length) if length is not None else None,
         int(scale) if scale is not None else None,
         _virtual(row),
+        as_text(nullable) == "YES",
+        # As MariaDB tells it; MySQL has no such text.
+        None if default == "NULL" else default,
+        "GENERATED" in as_text(extra).upper() or _is_expression(default),
     )
 
 
+def _is_expression(default: str | None) -> bool:
+    """Whether a default is no literal. MariaDB quotes texts, MySQL marks what is none in EXTRA."""
+    if default is None or default.startswith("'"):
+        return False
+    return "(" in default or default.upper().startswith("CURRENT_TIMESTAMP")
+
+
 def _virtual(row: Row) -> bool:
-    return "VIRTUAL" in _text(row[7]).upper()
+    return "VIRTUAL" in as_text(row[7]).upper()
 
 
 def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:
@@ -78,17 +91,13 @@ def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:
     )
     indexes: dict[str, list[Row]] = {}
     for row in found:
-        indexes.setdefault(_text(row[0]), []).append(row)
+        indexes.setdefault(as_text(row[0]), []).append(row)
     for parts in indexes.values():
-        names = tuple("" if p[1] is None else _text(p[1]) for p in parts)
+        names = tuple("" if p[1] is None else as_text(p[1]) for p in parts)
         # A part without a name is an expression.
         if "" not in names and not virtual & set(names) and all(p[2] != "YES" for p in parts):
             return names
     return ()
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _string(text: str) -> str:

@@ -7,7 +7,8 @@ holds a comma or a tilde, so a row is its texts with commas between and a tilde 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cdc.schema.tokens import quoted
@@ -64,6 +65,8 @@ class ColumnInfo:
     """A column as a server's ``information_schema`` describes it.
 
     ``length`` is in characters; ``scale`` the decimals of numbers, the fraction of times.
+    ``default`` is the server's text for it, None for none; ``computed``: the value, or the default,
+    is an expression.
     """
 
     name: str
@@ -74,6 +77,9 @@ class ColumnInfo:
     length: int | None = None
     scale: int | None = None
     virtual: bool = False
+    nullable: bool = True
+    default: str | None = None
+    computed: bool = False
 
     @property
     def form(self) -> ValueForm:
@@ -93,6 +99,7 @@ class Compared:
     ``text`` is SQL for the text that must be equal, never ``~`` and without commas; ``shown`` is
     SQL for people. A ``loose`` column has no text that servers agree on: its values are fetched
     and compared here, as JSON documents. ``ordered``: both sides sort its values alike.
+    ``constant``: the texts are of one value, which all rows of a table without the column have.
     """
 
     name: str
@@ -102,6 +109,7 @@ class Compared:
     loose: bool = False
     single: bool = False
     ordered: bool = False
+    constant: bool = False
 
     @property
     def sql(self) -> str:
@@ -111,31 +119,41 @@ class Compared:
     @property
     def marked(self) -> str:
         """``text``, or ``~`` for NULL. It is NULL only if the server could not make the text."""
-        return f"IF({self.sql} IS NULL, '~', {self.text})"
+        return self.text if self.constant else f"IF({self.sql} IS NULL, '~', {self.text})"
+
+    def filled(self, text: str, shown: str | None) -> Compared:
+        """Of a table that lacks it: ``text`` is what ``marked`` gives, ``shown`` the value."""
+        known = "NULL" if shown is None else f"CONVERT(X'{shown.encode().hex()}' USING utf8mb4)"
+        return replace(self, text=f"'{text}'", shown=known, constant=True)
 
 
-def compared(ours: ColumnInfo, theirs: ColumnInfo) -> Compared:
-    """How a column of the upstream is compared with that of the target."""
-    q = quoted(ours.name)
-    form = ours.form if ours.form == theirs.form else ValueForm.MIXED
-    if {ours.form, theirs.form} == {ValueForm.JSON, ValueForm.TEXT}:
-        return Compared(ours.name, ValueForm.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
+def compared(*columns: ColumnInfo, value: str = "") -> Compared:
+    """How a column is compared, which is on all sides: of one or more tables, and the target.
+
+    ``value``: SQL for the value that is looked at in place of the column's.
+    """
+    name = columns[0].name
+    q = value or quoted(name)
+    forms = {c.form for c in columns}
+    if forms == {ValueForm.JSON, ValueForm.TEXT}:
+        return Compared(name, ValueForm.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
+    form = forms.pop() if len(forms) == 1 else ValueForm.MIXED
     return Compared(
-        ours.name,
+        name,
         form,
-        _text(q, form, ours, theirs),
+        _text(q, form, columns),
         _shown(q, form),
-        single=ours.single or theirs.single,
-        ordered=form in _ORDERED and _collation(ours) == _collation(theirs),
+        single=any(c.single for c in columns),
+        ordered=form in _ORDERED and len({_collation(c) for c in columns}) == 1,
     )
 
 
 def alone(column: ColumnInfo) -> Compared:
     """A column that has no other side of its kind."""
-    return compared(column, column)
+    return compared(column)
 
 
-def _text(q: str, form: ValueForm, ours: ColumnInfo, theirs: ColumnInfo) -> str:
+def _text(q: str, form: ValueForm, columns: Sequence[ColumnInfo]) -> str:
     if form in (ValueForm.NUMBER, ValueForm.YEAR):
         return f"({q} + 0)"
     if form is ValueForm.FLOAT:
@@ -143,21 +161,21 @@ def _text(q: str, form: ValueForm, ours: ColumnInfo, theirs: ColumnInfo) -> str:
         # the sign from zero, which some servers print and others do not.
         return f"({q} + 0e0)"
     if form is ValueForm.DECIMAL:
-        scale = max(ours.scale or 0, theirs.scale or 0)
-        same = (ours.scale or 0) == (theirs.scale or 0)
-        return f"CAST({q} AS CHAR)" if same else f"CAST({q} AS DECIMAL(65,{scale}))"
+        scales = {c.scale or 0 for c in columns}
+        same = len(scales) == 1
+        return f"CAST({q} AS CHAR)" if same else f"CAST({q} AS DECIMAL(65,{max(scales)}))"
     if form is ValueForm.TIME:
-        return _time(q, ours, theirs)
+        return _time(q, columns)
     if form is ValueForm.TEXT:
-        same = _charset(ours) == _charset(theirs)
-        return _bytes(q if same else f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
+        same = len({_charset(c) for c in columns}) == 1
+        return _bytes(q if same else f"CONVERT({q} USING utf8mb4)", _long(columns))
     if form in (ValueForm.BYTES, ValueForm.VECTOR):
-        return _bytes(q, _long(ours, theirs))
+        return _bytes(q, _long(columns))
     if form is ValueForm.JSON:
         return f"SHA2(CAST({q} AS CHAR), 256)"
-    if form is ValueForm.MEMBERS and ours.column_type == theirs.column_type:
+    if form is ValueForm.MEMBERS and len({c.column_type for c in columns}) == 1:
         return f"({q} + 0)"
-    return _bytes(f"CONVERT({q} USING utf8mb4)", _long(ours, theirs))
+    return _bytes(f"CONVERT({q} USING utf8mb4)", _long(columns))
 
 
 def _shown(q: str, form: ValueForm) -> str:
@@ -170,10 +188,10 @@ def _shown(q: str, form: ValueForm) -> str:
     return f"({q} + 0)" if form is ValueForm.NUMBER else f"CAST({q} AS CHAR)"
 
 
-def _time(q: str, ours: ColumnInfo, theirs: ColumnInfo) -> str:
-    if (ours.data_type, ours.scale or 0) == (theirs.data_type, theirs.scale or 0):
+def _time(q: str, columns: Sequence[ColumnInfo]) -> str:
+    if len({(c.data_type, c.scale or 0) for c in columns}) == 1:
         return f"CAST({q} AS CHAR)"
-    kind = "TIME" if ours.data_type == "time" else "DATETIME"
+    kind = "TIME" if columns[0].data_type == "time" else "DATETIME"
     return f"CAST(CAST({q} AS {kind}(6)) AS CHAR)"
 
 
@@ -181,8 +199,8 @@ def _bytes(value: str, long: bool) -> str:
     return f"SHA2({value}, 256)" if long else f"HEX({value})"
 
 
-def _long(ours: ColumnInfo, theirs: ColumnInfo) -> bool:
-    return any(c.data_type in _LONG_TYPES or (c.length or 0) > _LONG_CHARS for c in (ours, theirs))
+def _long(columns: Sequence[ColumnInfo]) -> bool:
+    return any(c.data_type in _LONG_TYPES or (c.length or 0) > _LONG_CHARS for c in columns)
 
 
 def _collation(column: ColumnInfo) -> str:

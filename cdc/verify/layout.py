@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cdc.base.nodes import plain
 from cdc.schema.tokens import quoted
@@ -42,8 +42,9 @@ class ComparedColumns:
     """The columns of both sides of a table; ``key`` is empty if rows cannot be told apart.
 
     ``parts`` are the tables of the upstream whose rows ``target`` has, one but for a shard group;
-    all have these columns. ``schema`` and ``name`` say which of all these the SQL texts are about.
-    ``rows`` is how many there are, as the upstream guesses.
+    all have these columns but those that are ``lacking`` there, in lower case. ``schema`` and
+    ``name`` say which of all these the SQL texts are about. ``rows`` is how many there are, as the
+    upstream guesses. ``filled`` are columns as they are of all rows of a table that lacks them.
     """
 
     schema: str
@@ -53,10 +54,24 @@ class ComparedColumns:
     rows: int
     parts: tuple[Name, ...] = ()
     target: Name = ("", "")
+    lacking: Mapping[Name, frozenset[str]] = field(default_factory=dict)
+    filled: Mapping[str, Compared] = field(default_factory=dict)
 
     def at(self, table: Name) -> ComparedColumns:
-        """The same with SQL texts about another table that has these columns."""
-        return replace(self, schema=plain(table[0]), name=table[1])
+        """The same with SQL texts about another table that has these columns, or values of them."""
+        made = replace(self, schema=plain(table[0]), name=table[1])
+        if absent := self.lacking.get(table):
+            columns = (
+                self.filled[n] if (n := c.name.lower()) in absent else c for c in self.columns
+            )
+            made = replace(made, columns=tuple(columns))
+        return made
+
+    def without(self, names: Collection[str]) -> ComparedColumns:
+        """The same without columns, by their names in lower case; the key is not among them."""
+        kept = tuple(c for c in self.columns if c.name.lower() not in names)
+        lacking = {t: rest for t, n in self.lacking.items() if (rest := n - set(names))}
+        return replace(self, columns=kept, lacking=lacking)
 
     @property
     def table(self) -> str:
@@ -186,29 +201,45 @@ def layout(
     return made, missing + extra
 
 
-def joined_layout(layouts: Iterable[ComparedColumns]) -> tuple[ComparedColumns, str]:
+def group_layout(
+    parts: Sequence[TableInfo], theirs: TableInfo, *, widened: bool
+) -> tuple[ComparedColumns, list[str], str]:
     """How the tables of a shard group are compared with the table that they become.
 
-    The second is why they cannot be compared, or empty: each must have the same columns, in any
-    order, or a row of one has another text than a row of the other.
+    Second, which columns are upstream or at the target only; third, why they cannot be compared, or
+    empty. ``widened``: the target gives rows of a table that lacks a column a value; such columns
+    are ``lacking`` of the first.
     """
-    first, *others = layouts
-    columns = {c.name.lower(): c for c in first.columns}
-    for other in others:
-        theirs = {c.name.lower(): c for c in other.columns}
-        unlike = sorted(n for n in {*columns, *theirs} if columns.get(n) != theirs.get(n))
-        if unlike:
-            between = f"{_text(first.parts[0])} and {_text(other.parts[0])}"
-            return first, f"{between} differ in column {unlike[0]}: not all have had a change of it"
-    keys = {tuple(c.name.lower() for c in each.key) for each in (first, *others)}
-    made = replace(
-        first,
-        key=first.key if len(keys) == 1 else (),
-        rows=first.rows + sum(o.rows for o in others),
-        parts=tuple(part for each in (first, *others) for part in each.parts),
+    other = {c.name.lower(): c for c in theirs.columns if not c.virtual}
+    mine = [{c.name.lower(): c for c in p.columns if not c.virtual} for p in parts]
+    names = dict.fromkeys(n for each in mine for n in each)
+    one_sided = [f"column {n} is upstream only" for n in names if n not in other]
+    one_sided += [
+        f"column {c.name} is at the target only" for n, c in other.items() if n not in names
+    ]
+    both = [n for n in names if n in other]
+    lacking = {
+        (p.schema, p.name): absent
+        for p, each in zip(parts, mine, strict=True)
+        if (absent := frozenset(n for n in both if n not in each))
+    }
+    columns = {n: compared(*(each[n] for each in mine if n in each), other[n]) for n in both}
+    keys = {tuple(k.lower() for k in p.key) for p in parts}
+    named = keys.pop() if len(keys) == 1 else ()
+    made = ComparedColumns(
+        plain(parts[0].schema),
+        parts[0].name,
+        tuple(columns.values()),
+        tuple(columns[k] for k in named) if all(k in columns for k in named) else (),
+        sum(p.rows for p in parts),
+        tuple((p.schema, p.name) for p in parts),
+        (theirs.schema, theirs.name),
+        lacking=lacking,
     )
-    return made, ""
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}.{name[1]}"
+    why = ""
+    if lacking and not widened:
+        table, absent = next(iter(lacking.items()))
+        without, name = ".".join(table), min(absent)
+        having = next(".".join(t) for t in made.parts if name not in lacking.get(t, ()))
+        why = f"{without} and {having} differ in column {name}: not all have had a change of it"
+    return made, one_sided, why

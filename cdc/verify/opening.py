@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from cdc.verify.job import Job
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamServers
 from cdc.verify.table import CompareOptions
+from cdc.verify.widened import Kept
 from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.codec.protocols import FORMATS
@@ -43,7 +44,8 @@ class VerifyNotSupported(InvalidError):
 class OpenedFeed:
     """A changefeed with all that its verification reads. Holds passwords.
 
-    ``log`` is the folder of the upstream's change log; ``progress`` asks the store.
+    ``log`` is the folder of the upstream's change log; ``progress`` and ``kept`` ask the store, the
+    latter for what the target keeps of columns that tables have dropped, by its tables' names.
     """
 
     info: FeedInfo
@@ -52,6 +54,7 @@ class OpenedFeed:
     progress: Callable[[], FeedProgress]
     source: SourceSettings
     clock: Clock
+    kept: Callable[[], Mapping[str, Kept]] = dict
 
 
 def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
@@ -78,6 +81,8 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         case_sensitive=config.case_sensitive,
         mariadb=feed.upstream.server_kind == "mariadb",
         names=names,
+        widened=config.by_name,
+        kept=lambda target: feed.kept().get(".".join(target), {}),
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
 

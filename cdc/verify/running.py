@@ -20,12 +20,13 @@ from cdc.verify.catalogue import Matches, table_info, table_names
 from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
-from cdc.verify.layout import ComparedColumns, Name, TableInfo, joined_layout, layout
+from cdc.verify.layout import ComparedColumns, Name, TableInfo, group_layout, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
 from cdc.verify.report import ComparisonVerdict, Stopped, TableResult
 from cdc.verify.sessions import Sql, View
 from cdc.verify.table import CompareOptions, compare_table, way_of
 from cdc.verify.topic import TopicReader, folded, topic_of
+from cdc.verify.widened import Kept, widened
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.target import NO_RULES, TargetRouter
 from sink.kafka.settings import KafkaSettings
@@ -54,7 +55,9 @@ class VerifyFailed(InternalError):
 class Task:
     """What to compare. ``keyless``: also tables without a key. ``mariadb``: of the upstream.
 
-    ``names`` says what the upstream's tables are called at the target.
+    ``names`` says what the upstream's tables are called at the target. ``widened``: rows of a
+    group's tables that lack a column have a value of it there; ``kept``: by the target's name, the
+    columns of which the target keeps what a table has dropped.
 
     ``open_upstream`` is called once for each worker, from its thread.
     """
@@ -67,6 +70,8 @@ class Task:
     case_sensitive: bool = False
     mariadb: bool = False
     names: TargetRouter = NO_RULES
+    widened: bool = False
+    kept: Callable[[Name], Kept] = lambda _: {}
 
 
 @dataclass(frozen=True)
@@ -169,13 +174,22 @@ class Run:
             result.structure.append("the target has no such table, or hides it from its user")
             result.judge()
             return
-        layouts = [layout(part, theirs) for part in table.parts]
-        plan, why = joined_layout(made for made, _ in layouts)
-        if why:
-            result.verdict = ComparisonVerdict.SKIPPED
-            result.notes.append(why)
-            return
-        result.structure = list(dict.fromkeys(s for _, found in layouts for s in found))
+        if len(table.parts) == 1:
+            plan, result.structure = layout(table.parts[0], theirs)
+        else:
+            plan, structure, why = group_layout(table.parts, theirs, widened=self.task.widened)
+            if why:
+                result.verdict = ComparisonVerdict.SKIPPED
+                result.notes.append(why)
+                return
+            result.structure = structure
+            # At the cut: what is written of dropped columns then is as far as the target is.
+            pair.fresh()
+            kept = self.task.kept(table.target) if self.task.widened else {}
+            plan, notes = widened(
+                plan, table.parts, theirs, pair.upstream.server, pair.target_server, kept
+            )
+            result.notes += notes
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
 
     def _topic_table(
@@ -271,12 +285,16 @@ class Run:
 
 def _delivered(table: ComparedTable, selectors: ColumnSelectors) -> tuple[ComparedColumns, str]:
     """How a table is compared with its messages, or why it cannot be."""
-    plans = []
+    parts = []
     for part in table.parts:
-        selected = selectors.names(part.schema, part.name, [c.name for c in part.columns])
-        plan, _ = layout(part, part, {name.lower() for name in selected})
-        if part.key and not plan.key:
-            return plan, "column-selectors leave its key out of its messages"
-        plans.append(plan)
-    joined, why = joined_layout(plans)
-    return replace(joined, target=table.target), why
+        names = [c.name for c in part.columns]
+        selected = {n.lower() for n in selectors.names(part.schema, part.name, names)}
+        if not {k.lower() for k in part.key} <= selected:
+            return layout(part, part)[0], "column-selectors leave its key out of its messages"
+        parts.append(
+            replace(part, columns=tuple(c for c in part.columns if c.name.lower() in selected))
+        )
+    every = {c.name.lower(): c for part in parts for c in part.columns}
+    told = replace(parts[0], columns=tuple(every.values()))
+    plan, _, why = group_layout(parts, told, widened=False)
+    return replace(plan, target=table.target), why

@@ -171,6 +171,11 @@ class TargetSession:
         self._session.close()
 
 
+def as_text(value: object) -> str:
+    """A cell as text, in whatever form the driver gives it."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 def _shut(sock: Any) -> None:
     # To close it would not wake the thread that reads from it.
     with suppress(Exception):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
@@ -14,10 +18,12 @@ pytestmark = pytest.mark.real
 _FOUR = "(SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) AS x"
 
 
-def _compare(two: Two, matcher: str, target: str) -> list[TableResult]:
+def _compare(two: Two, matcher: str, target: str, **more: Any) -> list[TableResult]:
     rule = DispatcherSettings(matcher=[f"{two.schema}.{matcher}"], target_table=target)
     names = TargetRouter.of([rule], merging=True)
-    return two.finish(two.prepare(names=names, chunk_rows=100)).results
+    run = two.prepare(names=names, chunk_rows=100)
+    run.task = replace(run.task, **more)
+    return two.finish(run).results
 
 
 def test_a_table_with_another_name_at_the_target(two: Two) -> None:
@@ -107,3 +113,89 @@ def test_a_group_whose_tables_are_not_alike_is_not_compared(two: Two) -> None:
     (result,) = _compare(two, "t_*", "t")
     assert result.verdict is ComparisonVerdict.SKIPPED
     assert "differ in column w" in result.notes[0]
+
+
+# A column, what rows of a table without it have at the target, and another value.
+_ADDED = (
+    ("a", "INT", "NULL", "0"),
+    ("b", "BIGINT NOT NULL", "0", "1"),
+    ("c", "VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'käse'", "'käse'", "'kase'"),
+    ("d", "DECIMAL(6,3) DEFAULT 1.5", "1.5", "1.501"),
+    ("e", "ENUM('x','y') NOT NULL DEFAULT 'y'", "'y'", "'x'"),
+    ("f", "DATETIME(3) DEFAULT '2026-01-02 03:04:05.6'", "'2026-01-02 03:04:05.6'", "NULL"),
+    ("g", "BIT(9) DEFAULT b'101'", "b'101'", "b'100'"),
+    ("h", "FLOAT DEFAULT 0.1", "0.1", "0.2"),
+    ("i", "BINARY(4) DEFAULT 'ab'", "'ab'", "'ab '"),
+    ("j", "TEXT", "NULL", "''"),
+)
+
+
+@pytest.mark.parametrize(
+    ("two", "key"),
+    [(("mariadb-11.4", "mysql-8.0"), ", PRIMARY KEY (id)"), (("mysql-8.0", "mariadb-11.4"), "")],
+    indirect=["two"],
+    ids=["key", "no key"],
+)
+def test_rows_of_tables_that_lack_columns_are_compared_as_they_were_widened(
+    two: Two, key: str
+) -> None:
+    definitions = ", ".join(f"{name} {kind}" for name, kind, *_ in _ADDED)
+    # Types that differ, too: an optimistic group's target has the wider.
+    two.ours.execute(
+        f"CREATE TABLE t_0 (id INT NOT NULL, v VARCHAR(5){key})",
+        "INSERT INTO t_0 VALUES (1, 'one'), (2, NULL), (5, 'five')",
+        f"CREATE TABLE t_1 (id INT NOT NULL, v VARCHAR(2000), {definitions}{key})",
+        "INSERT INTO t_1 (id, v, b) VALUES (3, 'three', 0)",
+        f"CREATE TABLE t_2 (id INT NOT NULL, v VARCHAR(5), a INT{key})",
+        "INSERT INTO t_2 VALUES (4, 'four', 4)",
+        database=two.schema,
+    )
+    two.theirs.execute(
+        f"CREATE TABLE t (id INT NOT NULL, v VARCHAR(2000), {definitions}{key})",
+        "ALTER TABLE t ALTER b SET DEFAULT 0",
+        "INSERT INTO t (id, v) VALUES (1, 'one'), (2, NULL), (5, 'five'), (3, 'three')",
+        "INSERT INTO t (id, v, a) VALUES (4, 'four', 4)",
+        database=two.schema,
+    )
+    (result,) = _compare(two, "t_*", "t", widened=True)
+    assert (result.verdict, result.notes) == (ComparisonVerdict.EQUAL, [])
+    assert (result.upstream_rows, result.target_rows) == (5, 5)
+    assert _compare(two, "t_*", "t")[0].verdict is ComparisonVerdict.SKIPPED
+
+    # Whichever column has another value there, it shows.
+    for name, _, value, other in _ADDED:
+        two.theirs.execute(f"UPDATE t SET {name} = {other} WHERE id = 1", database=two.schema)
+        (result,) = _compare(two, "t_*", "t", widened=True)
+        assert (result.verdict, result.different) == (ComparisonVerdict.DIFFERENT, 1), name
+        two.theirs.execute(f"UPDATE t SET {name} = {value} WHERE id = 1", database=two.schema)
+    # A default of the target that is not the shards' is no excuse for its rows.
+    two.theirs.execute(
+        "ALTER TABLE t ALTER c SET DEFAULT 'kase'", "UPDATE t SET c = 'kase' WHERE id IN (1, 2, 5)",
+        database=two.schema,
+    )  # fmt: skip
+    (result,) = _compare(two, "t_*", "t", widened=True)
+    assert (result.verdict, result.different) == (ComparisonVerdict.DIFFERENT, 3)
+
+
+def test_a_column_that_a_table_has_dropped_is_compared_when_all_have(two: Two) -> None:
+    two.ours.execute(
+        "CREATE TABLE t_0 (id INT PRIMARY KEY)", "INSERT INTO t_0 VALUES (1), (2)",
+        "CREATE TABLE t_1 (id INT PRIMARY KEY, w INT, at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+        database=two.schema,
+    )  # fmt: skip
+    two.theirs.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, w INT, at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+        "INSERT INTO t (id, w) VALUES (1, 7), (2, NULL)",
+        database=two.schema,
+    )
+
+    def kept(_: object) -> Mapping[str, list[str]]:
+        return {"w": [f"{two.schema}.t_0"]}
+
+    (result,) = _compare(two, "t_*", "t", widened=True, kept=kept)
+    assert result.verdict is ComparisonVerdict.EQUAL
+    assert [note.partition(":")[0] for note in result.notes] == [
+        "column w is not compared", "column at is not compared"
+    ]  # fmt: skip
+    (result,) = _compare(two, "t_*", "t", widened=True)
+    assert (result.verdict, result.different) == (ComparisonVerdict.DIFFERENT, 1)
