@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class PlacementReason(StrEnum):
@@ -25,6 +25,18 @@ class PlacementReason(StrEnum):
     DRAINED = "drained"
     LOG = "log"
     UNEVEN = "uneven"
+
+
+class KeptRows(IntEnum):
+    """What a capture has of rows that were there before a changefeed, in its data directory.
+
+    ``READ``: if they are lost, they are read again. ``DELIVERED``: a part of them is delivered, so
+    that a changefeed that loses the others fails for good.
+    """
+
+    NONE = 0
+    READ = 1
+    DELIVERED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,8 @@ class Placeable:
     """An upstream, and where it was placed last, if anywhere.
 
     ``bound``: its log cannot be made anew, so only a capture that has it can go on. ``asked``: an
-    operator has chosen the place. ``settled``: the capture of its place has taken it.
+    operator has chosen the place. ``settled``: the capture of its place has taken it. ``rows``:
+    what its capture alone has of rows that were there before.
     """
 
     name: str
@@ -51,6 +64,7 @@ class Placeable:
     bound: bool = False
     asked: bool = False
     settled: bool = True
+    rows: KeptRows = KeptRows.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,11 @@ def _reason(upstream: Placeable, known: Mapping[str, Member]) -> PlacementReason
         return None if upstream.name in member.logs else PlacementReason.LOG
     if member is None:
         return PlacementReason.LOST
-    if member.drained and any(not m.drained for m in known.values()):
+    if (
+        member.drained
+        and upstream.rows is not KeptRows.DELIVERED
+        and any(not m.drained for m in known.values())
+    ):
         return PlacementReason.DRAINED
     return None
 
@@ -178,7 +196,8 @@ def _evening(members: Sequence[Member], upstreams: Sequence[Placeable]) -> Move 
     least = min(able, key=lambda m: (loads[m.id], m.id)).id
     best: tuple[int, str] | None = None
     for upstream in upstreams:
-        if upstream.bound or upstream.asked or upstream.capture not in loads:
+        stays = upstream.bound or upstream.asked or upstream.rows is not KeptRows.NONE
+        if stays or upstream.capture not in loads:
             continue
         gap = loads[upstream.capture] - loads[least]
         # Where it is no less uneven behind the move, it would come back.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from cdc.base.clock import Clock
 from cdc.base.errors import InvalidError
@@ -18,12 +19,31 @@ from cdc.coord import election
 from cdc.coord.contract import Delete, Held, Op, Put, Store, StoredKey, Unchanged, WatchCompacted
 from cdc.coord.draining import CaptureNotFound
 from cdc.coord.keys import Keys, last
-from cdc.coord.messages import CaptureInfo, CurrentLog, UpstreamInfo, UpstreamPlacement
+from cdc.coord.messages import (
+    CaptureInfo,
+    CurrentLog,
+    FeedInfo,
+    FeedState,
+    UpstreamInfo,
+    UpstreamPlacement,
+)
 from cdc.coord.stored import StoredValueUnreadable, read, readable
-from owner.placement import Member, Move, Placeable, PlacementReason, choose, plan
+from owner.placement import (
+    KeptRows,
+    Member,
+    Move,
+    Placeable,
+    PlacementPlan,
+    PlacementReason,
+    choose,
+    plan,
+)
 
 _log = logging.getLogger("owner")
 _LOOK_S = 1.0
+_BY_CHOICE = frozenset({PlacementReason.DRAINED, PlacementReason.UNEVEN})
+_OVER = frozenset({FeedState.FINISHED, FeedState.REMOVED})
+_ROWS_LOST = "TG:ErrSnapshotLost"
 
 
 class PlacementRefused(InvalidError):
@@ -71,6 +91,23 @@ def look(store: Store, keys: Keys) -> tuple[list[Member], list[Placeable]]:
     placed = placements(store, keys)
     found = store.range(keys.upstream_info_prefix)[1]
     return members, [_placeable(e, placed.get(last(e.key)), held) for e in found]
+
+
+def with_rows(store: Store, keys: Keys, upstreams: Sequence[Placeable]) -> list[Placeable]:
+    """With what their captures have of rows of changefeeds that are not all delivered."""
+    kept: dict[str, KeptRows] = {}
+    for _, info in readable(store.range(keys.feed_info_prefix)[1], FeedInfo):
+        kept[info.upstream] = max(_kept_rows(info), kept.get(info.upstream, KeptRows.NONE))
+    return [replace(u, rows=kept.get(u.name, KeptRows.NONE)) for u in upstreams]
+
+
+def _kept_rows(info: FeedInfo) -> KeptRows:
+    lost = info.error is not None and info.error.code == _ROWS_LOST
+    if info.state in _OVER or (info.state is FeedState.FAILED and lost):
+        return KeptRows.NONE
+    if info.snapshot_ts and not info.rows_delivered:
+        return KeptRows.DELIVERED
+    return KeptRows.READ if info.copies or info.piece is not None else KeptRows.NONE
 
 
 def _placeable(
@@ -124,6 +161,14 @@ def move(store: Store, keys: Keys, upstream: str, capture: str, clock: Clock) ->
             object=about,
             hint="it stays where its log is",
         )
+    if found is not None and found.capture != capture:
+        (found,) = with_rows(store, keys, [found])
+        if found.rows is KeptRows.DELIVERED:
+            raise PlacementRefused(
+                "a changefeed delivers rows that were there before it, which only its capture has",
+                object=about,
+                hint="wait until `changefeed query` shows its snapshot as delivered",
+            )
     placed, revision = of(store, keys, upstream)
     made = _after(placed, Move(upstream, capture, PlacementReason.ASKED), clock)
     if placed is not None and placed.capture == capture and placed.reason == made.reason:
@@ -206,15 +251,10 @@ class Placing:
     def turn(self) -> None:
         """Look once, and write what is due."""
         members, upstreams = look(self._store, self._keys)
-        found = plan(
-            members,
-            upstreams,
-            self._capture,
-            self._clock.now_ms(),
-            self._uneven_since_ms,
-            even_after_ms=self._even_after_ms,
-            patient=self._patient(),
-        )
+        found = self._plan(members, upstreams)
+        if any(move.reason in _BY_CHOICE for move in found.moves):
+            # All changefeeds are only read where it matters.
+            found = self._plan(members, with_rows(self._store, self._keys, upstreams))
         self._uneven_since_ms = found.uneven_since_ms
         for one in found.moves:
             self._write(one)
@@ -225,6 +265,17 @@ class Placing:
                 gone: list[Op] = [Delete(entry.key)]
                 same = Unchanged(entry.key, entry.mod_revision)
                 self._store.txn([self._held, same, Unchanged(info, 0)], gone)
+
+    def _plan(self, members: Sequence[Member], upstreams: Sequence[Placeable]) -> PlacementPlan:
+        return plan(
+            members,
+            upstreams,
+            self._capture,
+            self._clock.now_ms(),
+            self._uneven_since_ms,
+            even_after_ms=self._even_after_ms,
+            patient=self._patient(),
+        )
 
     def _patient(self) -> bool:
         """Whether all captures that there are have just begun, as this owner has."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from owner.placement import Member, Move, Placeable, PlacementReason, choose, plan
+from owner.placement import KeptRows, Member, Move, Placeable, PlacementReason, choose, plan
 from tests.seeds import seed
 
 _EVEN_MS = 1000
@@ -79,6 +79,17 @@ def test_a_drained_capture_gives_all_away_unless_nobody_could_take_it() -> None:
     assert move == Move("u", "b", PlacementReason.DRAINED)
 
 
+def test_rows_that_only_a_drained_capture_has_are_delivered_first() -> None:
+    members = [Member("a", drained=True), Member("b")]
+    rows = Placeable("u", "a", rows=KeptRows.DELIVERED)
+    assert _moves(members, [rows, Placeable("v", "a")]) == (
+        Move("v", "b", PlacementReason.DRAINED),
+    )
+    # What is only read is read again; and where its capture is gone, others go on.
+    assert len(_moves(members, [replace(rows, rows=KeptRows.READ)])) == 1
+    assert _moves([Member("b")], [rows]) == (Move("u", "b", PlacementReason.LOST),)
+
+
 def test_unevenness_must_last_and_is_evened_one_by_one() -> None:
     members = [Member("a"), Member("b")]
     upstreams = [Placeable(n, "a") for n in "uvwx"]
@@ -102,6 +113,8 @@ def test_unevenness_must_last_and_is_evened_one_by_one() -> None:
         Placeable("u", "a", asked=True),
         Placeable("u", "a", bound=True),
         Placeable("u", "a", settled=False),
+        Placeable("u", "a", rows=KeptRows.DELIVERED),
+        Placeable("u", "a", rows=KeptRows.READ),
     ],
 )
 def test_what_stays_however_uneven(fixed: Placeable) -> None:

@@ -289,3 +289,30 @@ def test_an_operator_moves_one(stage: Stage) -> None:
     with pytest.raises(PlacementRefused):
         placing.move(stage.store, KEYS, "u", "c", CLOCK)
     until(lambda: stage.at("u") == {"a"}, "it is there")
+
+
+def test_rows_of_a_changefeed_are_delivered_before_its_upstream_goes(stage: Stage) -> None:
+    store, lease = stage.store, stage.captures["c"].lease
+    store.txn([], [Put(KEYS.owner, b"c", lease)])
+    entry = store.get(KEYS.owner)
+    assert entry is not None
+    placing.move(store, KEYS, "u", "a", CLOCK)
+    until(lambda: stage.at("u") == {"a"}, "it is there")
+    drained = Put(KEYS.drained("a"), b"", stage.captures["a"].lease)
+    store.txn([], [drained])
+    owner = Placing(store, KEYS, "c", entry.create_revision, CLOCK, Parts(), 0)
+    snapshot = {"snapshot": {"mode": "initial"}}
+    feed = FeedInfo(
+        id="f", upstream="u", sink_uri="blackhole://", config=snapshot, start_ts=1, snapshot_ts=9
+    )
+    paused = feed.model_copy(update={"state": FeedState.STOPPED})
+    for made in (feed, paused):
+        store.txn([], [Put(KEYS.feed_info("f"), made.model_dump_json().encode())])
+        owner.turn()
+        assert placing.placements(store, KEYS)["u"].capture == "a"
+        with pytest.raises(PlacementRefused, match="rows that were there before"):
+            placing.move(store, KEYS, "u", "b", CLOCK)
+    done = feed.model_copy(update={"rows_delivered": True})
+    store.txn([], [Put(KEYS.feed_info("f"), done.model_dump_json().encode())])
+    owner.turn()
+    assert placing.placements(store, KEYS)["u"].capture != "a"
