@@ -14,7 +14,7 @@ from cdc.base.errors import InvalidError, TransientError
 from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.coord.contract import MAX_OPS, Delete, Op, Put, Store, StoredKey, Unchanged
-from cdc.coord.expected import Expected, check
+from cdc.coord.expected import ChangedSince, Expected, check
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
@@ -192,14 +192,30 @@ def update(
 
 
 def change(
-    store: Store, keys: Keys, feed: str, asked: ConfigChange, expected: Expected = None
+    store: Store, keys: Keys, seen: FeedInfo, asked: ConfigChange, expected: Expected = None
 ) -> FeedInfo:
-    """Have a changefeed that runs take another configuration, in place of one that it waits for."""
+    """Have a changefeed that runs take another configuration, in place of one that it waits for.
+
+    ``asked`` was made of what it had when it was ``seen``: raises ChangedSince where another
+    operator has changed that meanwhile, whose change would be taken back by this.
+    """
 
     def changes(info: FeedInfo) -> Mapping[str, Any]:
+        if _meant(info) != _meant(seen):
+            raise ChangedSince(
+                "somebody else has changed it meanwhile",
+                object=f"changefeed {seen.id}",
+                hint="look at it again, then change it if that is still wanted",
+            )
         return {"change": asked}
 
-    return _change(store, keys, feed, FeedEvent.CHANGE, changes, expected=expected)
+    return _change(store, keys, seen.id, FeedEvent.CHANGE, changes, expected=expected)
+
+
+def _meant(info: FeedInfo) -> tuple[object, ...]:
+    """What operators want of it; that a change has got a ts, or was taken, is no other wish."""
+    wanted = info.change or info
+    return info.upstream, info.incarnation, info.piece, wanted.sink_uri, wanted.config
 
 
 def remove(store: Store, keys: Keys, feed: str, expected: Expected = None) -> bool:

@@ -277,7 +277,7 @@ class Operations:
         )
         after = info.model_copy(update={"sink_uri": asked.sink_uri, "config": asked.config})
         self._check_target(info, after)
-        return admin.change(self.store, self.keys, info.id, asked, expected)
+        return admin.change(self.store, self.keys, info, asked, expected)
 
     def copy_rows(self, feed: str, asked: NewCopy) -> CopyOrder:
         """Order rows of tables to be copied, beside the delivery of a changefeed.

@@ -17,6 +17,7 @@ from cdc.base.ts import compose
 from cdc.changelog.errors import LogCollected
 from cdc.coord.contract import MAX_OPS, Put
 from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.expected import ChangedSince
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, FeedState, FeedStatus
 from owner import admin
@@ -286,6 +287,20 @@ def test_one_that_runs_is_given_what_is_new_and_goes_on(here: Installation, sink
     admin.pause(here.store, here.keys, "f")
     paused_one = here.operations.update("f", ChangefeedUpdate(replica_config={}))
     assert (paused_one.change, paused_one.sink_uri) == (None, before.sink_uri)
+
+
+def test_of_two_who_change_it_at_once_none_is_undone(here: Installation, sink: str) -> None:
+    here.create("f", sink)
+    ours = ChangefeedUpdate(replica_config={"filter": {"rules": ["shop.*"]}})
+    theirs = ChangefeedUpdate(sink_uri=sink + "&flush-interval=9s")
+    # While ours is checked with the target, which takes its time.
+    here.overtaking.append(lambda: here.operations.update("f", theirs))
+    with pytest.raises(ChangedSince, match="somebody else"):
+        here.operations.update("f", ours)
+    after = here.operations.update("f", ours).change
+    assert after is not None
+    assert after.sink_uri.endswith("=9s")
+    assert after.config["filter"]["rules"] == ["shop.*"]
 
 
 def test_an_update_is_all_or_nothing(here: Installation, sink: str) -> None:
