@@ -95,8 +95,9 @@ wheel: $(STAMP) ## dist/tidegate-….whl, with dashboards, sample configurations
 dashboards: setup ## write Grafana's dashboards anew from configs/grafana/make.py
 	@$(BIN)/python -m configs.grafana.make
 
-pictures: servers ## make the pictures of docs/console.md anew, from the tests of the console
+pictures: servers ## make the pictures of docs anew: the console from its tests, dashboards from a run of two minutes
 	@PICTURES=docs/pictures $(BIN)/python -m pytest -q -p no:xdist tests/api/test_console.py
+	@$(BIN)/python -m tests.prometheus.pictures docs/pictures
 
 fmt: setup ## put the sources into shape
 	@$(BIN)/ruff format .

@@ -157,6 +157,8 @@ def _feed(made: _Families, seen: SeenFeed, now_ms: int) -> None:
         ("checkpoint", "checkpoint", status.checkpoint_ts),
         ("resolved", "resolved ts of its upstream's log", status.resolved_ts),
     ):
+        if not ts:
+            continue  # Not known yet: as a number it would be an age of decades.
         made.gauge(f"changefeed_{name}_ts", f"The {what}{_UNIT}", of, physical_ms(ts))
         lag = _age_s(ts, now_ms)
         made.gauge(f"changefeed_{name}_lag_seconds", f"Age of the {what}", of, lag)
@@ -225,10 +227,11 @@ def _upstream(made: _Families, of: Mapping[str, str], s: UpstreamStatus, now_ms:
     for state in UPSTREAM_STATES:
         text = "1 for the state that its puller is in"
         made.gauge("upstream_state", text, {**of, "state": state}, s.state == state)
-    text = f"Resolved ts of the log{_UNIT}"
-    made.gauge("upstream_resolved_ts", text, of, physical_ms(s.resolved_ts))
-    lag = _age_s(s.resolved_ts, now_ms)
-    made.gauge("upstream_resolved_lag_seconds", "Age of the log's resolved ts", of, lag)
+    if s.resolved_ts:
+        text = f"Resolved ts of the log{_UNIT}"
+        made.gauge("upstream_resolved_ts", text, of, physical_ms(s.resolved_ts))
+        lag = _age_s(s.resolved_ts, now_ms)
+        made.gauge("upstream_resolved_lag_seconds", "Age of the log's resolved ts", of, lag)
     text = f"The log holds every transaction above it{_UNIT}"
     made.gauge("upstream_log_first_ts", text, of, physical_ms(s.first_ts))
     made.gauge("upstream_log_bytes", "Bytes of the change log", of, s.log_bytes)

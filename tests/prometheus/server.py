@@ -28,6 +28,17 @@ class Prometheus:
         """The series of an instant query, each with its labels and value."""
         return self._get("query", {"query": expr})["result"]
 
+    def over(
+        self, expr: str, span: tuple[float, float], step_s: float
+    ) -> list[tuple[dict[str, str], list[tuple[float, float]]]]:
+        """Series over ``span`` (s since the epoch): labels, and samples of (s, value)."""
+        begin, end = span
+        given = {"query": expr, "start": f"{begin}", "end": f"{end}", "step": f"{step_s}"}
+        return [
+            (s["metric"], [(float(t), float(v)) for t, v in s["values"]])
+            for s in self._get("query_range", given)["result"]
+        ]
+
     def firing(self) -> set[str]:
         """Names of the alerts that fire now."""
         found = self._get("alerts", {})["alerts"]
