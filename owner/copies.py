@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc.base.errors import ErrorKind
+from cdc.base.errors import DefiniteError, ErrorKind
 from cdc.coord.messages import (
     CopyOrder,
     CopyReport,
     CopyState,
     CopyStatus,
+    ErrorInfo,
     FeedInfo,
     FeedState,
     FeedStatus,
@@ -24,6 +25,7 @@ from cdc.coord.messages import (
     RowsPiece,
     SnapshotProgress,
 )
+from cdc.coord.snapshot_config import SnapshotMode
 
 ENDED = frozenset({CopyState.DELIVERED, CopyState.FAILED, CopyState.CANCELLED})
 """States of an order from which it does not go on."""
@@ -35,6 +37,29 @@ Reads = Mapping[str, SnapshotProgress]
 """How far copies are, by what they are called."""
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING})
+
+
+class RowsPastTarget(DefiniteError):
+    """Rows that a changefeed begins with were copied as of a ts above the one at which it ends."""
+
+    code = "TG:ErrSnapshotPastTarget"
+
+
+def past_target(info: FeedInfo, copied: SnapshotProgress, now_ms: int) -> ErrorInfo | None:
+    """Why a changefeed cannot begin with what was copied, if it cannot.
+
+    It would end before its rows, or among them, as if all were delivered.
+    """
+    only = info.config["snapshot"]["mode"] == SnapshotMode.ONLY
+    if only or not info.target_ts or copied.ts <= info.target_ts:
+        return None
+    error = RowsPastTarget(
+        f"its rows were copied as of ts {copied.ts}, which is above its target-ts {info.target_ts}",
+        object=f"changefeed {info.id}",
+        position=f"ts {copied.ts}",
+        hint="update it with a later --target-ts, or 0 for none, and resume: rows are copied anew",
+    )
+    return ErrorInfo(**error.to_dict(), time_ms=now_ms)
 
 
 @dataclass(frozen=True, slots=True)

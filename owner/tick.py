@@ -43,7 +43,7 @@ from owner.changes import (
     with_rounds,
     without_rounds_below,
 )
-from owner.copies import CopyTurn, Orders, advance
+from owner.copies import CopyTurn, Orders, advance, past_target
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.shard_ddl import ended_by
@@ -235,6 +235,10 @@ def _begun_with_rows(
     tick: FeedTick, seen: FeedInput, report: Report, copied: SnapshotProgress, now_ms: int
 ) -> tuple[FeedTick, Effects]:
     """All rows are copied: delivery begins at them, as if the changefeed were made there."""
+    if error := past_target(seen.info, copied, now_ms):
+        state = transition(seen.info.state, FeedEvent.FATAL_ERROR, seen.info.id)
+        failed = seen.info.model_copy(update={"state": state, "error": error})
+        return tick, Effects(_stopped(tick, failed, seen.status.checkpoint_ts), failed)
     epoch = next_epoch(seen.info.epoch, now_ms)
     begun = {"start_ts": copied.base_ts, "snapshot_ts": copied.ts, "epoch": epoch}
     if seen.info.config["snapshot"]["mode"] == SnapshotMode.ONLY:
@@ -246,17 +250,18 @@ def _begun_with_rows(
         transactions=report.transactions,
         snapshot=copied,
     )
-    return tick, Effects(
-        Assignment(
-            feed=seen.info.id,
-            epoch=seen.info.epoch,
-            run=False,
-            checkpoint_ts=copied.base_ts,
-            judged_ts=tick.judged_ts,
-            barrier_ts=copied.base_ts,
-        ),
-        seen.info.model_copy(update=begun),
-        status,
+    after = seen.info.model_copy(update=begun)
+    return tick, Effects(_stopped(tick, seen.info, copied.base_ts), after, status)
+
+
+def _stopped(tick: FeedTick, info: FeedInfo, ts: Ts) -> Assignment:
+    return Assignment(
+        feed=info.id,
+        epoch=info.epoch,
+        run=False,
+        checkpoint_ts=ts,
+        judged_ts=tick.judged_ts,
+        barrier_ts=ts,
     )
 
 

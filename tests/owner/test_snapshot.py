@@ -30,10 +30,10 @@ __all__ = ["here", "sink"]
 NAME = [190, "0-1", 7, -1]
 
 
-def _copying(mode: str = "initial") -> World:
+def _copying(mode: str = "initial", target_ts: int = 0) -> World:
     config = FeedConfig.model_validate({"snapshot": {"mode": mode}}).model_dump(mode="json")
     # The runner shows nothing of the log to a changefeed that copies.
-    world = World(feed(config=config), resolved_ts=0, recorded=None)
+    world = World(feed(config=config, target_ts=target_ts), resolved_ts=0, recorded=None)
     world.turn()
     return world
 
@@ -107,6 +107,28 @@ def test_only_rows_have_an_end() -> None:
     assert world.info.state is FeedState.FINISHED
     # Nobody runs it any more who could see that later.
     assert (told.run, told.rows_delivered) == (False, True)
+
+
+@pytest.mark.parametrize("target_ts", [150, 190, 195, 199])
+def test_rows_above_the_end_of_a_changefeed_are_no_end(target_ts: int) -> None:
+    world = _copying(target_ts=target_ts)
+    _copied(world)
+    assert world.info.state is FeedState.FAILED
+    assert world.info.error is not None
+    assert world.info.error.code == "TG:ErrSnapshotPastTarget"
+    # Resumed with a later end it copies anew.
+    assert world.info.copies
+    assert not world.turn().assignment.run
+
+
+def test_an_end_at_or_above_the_rows_is_one() -> None:
+    world = _copying(target_ts=200)
+    _copied(world)
+    assert (world.info.state, world.info.target_ts) == (FeedState.NORMAL, 200)
+    # Rows alone end where they lie.
+    world = _copying("only", target_ts=150)
+    _copied(world)
+    assert (world.info.state, world.info.target_ts) == (FeedState.NORMAL, 200)
 
 
 def test_a_copy_that_fails_is_tried_again_or_not() -> None:
