@@ -22,13 +22,15 @@ from cdc.base.errors import InvalidError
 
 _SHOWING = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
 OPTION = "insecure-login"
-# What a server may have set for everybody: a result without its last rows, which nothing tells; a
-# COMMIT that begins another transaction, or ends the session; a statement that is ended or refused
-# each time that it is tried. Each family passes over the comment of the other.
+# What a server may have set for everybody: a result without its last rows, or a table without its
+# invisible key, which nothing tells; a COMMIT that begins another transaction, or ends the session;
+# a statement that is ended or refused each time that it is tried. Each family passes over the
+# comments of the other, and each version over those of later ones.
 _UNLIMITED = (
     "SET SESSION sql_select_limit = 18446744073709551615, completion_type = 0,"
     " sql_big_selects = 1, sql_safe_updates = 0"
     " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
+    " /*!80030 , show_gipk_in_create_table_and_information_schema = 1 */"
 )
 
 

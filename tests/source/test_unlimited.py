@@ -20,7 +20,8 @@ pytestmark = pytest.mark.real
 
 _LIMITS = {
     "mysql": "sql_select_limit = 2, completion_type = 2, sql_big_selects = 0, max_join_size = 1,"
-    " sql_safe_updates = 1, max_execution_time = 100",
+    " sql_safe_updates = 1, max_execution_time = 100,"
+    " show_gipk_in_create_table_and_information_schema = 0",
     "mariadb": "sql_select_limit = 2, completion_type = 2, sql_big_selects = 0, max_join_size = 1,"
     " sql_safe_updates = 1, max_statement_time = 0.1",
 }
@@ -56,6 +57,17 @@ def test_all_tables_are_in_the_schema_of_an_upstream(limited: Any, fresh_name: s
         _info(limited), SourceSettings(), lambda schema, _: schema == fresh_name
     )
     assert len(found["tables"]) == 5
+
+
+@pytest.mark.parametrize("limited", ["mysql-8.0"], indirect=True)
+def test_a_key_that_the_server_has_made_and_hides_is_in_the_schema(
+    limited: Any, fresh_name: str
+) -> None:
+    made = ("set sql_generate_invisible_primary_key = 1", "create table t (i int)")
+    limited.execute(f"create database {fresh_name}")
+    limited.execute(*made, database=fresh_name)
+    _, found = take_snapshot(_info(limited), SourceSettings(), lambda s, _: s == fresh_name)
+    assert "`my_row_id` bigint unsigned NOT NULL" in found["tables"][f"{fresh_name}.t"]
 
 
 def test_all_rows_are_read_however_long_it_takes(limited: Any) -> None:
