@@ -57,13 +57,13 @@ class _Epoch:
 
 
 class Executor:
-    """Changers of all changefeeds of an owner; ``wake`` is called when something has ended."""
+    """Changers of an owner's changefeeds; ``wake`` gets the name of one with something new."""
 
     def __init__(
         self,
         open_changer: OpenChanger,
         clock: Clock,
-        wake: Callable[[], None],
+        wake: Callable[[str], None],
         make_tables: MakeTables = no_tables,
     ) -> None:
         self._open_changer = open_changer
@@ -150,7 +150,7 @@ class Executor:
         else:
             with self._guard:
                 epoch.changer, epoch.recorded, epoch.ties = changer, dict(recorded), ties
-        self._wake()
+        self._wake(info.id)
 
     def _execute(self, epoch: _Epoch, feed: str, order: Order) -> None:
         ddl, changer = order.ddl, epoch.changer
@@ -179,7 +179,7 @@ class Executor:
         with self._guard:
             epoch.ties = ties
             epoch.outcomes[ddl.ts] = ChangeOutcome(ddl.ts, error)
-        self._wake()
+        self._wake(feed)
 
     def _forget(self, epoch: _Epoch, feed: str, ts: Ts) -> None:
         assert epoch.changer is not None

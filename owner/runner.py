@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -15,6 +16,7 @@ from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.log_fields import about
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
+from cdc.base.turns import Turns
 from cdc.coord.contract import (
     MAX_OPS,
     Compare,
@@ -45,6 +47,7 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
+from owner.concerned import EVERY, Concerned
 from owner.copies import Orders, read_now
 from owner.ddl import FeedScope
 from owner.executor import Executor, MakeTables, OpenChanger, no_tables
@@ -67,6 +70,10 @@ _IDLE_S = 30.0
 # While it must see whether a table is a copy; what shows it is a DDL, which wakes it.
 _UNDECIDED_S = 5.0
 _PAUSE_MAX_S = 0.2
+# Of the time between two turns for which nobody waits a turn takes this part at most.
+_PROGRESS_PAUSES = 5
+# What is measured of changefeeds that are gone ends so often, and when one goes.
+_KEEP_S = 30.0
 # Each has a compare, and there may be one guard for each.
 _TOGETHER = MAX_OPS // 2
 
@@ -155,12 +162,18 @@ class OwnerRunner:
         self._decided: dict[str, list[StoredKey]] = {}
         self._ordered: dict[str, list[StoredKey]] = {}
         self._progress: list[_Ticked] = []
+        # When each changefeed must be ticked though nothing concerns it, in the clock's seconds.
+        self._due: dict[str, float] = {}
+        self._turns = Turns(clock.monotonic())
+        self._captures: list[str] = []
+        self._observed: tuple[set[str], int] | None = None
+        self._observed_s = 0.0
         self._timeout_s = 0.0
         self._stop = threading.Event()
         parts = parts or Parts()
         self._part = parts.make("owner", self._look_on, self._stop)
         self._waking = Waking(store, keys, logs, clock, self._stop, parts)
-        self._executor = Executor(open_changer, clock, self._waking.wake, make_tables)
+        self._executor = Executor(open_changer, clock, self._wake, make_tables)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -184,8 +197,11 @@ class OwnerRunner:
         """Whether it still ticks."""
         return self._part.alive
 
+    def _wake(self, feed: str) -> None:
+        self._waking.wake(Concerned(feeds=frozenset({feed})))
+
     def _look_on(self) -> bool:
-        self._waking.wait(self._timeout_s)
+        concerned = self._waking.wait(self._timeout_s)
         if self._stop.is_set():
             return False
         began = self._clock.monotonic()
@@ -193,50 +209,90 @@ class OwnerRunner:
         self._timeout_s = 0.0
         try:
             with self._turning:
-                self._timeout_s = self.turn()
+                self._timeout_s = self.turn(concerned)
         except OwnershipLost as e:
             _log.warning("%s", e)
             return False
+        except Exception:
+            self._waking.wake()
+            raise
         # Under load it takes half of the time, what it directs the other half.
-        self._stop.wait(min(_PAUSE_MAX_S, self._clock.monotonic() - began))
+        pauses = 1 if concerned.urgent else _PROGRESS_PAUSES
+        self._stop.wait(min(_PAUSE_MAX_S, pauses * (self._clock.monotonic() - began)))
         return True
 
-    def turn(self) -> float:
-        """Tick every changefeed once; returns the seconds until it must look again."""
+    def turn(self, concerned: Concerned = EVERY) -> float:
+        """Tick the changefeeds that are concerned, due, or have a new guard.
+
+        Returns the seconds until it must look again.
+        """
         keys = self._keys
         held = self._guards.now()
         _, entries = self._store.range(keys.prefix)
         found = {e.key: e for e in entries}
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         self._parsed = {k: v for k, v in self._parsed.items() if k in found}
-        if held.owner is not None:
+        if captures != self._captures:
+            self._captures, concerned = captures, EVERY
+        self._decided = _by_feed(found, "/changefeed/ddl-decision/")
+        late = any(keys.feed_info(name) not in found for name in concerned.progress)
+        if held.owner is not None and (concerned.urgent or late or self._decided):
             self._collect(found, captures, held.owner)
         alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
-        self._decided = _by_feed(found, "/changefeed/ddl-decision/")
         self._ordered = _by_feed(found, "/changefeed/copy-order/")
         self._progress = []
-        timeout_s = _IDLE_S
-        self._held = self._ours(found, held)
+        before, self._held = self._held, self._ours(found, held)
         known = set(self._held)
         infos = [found[keys.feed_info(name)] for name in self._held]
         self._feeds = {n: f for n, f in self._feeds.items() if self._held.get(n) == f.held}
+        self._due = {n: due for n, due in self._due.items() if before.get(n) == self._held.get(n)}
         self._executor.keep(known)
-        if self._observer:
-            self._observer.keep_feeds(known, alive)
+        self._observe(known, alive)
         self._broken = {name: b for name, b in self._broken.items() if name in known}
-        in_use = set()
-        for entry in infos:
-            with suppress(StoredValueUnreadable):
-                info = self._message(entry, FeedInfo)
-                if info.state in ACTIVE:
-                    in_use.add(info.upstream)
-            timeout_s = min(timeout_s, self._guarded(entry, found, captures))
-        timeout_s = min(timeout_s, self._write_progress(found))
-        self._waking.follow_logs(in_use)
+        of = self._upstreams(infos)
+        for entry in self._to_tick(infos, of, concerned):
+            timeout_s = self._guarded(entry, found, captures)
+            self._due[last(entry.key)] = self._clock.monotonic() + timeout_s
+        self._write_progress(found)
+        self._waking.follow_logs({name for name in of.values() if name})
         self._forget(infos, found)
-        return timeout_s
+        soonest = min(self._due.values(), default=self._clock.monotonic() + _IDLE_S)
+        return max(0.0, soonest - self._clock.monotonic())
+
+    def _upstreams(self, infos: list[StoredKey]) -> dict[str, str]:
+        """By changefeed the upstream whose log it needs, empty if none."""
+        of = {}
+        for entry in infos:
+            info = self._derived(entry, FeedInfo)
+            active = info is not None and info.state in ACTIVE
+            of[last(entry.key)] = info.upstream if info is not None and active else ""
+        return of
+
+    def _to_tick(
+        self, infos: list[StoredKey], upstreams: Mapping[str, str], concerned: Concerned
+    ) -> list[StoredKey]:
+        """Those concerned or due, and of those whose log has moved and no more whose turn it is."""
+        now_s = self._clock.monotonic()
+        wanted, moved = [], {}
+        for entry in infos:
+            name = last(entry.key)
+            upstream = upstreams[name]
+            if concerned.has(name, upstream) or self._due.get(name, 0.0) <= now_s:
+                wanted.append(entry)
+            elif upstream in concerned.moved:
+                moved[name] = entry
+        self._turns, now = self._turns.earned(now_s).take(list(moved))
+        return wanted + [moved[name] for name in now]
+
+    def _observe(self, known: set[str], alive: int) -> None:
+        now_s = self._clock.monotonic()
+        if self._observer is None:
+            return
+        if self._observed != (known, alive) or now_s - self._observed_s >= _KEEP_S:
+            self._observer.keep_feeds(known, alive)
+            self._observed, self._observed_s = (known, alive), now_s
 
     def _ours(self, found: dict[str, StoredKey], held: HeldNow) -> dict[str, Held]:
         """The changefeeds that this capture decides about, each with what guards it."""
@@ -280,12 +336,12 @@ class OwnerRunner:
             self._fail(entry, broken.error, found)
         return broken.until - now_s
 
-    def _write_progress(self, found: dict[str, StoredKey]) -> float:
-        """Write the progress of many changefeeds in few transactions; seconds until it looks again.
+    def _write_progress(self, found: dict[str, StoredKey]) -> None:
+        """Write the progress of many changefeeds in few transactions.
 
         Where one of them was changed meanwhile, each is written by itself.
         """
-        progress, self._progress, timeout_s = self._progress, [], _IDLE_S
+        progress, self._progress = self._progress, []
         for first in range(0, len(progress), _TOGETHER):
             some = progress[first : first + _TOGETHER]
             together = len(some) > 1 and self._written(*some)
@@ -294,12 +350,12 @@ class OwnerRunner:
                     if together or self._written(ticked):
                         self._taken(ticked)
                     else:
-                        timeout_s = 0.0
+                        self._due[ticked.info.id] = 0.0
                 except (OwnershipLost, StoreFailed):
                     raise
                 except Exception as e:
-                    timeout_s = min(timeout_s, self._break(ticked.entry, e, found))
-        return timeout_s
+                    timeout_s = self._break(ticked.entry, e, found)
+                    self._due[ticked.info.id] = self._clock.monotonic() + timeout_s
 
     def _fail(self, entry: StoredKey, error: ErrorInfo, found: dict[str, StoredKey]) -> None:
         """Show the error and let nobody deliver it; a value that cannot be read stays as it is."""

@@ -7,20 +7,23 @@ It sleeps until something that matters has changed: a changefeed, a report, an u
 from __future__ import annotations
 
 import threading
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from contextlib import suppress
+
+from pydantic import ValidationError
 
 from cdc.base.clock import Clock
 from cdc.base.parts import Part, Parts
 from cdc.base.ts import Ts
-from cdc.coord.contract import Store, WatchCompacted
-from cdc.coord.keys import Keys
+from cdc.coord.contract import KeyEvent, Store, WatchCompacted
+from cdc.coord.keys import Keys, last
+from cdc.coord.messages import ErrorInfo, UpstreamStatus
+from owner.concerned import EVERY, NOTHING, Concerned, concerned
 from owner.logs import Logs, UpstreamLog
 
 _AFTER_ERROR_S = 1.0
 # A log without DDLs has no news that processors wait for.
 _LOG_S = 1.0
-# The owner's own words are no news to it.
-_OURS = ("/changefeed/status/", "/changefeed/ddl/", "/task/assignment/", "/task/slots/")
 
 
 class Waking:
@@ -44,6 +47,10 @@ class Waking:
         self._clock = clock
         self._stop = stop
         self._event = threading.Event()
+        self._guard = threading.Lock()
+        self._concerned = NOTHING
+        # By upstream the error that its status had last.
+        self._errors: dict[str, ErrorInfo | None] = {}
         self._followers: dict[str, threading.Thread] = {}
         self.in_use: Set[str] = frozenset()
         self._watch = store.watch(keys.prefix, store.revision() + 1)
@@ -69,14 +76,19 @@ class Waking:
         for follower in self._followers.values():
             follower.join(timeout_s)
 
-    def wake(self) -> None:
-        """The owner must look."""
+    def wake(self, what: Concerned = EVERY) -> None:
+        """The owner must look at these changefeeds."""
+        with self._guard:
+            self._concerned |= what
         self._event.set()
 
-    def wait(self, timeout_s: float) -> None:
+    def wait(self, timeout_s: float) -> Concerned:
         """Wait until it must look, or the time is over; what comes from now on wakes it again."""
         self._event.wait(timeout_s)
         self._event.clear()
+        with self._guard:
+            found, self._concerned = self._concerned, NOTHING
+        return found
 
     def follow_logs(self, upstreams: Set[str]) -> None:
         """Follow the logs of these upstreams, and no others."""
@@ -97,9 +109,26 @@ class Waking:
             self._watch = self._store.watch(self._keys.prefix, self._store.revision() + 1)
             self.wake()
             return True
-        if any(not any(part in e.key for part in _OURS) for e in events):
-            self.wake()
+        news = self._news(events)
+        if news != NOTHING:
+            self.wake(news)
         return True
+
+    def _news(self, events: Sequence[KeyEvent]) -> Concerned:
+        """What these touch: of what a puller says only an error that comes or goes."""
+        prefix = self._keys.upstream_status_prefix
+        upstreams = set()
+        for event in events:
+            if event.key.startswith(prefix) and event.value is not None:
+                error = None
+                with suppress(ValidationError):
+                    error = UpstreamStatus.model_validate_json(event.value).error
+                name = last(event.key)
+                if self._errors.get(name, error) != error or name not in self._errors:
+                    upstreams.add(name)
+                self._errors[name] = error
+        others = (e.key for e in events if e.value is None or not e.key.startswith(prefix))
+        return concerned(self._keys, others) | Concerned(upstreams=frozenset(upstreams))
 
     def _follow_captures(self) -> bool:
         try:
@@ -128,6 +157,10 @@ class Waking:
                 self.wake()
                 continue
             seen, now_s = resolved, self._clock.monotonic()
-            if news or (seen != told and now_s - told_s >= _LOG_S):
-                told, told_s = seen, now_s
-                self.wake()
+            if news:
+                self.wake(Concerned(upstreams=frozenset({name})))
+            elif seen != told and now_s - told_s >= _LOG_S:
+                self.wake(Concerned(moved=frozenset({name})))
+            else:
+                continue
+            told, told_s = seen, now_s

@@ -32,6 +32,7 @@ from cdc.schema.table import Table
 from cdc.source.statements import History
 from filter.online import OnlineDdl
 from filter.rules import TableRules
+from processor.log_news import Awaited
 from sink.contract import Destination, Layout, Routes
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
@@ -167,6 +168,11 @@ class DeliveredTables:
     def ids(self) -> Collection[int]:
         """Ids of all tables that the rules match."""
         return self._entries.keys()
+
+    @property
+    def awaited(self) -> Awaited:
+        """Rows of which tables will be delivered, as far as the log's dictionary is known."""
+        return Awaited(self.ids, self._seen)
 
     def ids_of(self, name: str) -> list[int]:
         """Ids of one table, by lower-case ``schema.table``."""

@@ -21,7 +21,7 @@ from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError
 from cdc.base.parts import Parts
 from cdc.base.position import Position, Stand, TransactionName, stand
-from cdc.base.ts import Ts
+from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.index import Runs
 from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
@@ -43,6 +43,7 @@ from processor.catalog import (
 from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
 from processor.jobs import JobRunner
+from processor.log_news import Awaited
 from processor.measured import Measured
 from processor.phase import Phase, Phases
 from processor.reporter import Reporter
@@ -157,6 +158,7 @@ class Feed:
         # Bytes of the turn's job, and when that began.
         self._tried: tuple[int, float] | None = None
         self._awaited_ts: Ts = 0
+        self._awaited: Awaited | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._parts = parts or Parts()
@@ -179,6 +181,11 @@ class Feed:
     def pauses(self) -> bool:
         """Whether the copy that goes on beside it is paused."""
         return self._copying is not None and self._copying.paused
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """All that it waits for while it is idle; None if any news of the log may be for it."""
+        return self._awaited
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -246,7 +253,7 @@ class Feed:
             self._copying.answer(self._standing, taken.starts.values(), self._assignment.ties)
         window = self._next_window(taken)
         if window is None:
-            self._idle()
+            self._idle(taken)
             return
         if self._outgrown(taken, window):
             self._taken = None
@@ -302,7 +309,7 @@ class Feed:
         found = (taken.catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
         return taken.driver.outgrown(taken.plan.layout, chain.from_iterable(found))
 
-    def _idle(self) -> None:
+    def _idle(self, taken: Takeover) -> None:
         self._phases.enter(Phase.IDLE)
         self._acknowledged.save_in_time()
         if self._reporter.owed and self._reporter.rest_s <= 0:
@@ -310,7 +317,24 @@ class Feed:
         rests = [_SAVE_S] if self._acknowledged.dirty else []
         if self._reporter.owed:
             rests.append(self._reporter.rest_s)
+        self._awaited = self._awaits(taken)
         self._wake.wait(min(rests, default=None))
+        # Before the log is looked at again: what comes from here on wakes it.
+        self._awaited = None
+
+    def _awaits(self, taken: Takeover) -> Awaited | None:
+        """What may bring work, or None where progress itself is waited for: each step tells it."""
+        progress = (
+            taken.driver.wants_watermarks
+            or self._assignment.barrier_ts < MAX_TS
+            or self._newest is not self._assignment
+            or self._standing.tables
+            or self._stops
+            or self._caps(taken)
+            or self._rows_before is not None
+            or self._copying is not None
+        )
+        return None if progress else taken.catalog.awaited
 
     def _await_judgement(self) -> None:
         """Give the owner time to judge the next DDL, once for each."""

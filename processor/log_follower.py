@@ -1,26 +1,49 @@
-"""Waking the changefeeds of an upstream when its log has resolved more."""
+"""Waking the changefeeds of an upstream that its log has news for (:mod:`processor.log_news`)."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Collection
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
+
+from cdc.base.clock import Clock
+from cdc.base.errors import TidegateError
 from cdc.base.parts import Parts
+from cdc.base.position import Position
 from cdc.base.ts import Ts
+from cdc.base.turns import Turns
 from cdc.changelog.reader import ChangeLog
+from processor.log_news import Awaited
 
 # How soon a follower sees that it is to stop.
 _LOOK_S = 0.5
+# Looking for whom the rows of so many tables concern would cost more than waking all.
+_MANY_TABLES = 1_000
+
+
+class Follows(Protocol):
+    """A changefeed that reads the log."""
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """All that it waits for while it is idle; None if any news may be for it."""
+
+    def wake(self) -> None:
+        """Look at the log again."""
 
 
 class LogFollower:
     """One thread that waits for a log, for all changefeeds that read it."""
 
-    def __init__(self, name: str, folder: Path, parts: Parts) -> None:
+    def __init__(self, name: str, folder: Path, parts: Parts, clock: Clock) -> None:
         self._folder = folder
         self._parts = parts
-        self._wakes: dict[str, Callable[[], None]] = {}
+        self._clock = clock
+        self._feeds: dict[str, Follows] = {}
+        self._turns = Turns(clock.monotonic())
         self._log: ChangeLog | None = None
         self._resolved: Ts = 0
         self._stopping = threading.Event()
@@ -39,14 +62,37 @@ class LogFollower:
         self._part.join(timeout_s)
         self._parts.forget(self._part)
 
-    def add(self, feed: str, wake: Callable[[], None]) -> None:
-        """Call ``wake`` whenever the log has resolved more; a new one takes the old one's place."""
-        self._wakes = {**self._wakes, feed: wake}
+    def add(self, name: str, feed: Follows) -> None:
+        """Wake it whenever the log has news for it; a new one takes the old one's place."""
+        self._feeds = {**self._feeds, name: feed}
+        # It may have looked before, and what came since was told to the others.
+        feed.wake()
 
     def keep(self, feeds: set[str]) -> bool:
         """Forget all other changefeeds; whether any is left."""
-        self._wakes = {feed: wake for feed, wake in self._wakes.items() if feed in feeds}
-        return bool(self._wakes)
+        self._feeds = {name: feed for name, feed in self._feeds.items() if name in feeds}
+        return bool(self._feeds)
+
+    def _wake(self, log: ChangeLog, before: Ts) -> None:
+        """Wake whom it concerns that the log has resolved more than ``before``."""
+        feeds = self._feeds
+        self._turns = self._turns.earned(self._clock.monotonic())
+        if len(feeds) <= self._turns.left:
+            self._turns, _ = self._turns.take(list(feeds))
+            for feed in feeds.values():
+                feed.wake()
+            return
+        changed = _changed(log, before)
+        quiet = []
+        for name, feed in feeds.items():
+            awaited = feed.awaited
+            if changed is None or awaited is None or awaited.among(changed):
+                feed.wake()
+            else:
+                quiet.append(name)
+        self._turns, now = self._turns.take(quiet)
+        for name in now:
+            feeds[name].wake()
 
     def _look_on(self) -> bool:
         self._log = self._log or ChangeLog.open(self._folder)
@@ -54,9 +100,24 @@ class LogFollower:
         # A log that was made anew begins lower.
         self._resolved = self._log.wait(before, _LOOK_S).resolved_ts
         if self._resolved != before:
-            for wake in self._wakes.values():
-                wake()
+            self._wake(self._log, before)
+            self._log.forget_below(self._resolved)
         if self._stopping.is_set():
             self._log.close()
             return False
         return True
+
+
+def _changed(log: ChangeLog, above: Ts) -> Collection[int] | None:
+    """Tables that have rows above a ts; None if that is not all there is, as with a DDL."""
+    resolved = log.state.resolved_ts
+    if not above or resolved < above:
+        return None
+    try:
+        if len(log.ddls(above, resolved)):
+            return None
+        found = np.unique(log.runs(Position(above), Position(resolved)).table)
+    except TidegateError:
+        # Each changefeed meets the same error, and says so.
+        return None
+    return None if len(found) > _MANY_TABLES else frozenset(found.tolist())

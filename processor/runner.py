@@ -223,10 +223,10 @@ class ProcessorRunner:
         feed.start()
         follower = self._followers.get(info.upstream)
         if follower is None:
-            follower = LogFollower(info.upstream, folder, self._parts)
+            follower = LogFollower(info.upstream, folder, self._parts, self._clock)
             self._followers[info.upstream] = follower
             follower.start()
-        follower.add(name, feed.wake)
+        follower.add(name, feed)
         return True
 
     def _give_back(self, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from cdc.coord.messages import (
     UpstreamInfo,
 )
 from owner import admin, runner
+from owner.concerned import EVERY, NOTHING, Concerned, concerned
 from owner.ddl_log import DdlLogs
 from owner.executor import Executor
 from owner.guards import OwnersGuards
@@ -249,6 +251,57 @@ def test_a_changefeed_that_is_changed_meanwhile_does_not_stop_others(
 
     until(lambda: all(map(reached, "abc")), "all statuses")
     assert changed == ["b"]
+
+
+def test_a_report_ticks_its_changefeed_alone(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        owned.create(name)
+    owned.writer.commit(owned.start + 1000, {})
+    until(lambda: all((t := owned.told(n)) and t.run for n in "ab"), "both run")
+    real, ticks = runner.step, Counter[str]()
+
+    def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effects]:
+        ticks[seen.info.id] += 1
+        return real(tick, seen, now_ms)
+
+    monkeypatch.setattr(runner, "step", step)
+    told, key = owned.told("a"), owned.keys.feed_status("a")
+    assert told is not None
+    for ts in range(owned.start + 1, owned.start + 41):
+        said = Report(feed="a", epoch=told.epoch, checkpoint_ts=ts, running=True)
+        owned.put(owned.keys.report("c", "a"), said.model_dump_json().encode())
+
+        def reached(ts: int = ts) -> bool:
+            status = FeedStatus.model_validate_json(owned.value(key) or b'{"checkpoint_ts": 0}')
+            return status.checkpoint_ts == ts
+
+        until(reached, "its status")
+    assert ticks["a"] >= 40
+    # The log has moved once, and each is looked at by time.
+    assert ticks["b"] < 10, ticks
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        (Keys().report("c", "f"), Concerned(progress=frozenset({"f"}))),
+        (Keys().feed_info("f"), Concerned(feeds=frozenset({"f"}))),
+        (Keys().ddl_decision("f", 7), Concerned(feeds=frozenset({"f"}))),
+        (Keys().copy_order("f", "1"), Concerned(feeds=frozenset({"f"}))),
+        (Keys().copy_status("f", "1"), Concerned(feeds=frozenset({"f"}))),
+        (Keys().feed_status("f"), NOTHING),
+        (Keys().feed_ddls("f"), NOTHING),
+        (Keys().assignment("c", "f"), NOTHING),
+        (Keys().acknowledged("f"), NOTHING),
+        (Keys().slots("f"), NOTHING),
+        (Keys().upstream_info("u"), EVERY),
+        (Keys().placement("u"), EVERY),
+        (Keys().puller("u"), EVERY),
+        (Keys().prefix + "of/a/newer/version", EVERY),
+    ],
+)
+def test_a_key_concerns_what_it_is_about(key: str, what: Concerned) -> None:
+    assert concerned(Keys(), [key]) == what
 
 
 def test_a_new_owner_shows_what_had_ended_before_it(owned: Owned) -> None:
