@@ -14,6 +14,7 @@ from cdc.base.ts import Ts
 from cdc.schema.table import Table
 from owner.barrier import Pending
 from owner.ddl import EVERY, Ddl, DDLAction, excerpt
+from owner.shard_apart import gone_another_way, untouched
 from owner.shard_ddl import (
     Groups,
     Rounds,
@@ -24,7 +25,7 @@ from owner.shard_ddl import (
 )
 from owner.shard_join import Standings, Verdict, between, carried_out, same_effect, verdict
 from owner.shard_part import ShardPart, ShardRole, TableName
-from owner.shard_remnants import LEFT, Remnants, after_change, moved
+from owner.shard_remnants import LEFT, Remnants, after_change, moved, renamed
 
 _JUDGED = frozenset({ShardRole.CHANGE, ShardRole.JOIN})
 
@@ -85,7 +86,50 @@ class _Group:
     def together(self, p: Pending) -> bool:
         """Whether a change waits until all tables have come to the same."""
         found = self.verdicts.get(p.ts)
-        return found is not None and found.together
+        if found is None or not found.together:
+            return False
+        # What somebody accepts that others cannot come to is done as far as the target can follow.
+        every = self.standings.tables.keys()
+        return not (p.accepted and found.beyond and self._gone(p, every))
+
+    @cached_property
+    def waiting(self) -> Mapping[str, Pending]:
+        """Changes that wait for all tables, by table."""
+        return {t: p for t, p in self.heads.items() if _change(p) and self.together(p)}
+
+    @cached_property
+    def wanted(self) -> frozenset[str]:
+        """Tables that have to come to what waits for all."""
+        others = {t: d for t, d in self.standings.tables.items() if t not in self.waiting}
+        spared: frozenset[str] | None = None
+        for p in self.waiting.values():
+            if p.ts not in self.strangers and (part := p.judged.shard) is not None:
+                found = untouched(p, part, others)
+                spared = found if spared is None else spared & found
+        return frozenset(self.standings.tables.keys() - (spared or frozenset()))
+
+    @cached_property
+    def apart(self) -> Mapping[Ts, DefiniteError]:
+        """Changes that wait for all tables, of which some cannot come to them as they are."""
+        found: dict[Ts, DefiniteError] = {}
+        for p in self.waiting.values():
+            if gone := self._gone(p, self.wanted):
+                found[p.ts] = _left_alone(p, self, *gone)
+        return found
+
+    def _gone(self, p: Pending, among: Collection[str]) -> tuple[str, str] | None:
+        """One of some tables that cannot come to a change as it is, and why."""
+        part, known = p.judged.shard, self.verdicts.get(p.ts)
+        if part is None or known is None:
+            return None
+        for table in sorted(among):
+            head = self.heads.get(table)
+            came = head is not None and (its := self.verdicts.get(head.ts)) and its.together
+            if table == part.table or came:
+                continue
+            if why := gone_another_way(part, known.beyond, self.standings.tables[table]):
+                return table, why
+        return None
 
 
 def obstacles(
@@ -94,7 +138,7 @@ def obstacles(
     """By change what keeps it from being carried out, as things are now."""
     found: dict[Ts, DefiniteError] = {}
     for group in _groups(pending, groups, remnants):
-        found.update(group.strangers)
+        found.update({**group.apart, **group.strangers})
         for p in group.heads.values():
             known = group.verdicts.get(p.ts)
             if known is not None and p.ts not in found:
@@ -125,10 +169,8 @@ def missing(
     """By change that waits for all tables, those that have not come to theirs."""
     found = {}
     for group in _groups(pending, groups, remnants):
-        waiting = {t for t, p in group.heads.items() if _change(p) and group.together(p)}
-        for table in waiting:
-            p = group.heads[table]
-            late = sorted(group.standings.tables.keys() - waiting)
+        late = sorted(group.wanted - group.waiting.keys())
+        for p in group.waiting.values():
             if late and leader_of(rounds, p.ts) is None:
                 found[p.ts] = late
     return found
@@ -141,7 +183,7 @@ def without_change(
     found = {}
     for group in _groups(pending, groups, remnants):
         if any(group.together(p) for p in group.heads.values()):
-            late = sorted(group.standings.tables.keys() - group.heads.keys())
+            late = sorted(group.wanted - group.heads.keys())
             found[".".join(group.name)] = late
     return found
 
@@ -194,7 +236,7 @@ def again(
 
 def _round(group: _Group, came: Collection[Ts]) -> tuple[Pending, ...]:
     """The changes of all tables, once all have come to the same."""
-    heads = [group.heads.get(table) for table in group.standings.tables]
+    heads = [group.heads.get(table) for table in group.wanted]
     found = sorted((p for p in heads if p is not None), key=lambda p: p.ts)
     fit = all(
         p.ts in came and p.obstacle is None and _change(p) and group.together(p) for p in found
@@ -262,6 +304,8 @@ def _remnants(group: _Group, round_: Sequence[Pending]) -> Mapping[str, tuple[st
         # The target keeps what it is not told of, with nobody to drop it later.
         kept |= {column: [LEFT] for column in (there - then if rest else ())}
     found = after_change(group.remnants, group.name, there, {c: t for c, t in kept.items() if t})
+    if len(round_) > 1 or group.together(leader):
+        found = renamed(found, part.effect.renamed if part.effect is not None else ())
     if part.role is ShardRole.MOVE:
         found = moved(found, part.table, min(part.begins))
     return found
@@ -340,6 +384,22 @@ def _obstructed(p: Pending, group: _Group, why: str) -> ShardDdlConflict:
         object=p.judged.shard.table,
         hint=f"make the other tables fit; or cdc cli ddl approve --ts {p.ts} carries it out as far"
         " as the target can follow, and ddl skip leaves it out",
+    )
+
+
+def _left_alone(p: Pending, group: _Group, other: str, why: str) -> ShardDdlConflict:
+    assert p.judged.shard is not None
+    beyond = group.verdicts[p.ts].beyond
+    way = (
+        f"cdc cli ddl approve --ts {p.ts} carries it out as far as the target can follow, and"
+        if beyond
+        else "carry it out at the target by hand;"
+    )
+    return ShardDdlConflict(
+        f"its change is {excerpt(p.ddl.sql)!r}, to which all tables of {'.'.join(group.name)} must"
+        f" come, but {other} {why}",
+        object=p.judged.shard.table,
+        hint=f"make the other tables fit; or {way} ddl skip leaves it out",
     )
 
 

@@ -57,14 +57,15 @@ class Verdict:
     """What becomes of a change of one table.
 
     ``before`` and ``after`` are the target's definitions, None where it has none that is known.
-    ``together``: it waits until all tables have come to the same; ``alone``: there is no other
-    table. ``obstacle``: why it cannot be
-    carried out as things are, as a clause.
+    ``together``: it waits until all tables have come to the same; ``beyond`` are then the parts of
+    which definitions have no join, if that is why. ``alone``: there is no other table.
+    ``obstacle``: why it cannot be carried out as things are, as a clause.
     """
 
     before: Table | None = None
     after: Table | None = None
     together: bool = False
+    beyond: frozenset[Part] = frozenset()
     alone: bool = False
     obstacle: str = ""
 
@@ -95,16 +96,41 @@ def verdict(
     together = replace(found, together=True)
     if _beyond_joins(part) or (_recollated(part) and after.table.collation != new.collation):
         return together
+    beyond: frozenset[Part] = frozenset()
     for where, why in after.conflicts.items():
         if where in before.conflicts:
             continue
         new_column = where[0] == "column" and where[1] not in before.table.positions
         if _has(old, where) or where == _PRIMARY or new_column:
             # Others may come to it: of a column that nobody has yet there is one definition.
-            return together
-        if not accepted:
+            beyond |= {where}
+        elif not accepted:
             return replace(found, obstacle=why)
+    if beyond:
+        return replace(together, beyond=beyond)
+    if not accepted and (why := _refilled(part, standings, before.table, after.table)):
+        return replace(found, obstacle=why)
     return found
+
+
+def _refilled(part: ShardPart, standings: Standings, before: Table, after: Table) -> str:
+    """Whether rows of others have another value of a column than they would be given now."""
+    for name, at in after.positions.items():
+        old = before.columns[before.positions[name]] if name in before.positions else None
+        new = after.columns[at]
+        if old is None or (old.default, old.default_expression) == (
+            new.default,
+            new.default_expression,
+        ):
+            continue
+        for table, other in sorted(standings.tables.items()):
+            if table != part.table and name not in other.positions:
+                values = ["NULL" if c.default is None else repr(c.default) for c in (old, new)]
+                return (
+                    f"rows of {table}, which lacks column {name}, have {values[0]} there, and"
+                    f" would get {values[1]}"
+                )
+    return ""
 
 
 def _recollated(part: ShardPart) -> bool:

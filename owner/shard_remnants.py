@@ -7,7 +7,7 @@ adds the column again before, its rows would show what was dropped: it waits. DM
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cdc.schema.table import Table
@@ -66,3 +66,11 @@ def moved(of_group: Mapping[str, tuple[str, ...]], old: str, new: str) -> Mappin
         column: tuple(sorted(new if table == old else table for table in tables))
         for column, tables in of_group.items()
     }
+
+
+def renamed(
+    of_group: Mapping[str, tuple[str, ...]], columns: Iterable[tuple[str, str]]
+) -> Mapping[str, tuple[str, ...]]:
+    """Those of a group whose columns, in lower case, have other names at the target."""
+    names = dict(columns)
+    return {names.get(column, column): tables for column, tables in of_group.items()}

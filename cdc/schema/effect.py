@@ -67,6 +67,13 @@ def filled_by_the_moment(statement: DdlStatement, before: Table, after: Table) -
     return ""
 
 
+def unshown(column: Column) -> Column:
+    """A column without the width in which its numbers are shown."""
+    if column.data_type in _WITH_WIDTH:
+        return column.but(column_type="", length=None)
+    return column
+
+
 def _constraint_words(statement: DdlStatement) -> tuple[str, ...]:
     items = statement.cursor(statement.body).items[statement.body :]
     if not any(item.is_word("CHECK", "CONSTRAINT", "FOREIGN", "REFERENCES") for item in items):
@@ -81,9 +88,7 @@ def _of_the_moment(column: Column) -> bool:
 
 def _parts(table: Table) -> Iterator[tuple[Part, Any]]:
     for column in table.columns:
-        if column.data_type in _WITH_WIDTH:
-            column = column.but(column_type="", length=None)
-        yield ("column", column.name.lower()), column
+        yield ("column", column.name.lower()), unshown(column)
     yield ("order of columns",), tuple(c.name.lower() for c in table.columns)
     for index in table.indexes:
         yield ("key", index.name.lower()), index

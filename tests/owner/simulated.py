@@ -17,6 +17,7 @@ from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
     Assignment,
+    DdlDecision,
     DdlEntries,
     ErrorInfo,
     FeedInfo,
@@ -153,6 +154,7 @@ class World:
     recorded: tuple[int, dict[int, Recorded]] | None = None
     scope: FeedScope = SCOPE
     shown: DdlEntries = field(default_factory=DdlEntries)
+    decisions: dict[int, DdlDecision] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sink = Sink(self)
@@ -187,6 +189,7 @@ class World:
             shown=self.shown,
             recorded=self.recorded[1],
             outcomes=tuple(self.outcomes),
+            decisions=self.decisions,
         )
         self.tick, effects = step(self.tick, seen, self.now)
         self.outcomes = []

@@ -10,9 +10,10 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import DdlEntries, FeedState
+from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, DdlState, FeedState
 from cdc.schema.apply import apply
 from cdc.schema.catalog import Catalog
 from cdc.schema.ddl import read_ddl
@@ -21,6 +22,7 @@ from cdc.schema.table import Column, Table
 from filter.decision import DdlFilter
 from owner.changes import ChangeOutcome, Order
 from owner.ddl import Ddl, FeedScope
+from owner.shard_ddl import ShardDdlConflict
 from sink.schema_change import Recorded, SchemaChange
 from tests.owner.simulated import Sink, World, disturb
 
@@ -69,7 +71,8 @@ class OptimisticSink(Sink):
         assert not mine or mine[-1] < ts, f"{table} goes back from {mine[-1]} to {ts}"
         self.known.add((ts, table))
         self.rows.append((ts, table))
-        if table == PLAIN:
+        if table == PLAIN or self.world.decisions:
+            # What somebody has decided about rows is theirs.
             return
         self._has_changed(table, mine[-1] if mine else 0, ts)
         key, values, wrote = self.world.written[ts]
@@ -114,6 +117,8 @@ class OptimisticSink(Sink):
         if ts in self.executed:
             return
         self.executed.append(ts)
+        if self.world.decisions:
+            return
         if all(not name.startswith("o") for _, name in change.tables):
             return
         (name,) = change.tables
@@ -145,6 +150,7 @@ class OptimisticWorld(World):
     """``tables`` are rows of the group's tables by key, ``written`` rows of the log by ts.
 
     ``states`` are those of a table behind a change. ``narrow``: one column comes and goes.
+    ``any_way``: tables may come to what others cannot, and somebody decides about it.
     """
 
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {t: {} for t in FIRST})
@@ -155,6 +161,7 @@ class OptimisticWorld(World):
     dropped: set[tuple[str, str]] = field(default_factory=set)
     renames: bool = False
     narrow: bool = False
+    any_way: bool = False
 
     def __post_init__(self) -> None:
         self.sink: OptimisticSink = OptimisticSink(self)
@@ -197,6 +204,8 @@ class OptimisticWorld(World):
             self._write(table)
 
     def _choices(self, table: str) -> list[str]:
+        if self.any_way:
+            return self._any_choices(table)
         there = self.definition(table)
         keys = {i.name for i in there.indexes}
         size = _SIZES.index(there.columns[there.positions["a"]].data_type)
@@ -215,6 +224,64 @@ class OptimisticWorld(World):
         if self.renames and "b" in there.positions:
             found.append("RENAME COLUMN b TO b2")
         return found
+
+    def _any_choices(self, table: str) -> list[str]:
+        there = self.definition(table).positions
+        found = [
+            f"DROP COLUMN {name}" if name in there else f"ADD COLUMN {name} {text}"
+            for name, text in {"b": "INT NOT NULL", "d": COLUMNS["d"]}.items()
+        ]
+        found += [f"ALTER COLUMN a SET DEFAULT {n}" for n in (0, 1)]
+        found += ["ALTER COLUMN d SET DEFAULT 9"] if "d" in there else []
+        return found + ["RENAME COLUMN b TO b2"] * (2 if "b" in there and "b2" not in there else 0)
+
+    def unblock(self) -> None:
+        """What stands still is shown as held, and somebody decides; or tables can still follow."""
+        entries = self.tick.changes.entries(lambda _: MAX_TS, {})
+        held = [e for e in entries.pending if e.state is DdlState.HELD]
+        stuck = {table for e in held for table in e.tables}
+        by_table = {table: e for e in reversed(entries.pending) for table in e.tables}
+        assert entries.pending, "it stands still, and nothing is pending"
+        for entry in entries.pending:
+            if len(entry.tables) > 1 or entry in held or not entry.sql.startswith("ALTER"):
+                continue
+            (table,) = entry.tables
+            if entry is not by_table[table]:
+                continue
+            late = [name for name in entry.waits_for if name not in stuck]
+            for name in (n for n in late if n not in by_table):
+                action = entry.sql.partition(f"{table} ")[2]
+                assert self._can_follow(name, table, entry.ts, action), f"{entry} waits in vain"
+                if "COLUMN d" in action and "d" not in self.definition(name).positions:
+                    self.last_ts += 1
+                    self._alter(name, f"ADD COLUMN d {COLUMNS['d']}")
+                self.last_ts += 1
+                self._alter(name, action)
+            if late:
+                return
+        assert held, f"it stands still unseen: {entries.pending}"
+        entry = self.rng.choice(held)
+        assert entry.error is not None
+        known = entry.error.code == ShardDdlConflict.code
+        action = self.rng.choice([DdlAction.SKIP, *([DdlAction.APPROVE] if known else [])])
+        if entry.ts in self.decisions:
+            action = DdlAction.SKIP
+        self.decisions[entry.ts] = DdlDecision(ts=entry.ts, action=action)
+
+    def _can_follow(self, table: str, other: str, ts: int, action: str) -> bool:
+        there = self.definition(table)
+        if action.startswith("RENAME"):
+            return "b" in there.positions and "b2" not in there.positions
+        (before,) = (d.change.before for d, _ in self.history if d.ts == ts and d.change)
+        old = before.table(*other.split("."))
+        assert old is not None
+        name = action.split()[2]
+        if not action.startswith("ALTER COLUMN"):
+            return False
+        if name not in there.positions:
+            return old.columns[old.positions[name]].default == "7"
+        columns = (t.columns[t.positions[name]] for t in (there, old))
+        return len({c.default for c in columns}) == 1
 
     def _leave(self, table: str) -> None:
         # What it alone had would stay at the target, for somebody to decide about.
@@ -336,19 +403,49 @@ def run(seed: int, steps: int) -> OptimisticWorld:
     world.catch_up()
     world.resolved = world.last_ts
     rng.random = lambda: 1.0  # type: ignore[method-assign]
-    for _ in range(60 + 6 * len(world.history)):
+    _settle(world, 60 + 6 * len(world.history))
+    finish(world)
+    return world
+
+
+def run_any_way(seed: int, steps: int) -> OptimisticWorld:
+    """One schedule of tables that go ways in which others cannot follow; all of it comes to an end,
+    by itself or as somebody decides about what is shown.
+    """
+    rng = random.Random(seed)
+    world = OptimisticWorld(rng)
+    world.any_way, world.narrow, world.renames = True, False, False
+    disturb(world, rng, steps)
+    chance = rng.random
+    for _ in range(4 * len(world.history) + 4):
+        world.resolved = world.last_ts
+        rng.random = lambda: 1.0  # type: ignore[method-assign]
+        _settle(world, 30)
+        if world.status.checkpoint_ts == world.last_ts:
+            break
+        rng.random = chance  # type: ignore[method-assign]
+        world.unblock()
+    assert sorted(world.sink.rows) == sorted(world.dml), "a row is lost"
+    assert world.status.checkpoint_ts == world.last_ts, "it does not come to the end"
+    for table, rows in world.tables.items() if not world.decisions else ():
+        for key, row in rows.items():
+            there = {name: world.sink.table[key].get(name, "gone") for name in row}
+            assert there == row, f"{table} {key}: {there}, not {row}"
+    return world
+
+
+def _settle(world: OptimisticWorld, rounds: int) -> None:
+    for _ in range(rounds):
         world.now += 700_000
         world.owner()
         world.check()
-        rng.randint = lambda a, b: b  # type: ignore[method-assign]
+        world.rng.randint = lambda a, b: b  # type: ignore[method-assign]
         world.processor()
         while world.running:
             world.execute()
         if world.status.checkpoint_ts == world.last_ts:
             break
     world.owner()
-    finish(world)
-    return world
 
 
 def finish(world: OptimisticWorld) -> None:

@@ -14,6 +14,8 @@ LATIN = "id INT PRIMARY KEY, a VARCHAR(10) CHARACTER SET utf8mb3"
 NUMBERED = "id INT PRIMARY KEY, a SMALLINT, b INT"
 PARTED = "id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9)"
 ADD, DROP = "ADD COLUMN c INT", "DROP COLUMN b"
+RENAME = "CHANGE b c INT"
+_GONE, _RENAMED = ((S1, DROP), (S1, "ADD b INT")), ((S2, RENAME), (T2, RENAME))
 
 OPTIMISTIC_CASES = (
     Case("004", "one adds a column", ((S1, ADD),), Outcome.FOLLOWS),
@@ -93,7 +95,26 @@ OPTIMISTIC_CASES = (
         "058, 067",
         "defaults differ",
         two("MODIFY a INT DEFAULT 0", "MODIFY a INT DEFAULT 1"),
+        Outcome.CONFLICT,
+    ),
+    Case(
+        "-",
+        "another default, while some lack the column",
+        ((S1, "ADD c INT DEFAULT 0"), (S1, "ALTER c SET DEFAULT 5")),
+        Outcome.CONFLICT,
+    ),
+    Case(
+        "-",
+        "another default of two, while one lacks the column",
+        tuple((t, a) for a in ("ADD c INT DEFAULT 0", "ALTER c SET DEFAULT 5") for t in (S1, S2)),
         Outcome.WAITS,
+    ),
+    Case(
+        "-",
+        "another default, which all come to later",
+        by_table("ADD c INT DEFAULT 0", "ALTER c SET DEFAULT 5")[::2]
+        + by_table("ADD c INT DEFAULT 0", "ALTER c SET DEFAULT 5")[1::2],
+        runs=2,
     ),
     Case(
         "059, 068",
@@ -207,6 +228,21 @@ OPTIMISTIC_CASES = (
         ((S1, DROP), (S1, "ADD b INT")),
         Outcome.CONFLICT,
         0,
+    ),
+    Case("-", "one drops a column, the others rename it", (*_GONE[:1], *_RENAMED)),
+    Case("-", "it adds the column again before", (*_GONE, *_RENAMED), runs=2),
+    Case(
+        "-",
+        "and then renames it, as the others have",
+        (*_GONE, *_RENAMED, (S1, RENAME)),
+        Outcome.CONFLICT,
+        2,
+    ),
+    Case(
+        "-",
+        "one renames what another has dropped and added",
+        (*every(DROP), (S2, "ADD b INT"), (S2, RENAME), (S1, "ADD c INT")),
+        runs=3,
     ),
     Case(
         "DropAddColumn",

@@ -12,7 +12,7 @@ import pytest
 from cdc.schema.table import Column, Table
 from owner.shard_rules import ShardGroups
 from tests import seeds
-from tests.shard_ddl.optimistic import run
+from tests.shard_ddl.optimistic import run, run_any_way
 
 SCHEDULES = int(os.environ.get("TIDEGATE_SCHEDULES", "80"))
 PARTS = 4
@@ -24,7 +24,12 @@ def test_optimistic_schedules(part: int) -> None:
     _all(range(first + part, first + SCHEDULES, PARTS), steps=50)
 
 
-def _all(numbers: Iterable[int], steps: int) -> None:
+def test_tables_that_go_ways_of_their_own_wait_for_nobody_unseen() -> None:
+    first = seeds.seed() * SCHEDULES
+    _all(range(first, first + SCHEDULES // 4), steps=50, run=run_any_way)
+
+
+def _all(numbers: Iterable[int], steps: int, run: Callable[[int, int], object] = run) -> None:
     for seed in numbers:
         try:
             run(seed, steps)
@@ -76,3 +81,14 @@ def test_a_broken_optimistic_rule_is_found(
     monkeypatch.setattr(f"{module}.{name}", rule)
     with pytest.raises(AssertionError):
         _all(range(40, 150), steps=60)
+
+
+def _no_other_way(*_: object) -> str:
+    """All tables can come to whatever one has come to."""
+    return ""
+
+
+def test_a_wait_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owner.shard_group.gone_another_way", _no_other_way)
+    with pytest.raises(AssertionError, match="waits in vain"):
+        _all(range(30), steps=50, run=run_any_way)
