@@ -113,16 +113,17 @@ def _kept_rows(info: FeedInfo) -> KeptRows:
 def _placeable(
     entry: StoredKey, placed: UpstreamPlacement | None, held: dict[str, str]
 ) -> Placeable:
-    name, nodes = last(entry.key), 0
+    name, nodes, bound = last(entry.key), 0, False
     with suppress(StoredValueUnreadable):
-        nodes = len(read(entry, UpstreamInfo).nodes)
+        info = read(entry, UpstreamInfo)
+        nodes, bound = len(info.nodes), not info.replaceable
     if placed is None:
-        return Placeable(name, weight=max(1, nodes), bound=nodes > 0, settled=False)
+        return Placeable(name, weight=max(1, nodes), bound=bound, settled=False)
     return Placeable(
         name,
         placed.capture,
         weight=max(1, nodes),
-        bound=nodes > 0,
+        bound=bound,
         asked=placed.reason == PlacementReason.ASKED,
         settled=held.get(name) == placed.capture,
     )
@@ -157,7 +158,7 @@ def move(store: Store, keys: Keys, upstream: str, capture: str, clock: Clock) ->
     found = next((u for u in upstreams if u.name == upstream), None)
     if found is not None and found.bound and upstream not in known.logs:
         raise PlacementRefused(
-            "the log of several nodes cannot be made anew, and that capture does not have it",
+            "the log of shards cannot be made anew, and that capture does not have it",
             object=about,
             hint="it stays where its log is",
         )

@@ -46,6 +46,11 @@ class Origin:
         """Of a log that is being made."""
         return cls(uuid.uuid4().hex, floor, pins)
 
+    @property
+    def highest(self) -> Ts:
+        """The ts of the highest position that it was made to have; 0 if there was none."""
+        return self.pins[-1].floor if self.pins else self.floor
+
     def holds(self, ts: Ts, name: TransactionName, begin: Ts) -> bool:
         """Whether a position at ``ts`` behind the named transaction lies there in this log too.
 

@@ -127,6 +127,14 @@ class UpstreamInfo(StoredMessage):
         """The name of a node without its upstream's."""
         return self.name.partition(".")[2]
 
+    @property
+    def replaceable(self) -> bool:
+        """Whether a log in the place of a lost one has what was delivered where it was.
+
+        The order of shards was written into their log alone; a cluster's follows from its TSOs.
+        """
+        return self.kind != "shards"
+
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""
         return {node.node_name: node for node in self.nodes} or {"": self}

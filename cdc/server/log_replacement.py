@@ -60,6 +60,16 @@ class LogMaker(Protocol):
     def begin(self, folder: Path, anchor: Anchor, snapshot: dict[str, Any], o: Origin) -> None:
         """Make the log of a folder, which holds nothing yet."""
 
+    def begin_merged(
+        self,
+        folder: Path,
+        anchor: Anchor,
+        snapshot: dict[str, Any],
+        o: Origin,
+        nodes: Sequence[tuple[str, Path, Ts]],
+    ) -> None:
+        """Make the log over logs of nodes: by its own name each one's folder and begin."""
+
 
 class LogReplacement:
     """Of the logs of one capture. ``folder`` names the folder of an upstream's log."""
@@ -98,7 +108,7 @@ class LogReplacement:
             there = Origin.new()
             origin.save(folder, there)
         ours = there is not None and (current is None or current.log == there.log)
-        if there is None or not ours or self._older(info, folder):
+        if there is None or not ours or self.older(info.name):
             if info.nodes or is_node(info.name):
                 raise _lost_of_nodes(info)
             there = self._replace(info, anchors, folder)
@@ -108,42 +118,48 @@ class LogReplacement:
             revision, _ = anchors.current()
         return anchors, Unchanged(self._keys.current_log(info.name), revision)
 
-    def _older(self, info: UpstreamInfo, folder: Path) -> bool:
-        """Whether the log ends below what is delivered: it is an older copy."""
+    def older(self, upstream: str) -> bool:
+        """Whether the log ends below what is delivered: it is an older copy.
+
+        One that was made anew, and is on its way to what it was made for, is none.
+        """
         try:
-            with closing(ChangeLog.open(folder)) as log:
-                end = log.state.resolved_ts
+            made = origin.load(self._folder(upstream))
+            with closing(ChangeLog.open(self._folder(upstream))) as log:
+                end = max(log.state.resolved_ts, made.highest if made is not None else 0)
         except TidegateError:
             # Whoever opens it to write says what is wrong with it.
             return False
-        statuses = map(self._status, self._feeds(info.name))
+        statuses = map(self._status, self._feeds(upstream))
         return any(max(s.main_ts, s.checkpoint_ts) > end for s in statuses)
 
     def _replace(self, info: UpstreamInfo, anchors: Anchors, folder: Path) -> Origin:
-        feeds = list(self._feeds(info.name))
-        needed = min((self._status(f).checkpoint_ts for f in feeds), default=MAX_TS)
+        needed = self.needed(info.name)
         usable = [a for a in anchors.all() if a.ts <= needed]
         if not usable:
-            raise UpstreamLogLost(
-                "the change log is not there, and the store knows no place for another one to begin"
-                f" at or below ts {needed} ({to_text(needed)})",
-                object=f"upstream {info.name}",
-                hint="put the log's folder back; without it, resume the changefeeds with"
-                " --overwrite-checkpoint-ts, or create upstream and changefeeds anew",
-            )
+            raise no_place(info.name, needed)
         anchor = usable[-1]
-        positions = [pair for feed in feeds for pair in self._named(feed, anchor.ts)]
-        floor, pins = origin.pinned(positions, anchor.ts)
-        made, snapshot = Origin.new(floor, pins), anchors.schema(anchor)
-        _log.warning(
-            "upstream %s: its log is made anew from %s (%d positions of changefeeds are known)",
-            info.name, to_text(anchor.ts), len(pins),
-        )  # fmt: skip
+        made, snapshot = self.pinned(info.name, anchor), anchors.schema(anchor)
         log_folders.set_aside(folder.parent)
         log_folders.make(folder.parent)
         self._maker.begin(folder, anchor, snapshot, made)
         log_folders.complete(folder.parent)
         return made
+
+    def needed(self, upstream: str) -> Ts:
+        """The lowest checkpoint of the changefeeds that read an upstream."""
+        return min((self._status(f).checkpoint_ts for f in self._feeds(upstream)), default=MAX_TS)
+
+    def pinned(self, upstream: str, anchor: Anchor) -> Origin:
+        """Of a log that begins at an anchor: it has the positions of changefeeds where they are."""
+        feeds = list(self._feeds(upstream))
+        positions = [pair for feed in feeds for pair in self._named(feed, anchor.ts)]
+        floor, pins = origin.pinned(positions, anchor.ts)
+        _log.warning(
+            "upstream %s: its log is made anew from %s (%d positions of changefeeds are known)",
+            upstream, to_text(anchor.ts), len(pins),
+        )  # fmt: skip
+        return Origin.new(floor, pins)
 
     def _feeds(self, upstream: str) -> Iterator[FeedInfo]:
         _, entries = self._store.range(self._keys.feed_info_prefix)
@@ -178,6 +194,17 @@ class LogReplacement:
             return
         for position in ledger.values():
             yield from _named(feed, stand(position), above)
+
+
+def no_place(upstream: str, needed: Ts) -> UpstreamLogLost:
+    """No anchor lies at or below what is needed."""
+    return UpstreamLogLost(
+        "the change log is not there, and the store knows no place for another one to begin"
+        f" at or below ts {needed} ({to_text(needed)})",
+        object=f"upstream {upstream}",
+        hint="put the log's folder back; without it, resume the changefeeds with"
+        " --overwrite-checkpoint-ts, or create upstream and changefeeds anew",
+    )
 
 
 def _lost_of_nodes(info: UpstreamInfo) -> UpstreamLogLost:

@@ -60,10 +60,12 @@ class LogSource(LogMaker, Protocol):
         stop: threading.Event,
         keep: Callable[[Mapping[str, Ts]], None],
         statuses: Statuses,
+        anchoring: Anchoring,
     ) -> None:
         """Write the log over the logs of nodes until stopped; raises what ends it.
 
         ``keep`` takes up to which ts each node's log, by its own name, is not needed any more.
+        ``anchoring`` is that of the log of all.
         """
 
     def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:

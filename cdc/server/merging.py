@@ -13,7 +13,7 @@ from pathlib import Path
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
-from cdc.changelog import node_logs
+from cdc.changelog import node_logs, origin
 from cdc.changelog.behind import Behind
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
@@ -22,8 +22,10 @@ from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import ErrorInfo, UpstreamInfo, UpstreamStatus
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
+from cdc.server import log_folders
 from cdc.server.needed import Needed
 from cdc.server.nodes import CLUSTER
+from cdc.source.anchoring import Anchoring
 from cdc.source.cluster_merging import ClusterMerging
 from cdc.source.compaction import Compaction
 from cdc.source.merged_rows import NodeLog
@@ -59,8 +61,10 @@ class Merger:
         needed: Callable[[], Needed],
         keep: Callable[[Mapping[str, Ts]], None],
         statuses: Statuses,
+        anchoring: Anchoring,
     ) -> None:
         self._info = info
+        self._anchoring = anchoring
         self._folder = folder
         self._settings = settings
         self._clock = clock
@@ -69,7 +73,7 @@ class Merger:
         self._keep = keep
         self._statuses = statuses
         self._compaction = Compaction(folder, settings.snapshot_statements)
-        self._said = self._collected = 0.0
+        self._said = self._collected = self._anchored = 0.0
         self._pointed: dict[int, dict[int, int]] = {}
         self._over: TidegateError | None = None
 
@@ -100,7 +104,9 @@ class Merger:
             ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
             return Merging(self._writer, self._nodes, size, ends=ends)
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
-        return ClusterMerging(self._writer, self._nodes, size, coordinator)
+        begun = origin.load(self._folder)
+        pins = begun.pins if begun is not None else ()
+        return ClusterMerging(self._writer, self._nodes, size, coordinator, pins=pins)
 
     def _opened(self, stack: ExitStack, folder: Path) -> ChangeLog:
         return stack.enter_context(closing(ChangeLog.open(folder, index_bytes=_INDEX_BYTES)))
@@ -115,6 +121,10 @@ class Merger:
         if began - self._collected > self._settings.collect_s:
             self._collected = began
             self._collect()
+        elif began - self._anchored > self._settings.anchor_s and self._info.replaceable:
+            self._anchored = began
+            if not self._beside.busy:
+                self._beside.begin(partial(self._anchor, self._writer.state, self._needed()))
         if self._over is not None:
             stop.wait(_TICK_S)
         elif self._merging.step():
@@ -162,6 +172,15 @@ class Merger:
             # Readers follow more statements then; that is no reason to miss any.
             name = self._info.name
             _log.warning("upstream %s: no schema snapshot: %s", name, error, exc_info=True)
+
+    def _anchor(self, state: LogState, wanted: Needed) -> None:
+        try:
+            if self._anchoring.run(state, wanted.checkpoint_ts):
+                # This log stands: the one whose place it has taken is not needed any more.
+                log_folders.drop_aside(self._folder.parent)
+        except Exception as error:
+            # A later one follows; until then a new log begins further back.
+            _log.warning("upstream %s: no anchor: %s", self._info.name, error)
 
     # --- what is said ----------------------------------------------------------------------------
 

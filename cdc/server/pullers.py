@@ -27,10 +27,11 @@ from cdc.coord.keys import Keys, last
 from cdc.coord.messages import UpstreamInfo, UpstreamPlacement, UpstreamStatus
 from cdc.coord.stored import read, readable
 from cdc.server import log_folders, membership
+from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
-from cdc.server.nodes import is_node, upstream_of, with_nodes
+from cdc.server.nodes import CLUSTER, is_node, upstream_of, with_nodes
 from cdc.server.registered import Registered
 from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_access import access
@@ -40,6 +41,8 @@ from cdc.source.anchoring import Anchoring
 _log = logging.getLogger("upstream")
 
 _CLAIM_S = 1.0
+# How often a node's thread looks whether its upstream is claimed, which takes a moment.
+_CLAIMED_S = 0.02
 
 
 class Observer(Protocol):
@@ -104,6 +107,11 @@ class Pullers:
         self._parts = parts
         self._registered = registered
         self._replacement = replacement
+        self._clusters = ClusterReplacement(store, keys, capture_id, source, folder, replacement)
+        # One at a time, so that logs of a cluster are made before any of them is written.
+        self._ensuring = threading.Lock()
+        # By whole name those of them that are written now.
+        self._written: set[str] = set()
         self._guard = threading.Lock()
         # Upstreams whose log is the one that positions belong to.
         self._ready: set[str] = set()
@@ -160,6 +168,9 @@ class Pullers:
         Returns before it is.
         """
         self.disown_log(name)
+        self._begin_anew(name)
+
+    def _begin_anew(self, name: str) -> None:
         self._leaving.add(name)
         self._ready.discard(name)
 
@@ -213,7 +224,11 @@ class Pullers:
     def needed(self, name: str) -> Needed:
         """What changefeeds need of an upstream's log, or of a node what the log of all needs."""
         if is_node(name):
-            return Needed(self._behind_merged.get(name, 0), ())
+            anchor_ts = None
+            info = self._registered.info(upstream_of(name))
+            if info.kind == CLUSTER:
+                anchor_ts = self._clusters.anchored_ts(info, name.partition(".")[2])
+            return Needed(self._behind_merged.get(name, 0), (), anchor_ts)
         return self._registered.needed(name)
 
     def _look_on(self) -> bool:
@@ -325,27 +340,59 @@ class Pullers:
         self._pullers[info.name] = puller
         puller.part.start()
 
-    def _ensured(self, info: UpstreamInfo) -> Anchoring:
-        """Have the upstream's log there, for all who read it."""
+    def _ensured(self, info: UpstreamInfo, stop: threading.Event) -> Anchoring | None:
+        """Have the upstream's log there, for all who read it; None if it was stopped meanwhile."""
         held = Held(self._keys.puller(info.name), self._claims.get(info.name, 0))
         try:
-            anchors, current = self._replacement.ensure(info, [held])
+            node = is_node(info.name)
+            upstream = self._registered.info(upstream_of(info.name)) if node else info
+            if upstream.kind == CLUSTER:
+                if not self._ensured_cluster(upstream, info.name, stop):
+                    return None
+                anchors, current = self._clusters.current(info.name)
+            else:
+                anchors, current = self._replacement.ensure(info, [held])
         except BaseException:
             self._ready.discard(info.name)
             raise
         self._ready.add(info.name)
         return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
 
+    def _ensured_cluster(self, info: UpstreamInfo, name: str, stop: threading.Event) -> bool:
+        """Have all logs of a cluster there, once all its keys are ours; False if stopped before.
+
+        From then on that of ``name`` is written.
+        """
+        while info.name not in self._claims:
+            if stop.wait(_CLAIMED_S):
+                return False
+        held = Held(self._keys.puller(info.name), self._claims[info.name])
+        with self._ensuring:
+            written = {one.name for one in with_nodes(info)} & self._written
+            try:
+                self._clusters.ensure(info, [held], used=bool(written))
+            except NodeLogGone:
+                self._begin_anew(info.name)
+                raise
+            self._written.add(name)
+        return True
+
     def _supervised(self, info: UpstreamInfo) -> SupervisedPuller:
         return SupervisedPuller(info, self._write, self._tell, self._clock, self._parts)
 
     def _write(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
         """Write the log of an upstream, or node, until stopped."""
-        if info.nodes:
-            self._merge(info, say, stop)
+        anchoring = self._ensured(info, stop)
+        if anchoring is None:
             return
         folder, needed = self._folder(info.name), partial(self.needed, info.name)
-        self._source.pull(info, folder, say, needed, stop, self._ensured(info))
+        try:
+            if info.nodes:
+                self._merge(info, say, stop, anchoring)
+            else:
+                self._source.pull(info, folder, say, needed, stop, anchoring)
+        finally:
+            self._written.discard(info.name)
 
     def _tell(self, name: str, status: UpstreamStatus) -> None:
         """Write a status to the metrics and the store, while the upstream is registered."""
@@ -359,9 +406,10 @@ class Pullers:
         same = Unchanged(entry.key, entry.mod_revision)
         self._store.txn([held, same], [put], durable=False)
 
-    def _merge(self, info: UpstreamInfo, say: OnStatus, stop: threading.Event) -> None:
+    def _merge(
+        self, info: UpstreamInfo, say: OnStatus, stop: threading.Event, anchoring: Anchoring
+    ) -> None:
         """Write the log of all nodes until stopped."""
-        self._ensured(info)
 
         def keep(behind: Mapping[str, Ts]) -> None:
             self._behind_merged |= {f"{info.name}.{node}": ts for node, ts in behind.items()}
@@ -371,7 +419,7 @@ class Pullers:
             return {n: p.last if p is not None else UpstreamStatus() for n, p in pullers.items()}
 
         folder, needed = self._folder(info.name), partial(self.needed, info.name)
-        self._source.merge(info, folder, say, needed, stop, keep, statuses)
+        self._source.merge(info, folder, say, needed, stop, keep, statuses, anchoring)
 
     def _let_go(self, info: UpstreamInfo) -> None:
         """Forget nodes that leave and are merged up to their end, as the log of all nodes says."""

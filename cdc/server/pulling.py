@@ -26,7 +26,7 @@ from cdc.server.merging import Merger, Statuses
 from cdc.server.needed import Needed
 from cdc.server.settings import ServerSettings
 from cdc.snapshot.replica import ReplicaServer
-from cdc.source import merged_log, registration
+from cdc.source import merged_anew, merged_log, registration
 from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction
 from cdc.source.puller import Puller
@@ -61,6 +61,19 @@ class RealSource:
             writer.save_snapshot(anchor.ts, {**snapshot, "ts": anchor.ts})
             writer.begin(anchor.ts, anchor.position)
 
+    def begin_merged(
+        self,
+        folder: Path,
+        anchor: Anchor,
+        snapshot: dict[str, Any],
+        o: Origin,
+        nodes: Sequence[tuple[str, Path, Ts]],
+    ) -> None:
+        """Make the log of a cluster's nodes, whose own logs begin at the given ts, at an anchor."""
+        with closing(self._writer(folder)) as writer:
+            origin.save(folder, o)
+            merged_anew.begin_anew(writer, folder, anchor.ts, snapshot, anchor.position, nodes)
+
     def pull(
         self,
         info: UpstreamInfo,
@@ -83,7 +96,7 @@ class RealSource:
 
         def anchor(state: LogState, wanted: Needed) -> None:
             try:
-                if anchoring.run(state, wanted.checkpoint_ts):
+                if anchoring.run(state, wanted.anchored_ts):
                     # This log stands: the one whose place it has taken is not needed any more.
                     log_folders.drop_aside(folder.parent)
             except Exception as error:
@@ -134,10 +147,19 @@ class RealSource:
         stop: threading.Event,
         keep: Callable[[Mapping[str, Ts]], None],
         statuses: Statuses,
+        anchoring: Anchoring,
     ) -> None:
         """Write the log over the logs of nodes until stopped, and remove what nobody needs."""
         Merger(
-            info, folder, self._settings.changelog, self._clock, on_status, needed, keep, statuses
+            info,
+            folder,
+            self._settings.changelog,
+            self._clock,
+            on_status,
+            needed,
+            keep,
+            statuses,
+            anchoring,
         ).run(stop)
 
     def schema_now(self, info: UpstreamInfo, folder: Path, wanted: Wanted | None = None) -> Ts:

@@ -20,6 +20,7 @@ from cdc.base.ts import Ts
 from cdc.base.vtso import TSO_TO_TS_SHIFT, ts_of
 from cdc.changelog import node_logs
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.origin import Pin
 from cdc.changelog.vtso_marks import behind, marks
 from cdc.changelog.writer import LogWriter
 from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
@@ -28,6 +29,7 @@ from cdc.source.item_reader import ItemReader, commit_ts, ts_before
 from cdc.source.merged_log import begin_later
 from cdc.source.merged_rows import MergedRows, NodeLog, PlacedRows, clocks_apart, rising
 from cdc.source.merging import merged_to, position_of, schema_to
+from cdc.source.pinned_order import PinnedOrder
 
 # Of a node's index in one step.
 _BATCH_ROWS = 200_000
@@ -69,12 +71,29 @@ class ClusterPosition:
             {n: [CommitLogRow(*row) for row in rows] for n, rows in value.get("said", {}).items()},
         )
 
+    @classmethod
+    def anew(cls, value: dict[str, Any], begins: Mapping[str, Ts]) -> dict[str, Any]:
+        """Where a log over other logs of the same nodes goes on as that at ``value`` does.
+
+        ``begins``: by node, from which ts on its other log has all; what that was called in the log
+        before must lie at or below what ``value`` has as merged. Numbers of items are of logs, so
+        nodes are read from their beginning, and what is below the horizon is passed over. What has
+        no TSO gets the place that it had: it follows the largest before it, which lies below the
+        horizon or is read again.
+        """
+        stand = value.get("stand")
+        if stand is None:
+            return position_of(dict(begins))
+        first = ClusterStand.first(len(begins)).nodes
+        again = replace(ClusterStand.of(stand), nodes=first)
+        return cls(dict(begins), dict(begins), again).to_dict()
+
 
 class ClusterMerging:
     """Of one merged log, by its writer. One thread at a time.
 
     After an error nothing is known of what was read: make another one, of a writer that was
-    opened anew.
+    opened anew. ``pins``: transactions that were delivered out of a log before this one.
     """
 
     def __init__(
@@ -84,9 +103,11 @@ class ClusterMerging:
         segment_bytes: int,
         coordinator: Coordinator,
         *,
+        pins: Sequence[Pin] = (),
         batch_rows: int = _BATCH_ROWS,
     ) -> None:
         self._writer = writer
+        self._pinned = PinnedOrder(pins, writer.state.resolved_ts)
         self._nodes = nodes
         self._rows = MergedRows(writer, nodes, segment_bytes)
         self._batch_rows = batch_rows
@@ -145,9 +166,10 @@ class ClusterMerging:
         if not aligned:
             self._begin(merged)
         before = self._writer.last_ts
-        self._append(merged)
+        placed = self._append(merged)
         last = self._writer.last_ts
         resolved = max(ts_of(self._merge.horizon) - 1, last, self._writer.state.resolved_ts)
+        self._pinned.check(placed, self._writer.source_id, resolved)
         if last > before or resolved > self._writer.state.resolved_ts:
             self._writer.commit(resolved, self._position().to_dict())
         return True
@@ -183,7 +205,8 @@ class ClusterMerging:
 
     # --- what is written -------------------------------------------------------------------------
 
-    def _append(self, merged: Merged) -> None:
+    def _append(self, merged: Merged) -> Runs:
+        """Write the rows of transactions; what was written."""
         transaction = np.cumsum(merged.first) - 1
         parts, of_row = [], []
         for number in range(len(self._nodes)):
@@ -193,13 +216,14 @@ class ClusterMerging:
                 parts.append(part)
                 of_row.append(which)
         if not parts:
-            return
+            return Runs.empty()
         joined, which = self._rows.join(parts), np.concatenate(of_row)
         order = np.argsort(which, kind="stable")
         wanted = merged.tso[merged.first] >> TSO_TO_TS_SHIFT
         runs = glued(joined.runs.take(order), which[order], wanted, self._writer.last_ts)
         found = _marks(merged, transaction, which[order], runs.commit_ts)
         self._rows.append(replace(joined, runs=behind(runs, found)))
+        return runs
 
     def _rows_of(
         self, number: int, items: NDArray[np.int64], transaction: NDArray[np.int64]

@@ -6,8 +6,10 @@ import os
 import random
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from cdc.binlog.query import Query
 from cdc.changelog import node_logs
 from cdc.changelog.index import LAST_OF_TRANSACTION
 from cdc.changelog.node_logs import NodeFolder
+from cdc.changelog.origin import Pin, pinned
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.vtso_marks import vtso_at
@@ -27,6 +30,8 @@ from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.errors import MergeBranchMissing
 from cdc.merge.items import NodeItems
 from cdc.source.cluster_merging import ClusterMerging, ClusterPosition
+from cdc.source.errors import TransactionMoved
+from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
 from cdc.source.merging import position_of
 from tests import seeds
@@ -42,8 +47,17 @@ Moved = tuple[int, Change]  # node, change
 class MergedLog:
     """A merged log over what was recorded."""
 
-    def __init__(self, recorded: Recorded, folder: Path, carrier: str = "timestamp") -> None:
-        self.recorded, self.folder = recorded, folder
+    def __init__(
+        self,
+        recorded: Recorded,
+        folder: Path,
+        carrier: str = "timestamp",
+        after: tuple[int, dict[str, Any]] | None = None,
+        pins: Sequence[Pin] = (),
+    ) -> None:
+        """``after``: the ts and position of the log whose place it takes."""
+        self.recorded, self.folder, self.pins = recorded, folder, pins
+        folder.mkdir(exist_ok=True)
         self.coordinator = coordinator_with(carrier)
         places = [
             NodeFolder(n, os.path.relpath(f, folder))
@@ -55,7 +69,11 @@ class MergedLog:
             with closing(ChangeLog.open(path)) as log:
                 begins[name] = log.state.first_ts
         with self.writer() as writer:
-            writer.begin(min(begins.values()), position_of(begins))
+            if after is None:
+                writer.begin(min(begins.values()), position_of(begins))
+                return
+            nodes = [(n, f, begins[n]) for n, f in zip(NAMES, recorded.folders, strict=True)]
+            begin_anew(writer, folder, after[0], {}, after[1], nodes)
 
     def writer(self) -> LogWriter:
         settings = ChangelogSettings(free_space_reserve_bytes=0, keep_s=0)
@@ -68,7 +86,9 @@ class MergedLog:
                 NodeLog(n, ChangeLog.open(f))
                 for n, f in zip(NAMES, self.recorded.folders, strict=True)
             ]
-            merging = ClusterMerging(writer, logs, 50_000, self.coordinator, batch_rows=batch_rows)
+            merging = ClusterMerging(
+                writer, logs, 50_000, self.coordinator, pins=self.pins, batch_rows=batch_rows
+            )
             more = True
             while steps and more:
                 more = merging.step()
@@ -211,6 +231,51 @@ def test_a_kill_at_any_step_changes_nothing(
         kills += 1
     assert (found, marks) == (wanted, names)
     assert kills > 3
+
+
+@pytest.mark.parametrize("carrier", ["timestamp", "commit-log"])
+def test_a_log_in_the_place_of_another_has_the_same_order_and_ts(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path, carrier: str
+) -> None:
+    chosen = random.Random(f"{seeds.seed()} anew {carrier}")
+    made, wanted, tried = MergedLog(recorded, tmp_path / "lost", carrier), whole.read(), 0
+    while made.merge(chosen.randint(3, 12), batch_rows=40):
+        with closing(ChangeLog.open(made.folder)) as log:
+            ts, position = log.state.resolved_ts, log.state.position
+        if "stand" not in position:
+            continue
+        tried += 1
+        again = MergedLog(recorded, tmp_path / f"anew-{tried}", carrier, (ts, position))
+        while again.merge(chosen.randint(5, 50), batch_rows=chosen.choice((50, 1000))):
+            pass
+        assert again.read() == [one for one in wanted if one[0] > ts]
+        assert again.marks() == [one for one in whole.marks() if one[0] > ts]
+    assert tried > 3
+
+
+def test_another_order_than_what_was_delivered_is_told(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path
+) -> None:
+    with closing(ChangeLog.open(whole.folder)) as log:
+        begin, ts = log.state.first_ts, [one[0] for one in whole.read()]
+        named = {at: log.transaction_at(at) for at in (ts[20], ts[40], ts[60] + 1)}
+    known = [(at, name) for at, name in named.items() if name is not None]
+    _, pins = pinned(known, begin)
+    assert len(pins) == 3
+    right = MergedLog(recorded, tmp_path / "right", pins=pins)
+    right.merge(batch_rows=50)
+    assert right.read() == whole.read()
+    other = pins[0].name._replace(sequence=pins[1].name.sequence, source=pins[1].name.source)
+    for wrong in (
+        [replace(pins[0], name=other)],
+        [pins[0], replace(pins[1], name=pins[1].name._replace(ts=ts[40] - 1))],
+        [replace(pins[0], floor=ts[21])],
+    ):
+        made = MergedLog(recorded, tmp_path / f"wrong-{len(list(tmp_path.iterdir()))}", pins=wrong)
+        with pytest.raises(TransactionMoved):
+            made.merge(batch_rows=50)
+        # Nobody has seen any of it.
+        assert all(at < wrong[-1].floor for at, _ in made.read())
 
 
 def test_marks_are_what_the_coordinator_calls_its_transactions(

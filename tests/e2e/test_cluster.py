@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -13,7 +14,7 @@ from cdc.base.vtso import VTso
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker
 from tests.seeds import seed
 from tests.servers import Broker, Database
@@ -57,7 +58,7 @@ def test_no_state_of_a_target_is_torn(
 ) -> None:
     cluster = DistributedDatabase(nodes, seed(), spread=delivered.SPREAD)
     cluster.create()
-    capture = captures()
+    capture = captures(settings=f"{SETTINGS}[changelog]\nanchor-s = 0.5\n")
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
     cluster.beat()
     done = capture.cli(
@@ -83,8 +84,11 @@ def test_no_state_of_a_target_is_torn(
         cluster.start(workers=4, pause_s=0.05)
         until(lambda: len(journal.distributed) > 300, "transactions")
         capture.kill()
+        # And its logs are lost: those of the nodes, and the order that was written over them.
+        shutil.rmtree(capture.data_dir / "log" / "bank")
         until(lambda: len(journal.distributed) > 600, "more transactions")
         capture.start()
+        assert "upstream bank: its log is made anew" in capture.text()
         # What is copied while money moves between nodes is as torn as its reading, and mended.
         sink = f"mysql://root@127.0.0.1:{mysql.port}/"
         _create(capture, "bank-copy", sink, "--snapshot", "initial", text=COPIED)

@@ -71,6 +71,7 @@ class Watched(Endless):
         stop: threading.Event,
         keep: Callable[[Mapping[str, Ts]], None],
         statuses: Statuses,
+        anchoring: Anchoring,
     ) -> None:
         """As of one node."""
         self._watch(info.name, stop)
