@@ -337,12 +337,20 @@ class ChangeLog:
 
     def snapshot_at(self, ts: Ts) -> dict[str, Any]:
         """The newest schema snapshot at or below ``ts``. Raises LogCollected, LogCorrupt."""
-        while usable := [s for s in self.snapshots() if s <= ts]:
+        while True:
+            path = self.snapshot_file(ts)
             # One that has gone since was not needed any more, so there is another.
-            self._files.whole(f"{names.SCHEMA_FOLDER}/{usable[-1]}.json")
             with suppress(FileNotFoundError):
-                return snapshots.load(self._folder, usable[-1])
-        raise self._gone(f"a schema snapshot at or below ts {ts}")
+                return snapshots.load(self._folder, int(path.stem))
+
+    def snapshot_file(self, ts: Ts) -> Path:
+        """Where the newest schema snapshot at or below ``ts`` lies. Raises LogCollected."""
+        usable = [s for s in self.snapshots() if s <= ts]
+        if not usable:
+            raise self._gone(f"a schema snapshot at or below ts {ts}")
+        name = f"{names.SCHEMA_FOLDER}/{usable[-1]}.json"
+        self._files.whole(name)
+        return self._folder / name
 
     def wait(self, resolved_above: Ts, timeout_s: float) -> LogState:
         """Refresh until the resolved ts is above the given one, or the time is over.

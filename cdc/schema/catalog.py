@@ -5,6 +5,7 @@ Each change gives a new version that shares all but a path of three small nodes 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from zlib import crc32
@@ -17,6 +18,8 @@ _FANOUT = 64
 _Bucket = dict[str, "Table | Unread"]
 _Row = tuple[_Bucket, ...]
 _EMPTY_ROW: _Row = ({},) * _FANOUT
+# Catalogs are shared by threads.
+_reading = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -26,16 +29,24 @@ class Unread:
     ``text`` is its SHOW CREATE TABLE, "" if the snapshot has it as a value.
     """
 
-    read: Callable[[], Table]
+    read: Callable[[], Table] | None
     table: Table | None = None
     text: str = ""
 
     def get(self) -> Table:
-        """The table; raises ``DDLNotUnderstood`` each time if its text cannot be read."""
-        if self.table is None:
-            self.table = self.read()
-            del self.read
-        return self.table
+        """The table, always the same value; it is read once, whoever asks first.
+
+        Raises ``DDLNotUnderstood`` each time if its text cannot be read.
+        """
+        table = self.table
+        if table is not None:
+            return table
+        with _reading:
+            if self.read is not None:
+                self.table = self.read()
+                self.read = None
+            assert self.table is not None
+            return self.table
 
 
 def _place(name: str) -> tuple[int, int]:

@@ -17,12 +17,13 @@ from cdc.schema.ddl import read_ddl
 from cdc.schema.definition import TableDefinition
 from cdc.schema.events import session_of_event, statement_text
 from cdc.schema.session import Session
-from cdc.schema.snapshot import Schema, catalog, session_of
+from cdc.schema.snapshot import Schema
 from cdc.schema.statement import DdlStatement
 from cdc.schema.table import Table
 from cdc.schema.table_copy import TableCopy
 from cdc.schema.tokens import DDLNotUnderstood
 from cdc.schema.versions import Versions
+from cdc.source.known_snapshots import KnownSnapshot, snapshot_at
 
 _SHOWN_SQL = 200
 _ATTEMPTS = 3
@@ -80,7 +81,7 @@ class History:
     ) -> None:
         self._log = log
         for left in range(_ATTEMPTS - 1, -1, -1):
-            self._begin(log.snapshot_at(start_ts) if snapshot is None else snapshot)
+            self._begin(snapshot_at(log, start_ts) if snapshot is None else KnownSnapshot(snapshot))
             try:
                 self.refresh(start_ts)
             except LogCollected:
@@ -91,14 +92,13 @@ class History:
                 break
         self.versions.collect(start_ts)
 
-    def _begin(self, snapshot: dict[str, Any]) -> None:
-        self.base = session_of(snapshot["server"])
-        self._seen = int(snapshot["ts"])
-        lost = [(_name(n), ts, _definite(e)) for n, ts, e in snapshot.get("lost", ())]
-        self.versions = Versions(catalog(snapshot), self._seen, lost)
-        self.unkeyed: dict[tuple[str, str], Ts] = {
-            _name(n): ts for n, ts in snapshot.get("unkeyed", ())
-        }
+    def _begin(self, first: KnownSnapshot) -> None:
+        # Held, so that others who begin with it share it.
+        self._first = first
+        self.base, self._seen = first.session, first.ts
+        lost = [(_name(n), ts, _definite(e)) for n, ts, e in first.lost]
+        self.versions = Versions(first.catalog, self._seen, lost)
+        self.unkeyed: dict[tuple[str, str], Ts] = {_name(n): ts for n, ts in first.unkeyed}
 
     @property
     def seen_ts(self) -> Ts:
