@@ -122,8 +122,8 @@ class Operations:
         checked = self._checked(asked, now_ms)
         feed, sink, config, schema = checked.feed, checked.sink, checked.config, checked.schema
         start_ts, tables, mariadb = checked.start_ts, checked.tables, schema.session.mariadb
-        self._check_replica(asked.upstream, config)
         driver, copied = sink.driver(), copied_tables(tables, config)
+        self._check_readable(asked.upstream, config, copies=bool(copied))
         absent = absent_tables(tables, schema, config, sink) if copied else frozenset()
         there = [t for t in tables if (t.schema, t.name) not in absent]
         driver.verify(there, mariadb=mariadb)
@@ -297,7 +297,7 @@ class Operations:
         _, schema = self.upstreams.schema_at(info.upstream, 0, rule_matcher(config))
         tables = checked_tables(schema, config)
         sink = configured_sink(info.sink_uri, info.config)
-        self._check_replica(info.upstream, config)
+        self._check_readable(info.upstream, config, copies=True)
         check_copyable_beside(tables, schema, config, sink)
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
@@ -334,8 +334,14 @@ class Operations:
         check_target(start_ts, target_ts)
         return start_ts, schema
 
-    def _check_replica(self, upstream: str, config: FeedConfig) -> None:
+    def _check_readable(self, upstream: str, config: FeedConfig, *, copies: bool) -> None:
         """Raises what forbids to read rows where the configuration says."""
+        if copies and self.upstreams.info(upstream).logical_tables:
+            raise SnapshotNotPossible(
+                "rows of logical tables are in parts on several servers, and are not read there",
+                object=f"upstream {upstream}",
+                hint="load the target by other means, and leave the snapshot out",
+            )
         if not config.snapshot.uri:
             return
         try:

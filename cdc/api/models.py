@@ -101,12 +101,14 @@ class CreateUpstream(_Request):
     """``POST /upstreams``; ``start``: a GTID set, ``file:position`` or a time.
 
     One of kind ``shards`` or ``cluster`` has ``nodes`` in the place of ``uri``; ``carrier``, of the
-    latter: where the nodes' binlogs have commit TSOs, ``timestamp`` if nothing is said.
+    latter: where the nodes' binlogs have commit TSOs, ``timestamp`` if nothing is said;
+    ``logical_tables``: patterns of the names of its tables' parts, if it has logical tables.
     """
 
     name: str = Field(json_schema_extra={"pattern": f"^{UPSTREAM_NAME}$"})
     kind: Literal["single", "shards", "cluster"] = "single"
     carrier: str = Field(default="", json_schema_extra={"enum": ["", *CARRIER_NAMES]})
+    logical_tables: list[str] = Field(default_factory=list)
     uri: SecretStr = SecretStr("")
     nodes: list[CreateNode] = Field(default_factory=list)
     ca: str | None = None
@@ -526,6 +528,7 @@ class UpstreamOut(BaseModel):
     name: str
     kind: str
     carrier: str
+    logical_tables: list[str] = Field(default_factory=list)
     uri: str
     server_kind: str
     server_version: str
@@ -558,6 +561,7 @@ class UpstreamOut(BaseModel):
             name=info.name,
             kind=info.kind,
             carrier=info.carrier,
+            logical_tables=info.logical_tables,
             uri=mask_uri(info.uri) if info.uri else "",
             server_kind=info.server_kind,
             server_version=info.server_version,

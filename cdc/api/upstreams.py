@@ -56,6 +56,7 @@ def router(capture: Capture) -> APIRouter:
             asked.uri.get_secret_value(),
             kind=asked.kind,
             carrier=asked.carrier,
+            logical_tables=asked.logical_tables,
             nodes=[NewNode(n.name, n.uri.get_secret_value(), n.start) for n in asked.nodes],
             ca=asked.ca,
             cert=asked.cert,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 _BETWEEN = ":"
 _END = " "
+LONGEST = 30
+"""Characters of a node's name: with it, that of a database fits where events have room for one."""
 
 
 def qualified(node: str, schema: str) -> str:
@@ -31,3 +33,12 @@ def node_of(schema: str) -> str:
 def plain(schema: str) -> str:
     """The name that the database has on its own server."""
     return schema.partition(_BETWEEN)[2][: -len(_END)] if is_qualified(schema) else schema
+
+
+def of_node(source: str) -> bool:
+    """Whether the source of a GTID is told with its node, as in a log of several.
+
+    A MySQL GTID may have a tag behind its uuid, which is longer than any node's name.
+    """
+    node, between, _ = source.partition(_BETWEEN)
+    return bool(between) and len(node) <= LONGEST

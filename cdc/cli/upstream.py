@@ -79,6 +79,10 @@ def create(
         str | None,
         typer.Option(help="Where the nodes of a cluster have commit TSOs; default: timestamp."),
     ] = None,
+    logical_tables: Annotated[
+        list[str] | None,
+        typer.Option(help="Names of parts of a cluster's tables: {schema}_#.{table}_#."),
+    ] = None,
     node: Annotated[
         list[str] | None, typer.Option("--node", help="name=uri of one of several nodes.")
     ] = None,
@@ -103,6 +107,8 @@ def create(
         body["nodes"] = _nodes(node or [], node_start or [], password_file)
     if carrier is not None:
         body["carrier"] = carrier
+    if logical_tables:
+        body["logical_tables"] = logical_tables
     body |= {"ca": _path(ca), "cert": _path(cert), "key": _path(key)}
     info = client().post("/upstreams", body)
     for finding in info["findings"]:

@@ -217,6 +217,7 @@ class Client(Connection):
         nodes: Sequence[CreateNode] = (),
         kind: Literal["shards", "cluster"] = "shards",
         carrier: str = "",
+        logical_tables: Sequence[str] = (),
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
@@ -233,6 +234,7 @@ class Client(Connection):
                 {"name": n.name, "uri": n.uri.get_secret_value(), "start": n.start} for n in nodes
             ]
             body |= {"kind": kind, "carrier": carrier, "nodes": made}
+            body["logical_tables"] = list(logical_tables)
         return _read(UpstreamOut, self.post("/upstreams", body))
 
     def update_upstream(

@@ -100,8 +100,10 @@ class UpstreamInfo(StoredMessage):
 
     ``findings``: what its registration found and did not refuse. ``nodes``: of one that is several
     servers, which has no URI of its own; each is called ``upstream.node``. ``carrier``: of one of
-    kind ``cluster``, where its nodes' binlogs have commit TSOs. ``ends_ts``: of a node that leaves
-    the ts of its own log up to which it is merged, else 0; ``left``: names of nodes that have left.
+    kind ``cluster``, where its nodes' binlogs have commit TSOs; ``logical_tables``: patterns of the
+    names of parts (``cdc.logical.names``), if its tables are logical. ``ends_ts``: of a node that
+    leaves the ts of its own log up to which it is merged, else 0; ``left``: names of nodes that
+    have left.
     """
 
     name: str
@@ -119,6 +121,7 @@ class UpstreamInfo(StoredMessage):
     findings: list[UpstreamFinding] = Field(default_factory=list)
     nodes: list[UpstreamInfo] = Field(default_factory=list)
     carrier: str = ""
+    logical_tables: list[str] = Field(default_factory=list)
     ends_ts: int = 0
     left: list[str] = Field(default_factory=list)
 
@@ -131,9 +134,10 @@ class UpstreamInfo(StoredMessage):
     def replaceable(self) -> bool:
         """Whether a log in the place of a lost one has what was delivered where it was.
 
-        The order of shards was written into their log alone; a cluster's follows from its TSOs.
+        The order of shards was written into their log alone; a cluster's follows from its TSOs, but
+        what the tables of its nodes were as one at an anchor is not kept.
         """
-        return self.kind != "shards"
+        return self.kind != "shards" and not self.logical_tables
 
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""

@@ -54,6 +54,10 @@ class Versions:
     def __len__(self) -> int:
         return len(self._ts)
 
+    def changes(self, lo: Ts, hi: Ts) -> list[Ts]:
+        """The ts of all versions with ``lo < ts <= hi``, rising."""
+        return self._ts[bisect_right(self._ts, lo) : bisect_right(self._ts, hi)]
+
     def at(self, ts: Ts) -> Catalog:
         """The catalog for rows committed at ``ts``, which must not lie below what is kept."""
         return self._catalogs[max(0, bisect_right(self._ts, ts) - 1)]

@@ -20,6 +20,7 @@ from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import ErrorInfo, UpstreamInfo, UpstreamStatus
+from cdc.logical.tables import LogicalTables
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
 from cdc.server import log_folders
@@ -106,7 +107,11 @@ class Merger:
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
         begun = origin.load(self._folder)
         pins = begun.pins if begun is not None else ()
-        return ClusterMerging(self._writer, self._nodes, size, coordinator, pins=pins)
+        patterns, kind = self._info.logical_tables, self._info.server_kind
+        logical = LogicalTables(self._folder, patterns, kind) if patterns else None
+        return ClusterMerging(
+            self._writer, self._nodes, size, coordinator, pins=pins, logical=logical
+        )
 
     def _opened(self, stack: ExitStack, folder: Path) -> ChangeLog:
         return stack.enter_context(closing(ChangeLog.open(folder, index_bytes=_INDEX_BYTES)))

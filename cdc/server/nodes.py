@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from cdc.base.errors import InvalidError
+from cdc.base.nodes import LONGEST
 from cdc.changelog.node_logs import MOST_NODES
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.coord.names import NODE_NAME
+from cdc.logical.names import compiled
 from cdc.merge.carriers import CARRIERS
 from cdc.source.connection import parse_uri
 
@@ -24,9 +26,6 @@ CLUSTER = "cluster"
 # Kinds of upstreams that are several servers.
 SEVERAL = frozenset({SHARDS, CLUSTER})
 DEFAULT_CARRIER = "timestamp"
-
-# With it, the name of a node's database fits where events have room for that of a database.
-_LONGEST = 30
 
 
 class NodesInvalid(InvalidError):
@@ -65,6 +64,18 @@ def check_nodes(
         )
 
 
+def check_logical(upstream: str, kind: str, patterns: Sequence[str]) -> None:
+    """Raises NodesInvalid, LogicalNamesInvalid unless patterns of parts can be those of a kind."""
+    if patterns and kind != CLUSTER:
+        raise NodesInvalid(
+            f"an upstream of kind {kind} has no logical tables",
+            object=f"upstream {upstream}",
+            hint="--kind cluster takes --logical-tables",
+        )
+    for pattern in patterns:
+        compiled(pattern)
+
+
 def _wrong_carrier(kind: str, carrier: str) -> tuple[str, str] | None:
     if carrier and kind != CLUSTER:
         return f"an upstream of kind {kind} has no carrier", "--kind cluster takes --carrier"
@@ -88,8 +99,8 @@ def _wrong(kind: str, uri: str, nodes: Sequence[NewNode]) -> tuple[str, str] | N
     servers: dict[tuple[str, int], str] = {}
     names = set()
     for node in nodes:
-        if not re.fullmatch(NODE_NAME, node.name) or len(node.name) > _LONGEST:
-            hint = f"small letters, digits, single hyphens and underscores, at most {_LONGEST}"
+        if not re.fullmatch(NODE_NAME, node.name) or len(node.name) > LONGEST:
+            hint = f"small letters, digits, single hyphens and underscores, at most {LONGEST}"
             return f"{node.name[:40]!r} is not a name of a node", hint
         if node.name in names:
             return f"two nodes are called {node.name}", ""

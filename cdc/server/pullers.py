@@ -31,7 +31,7 @@ from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
-from cdc.server.nodes import CLUSTER, is_node, upstream_of, with_nodes
+from cdc.server.nodes import is_node, upstream_of, with_nodes
 from cdc.server.registered import Registered
 from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_access import access
@@ -226,7 +226,7 @@ class Pullers:
         if is_node(name):
             anchor_ts = None
             info = self._registered.info(upstream_of(name))
-            if info.kind == CLUSTER:
+            if info.nodes and info.replaceable:
                 anchor_ts = self._clusters.anchored_ts(info, name.partition(".")[2])
             return Needed(self._behind_merged.get(name, 0), (), anchor_ts)
         return self._registered.needed(name)
@@ -346,7 +346,7 @@ class Pullers:
         try:
             node = is_node(info.name)
             upstream = self._registered.info(upstream_of(info.name)) if node else info
-            if upstream.kind == CLUSTER:
+            if upstream.nodes and upstream.replaceable:
                 if not self._ensured_cluster(upstream, info.name, stop):
                     return None
                 anchors, current = self._clusters.current(info.name)

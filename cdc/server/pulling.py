@@ -19,6 +19,8 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
+from cdc.logical.names import PartNames
+from cdc.logical.snapshot import logical_snapshot
 from cdc.schema.snapshot import Schema, Wanted
 from cdc.server import log_folders
 from cdc.server.log_source import OnStatus
@@ -29,6 +31,7 @@ from cdc.snapshot.replica import ReplicaServer
 from cdc.source import merged_anew, merged_log, registration
 from cdc.source.anchoring import Anchoring
 from cdc.source.compaction import Compaction
+from cdc.source.merged_schema import united
 from cdc.source.puller import Puller
 from cdc.source.statements import History
 
@@ -129,10 +132,15 @@ class RealSource:
         return registration.recheck(info, folder, self._settings.source)
 
     def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
-        """Make the log over the logs of nodes, by name. Raises NodesUnlike."""
+        """Make the log over the logs of nodes, by name.
+
+        Raises NodesUnlike, LogicalTablesDiffer.
+        """
         with closing(self._writer(folder)) as writer:
             origin.save(folder, Origin.new())
-            merged_log.begin(info, writer, folder, nodes)
+            names = PartNames(tuple(info.logical_tables))
+            unite = partial(logical_snapshot, names) if info.logical_tables else united
+            merged_log.begin(info, writer, folder, nodes, unite)
 
     def add_node(self, info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
         """Give a node, whose log is there, a place in the log of all nodes. Raises NodesUnlike."""

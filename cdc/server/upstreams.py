@@ -41,6 +41,7 @@ from cdc.server.nodes import (
     DEFAULT_CARRIER,
     NewNode,
     asked_nodes,
+    check_logical,
     check_nodes,
     check_server,
     node_findings,
@@ -171,6 +172,7 @@ class Upstreams:
         kind: str = "single",
         nodes: Sequence[NewNode] = (),
         carrier: str = "",
+        logical_tables: Sequence[str] = (),
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
@@ -178,7 +180,8 @@ class Upstreams:
     ) -> UpstreamInfo:
         """Check a server, or each of several nodes, and begin to pull.
 
-        ``start`` is of a node, too, that has none of its own. ``carrier`` is of kind ``cluster``.
+        ``start`` is of a node, too, that has none of its own. ``carrier`` and
+        ``logical_tables`` are of kind ``cluster``.
         """
         if not re.fullmatch(UPSTREAM_NAME, name) or len(name) > 128:
             raise UpstreamNameInvalid(
@@ -186,11 +189,13 @@ class Upstreams:
                 hint="letters, digits, single hyphens and underscores, at most 128 characters",
             )
         check_nodes(name, kind, uri, nodes, carrier)
+        check_logical(name, kind, logical_tables)
         asked = UpstreamInfo(
             name=name,
             uri=uri,
             kind=kind,
             carrier=carrier or (DEFAULT_CARRIER if kind == CLUSTER else ""),
+            logical_tables=list(logical_tables),
             ca=ca,
             cert=cert,
             key=key,

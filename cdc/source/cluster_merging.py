@@ -7,10 +7,10 @@ is a function of it, so both are the same after any restart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from cdc.merge.items import CommitLogRow, Coordinator, NodeItems, place_of
 from cdc.source.item_reader import ItemReader, commit_ts, ts_before
 from cdc.source.merged_log import begin_later
 from cdc.source.merged_rows import MergedRows, NodeLog, PlacedRows, clocks_apart, rising
+from cdc.source.merged_schema import united
 from cdc.source.merging import merged_to, position_of, schema_to
 from cdc.source.pinned_order import PinnedOrder
 
@@ -42,13 +43,15 @@ class ClusterPosition:
     """Where the merged log of a cluster goes on, as its manifest has it.
 
     ``merged``: by node, up to which ts of its log all is merged. ``schema``: as ``schema_to``.
-    ``said``: rows of the nodes' commit logs that are not read again.
+    ``said``: rows of the nodes' commit logs that are not read again. ``logical``: what its logical
+    tables have to be kept, as JSON.
     """
 
     merged: dict[str, Ts]
     schema: dict[str, Ts]
     stand: ClusterStand
     said: dict[str, list[CommitLogRow]] = field(default_factory=dict)
+    logical: Any = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -58,6 +61,7 @@ class ClusterPosition:
             "schema": self.schema,
             "stand": self.stand.to_dict(),
             "said": said,
+            **({} if self.logical is None else {"logical": self.logical}),
         }
 
     @classmethod
@@ -69,6 +73,7 @@ class ClusterPosition:
             schema_to(value),
             ClusterStand.of(stand) if stand is not None else ClusterStand.first(nodes),
             {n: [CommitLogRow(*row) for row in rows] for n, rows in value.get("said", {}).items()},
+            value.get("logical"),
         )
 
     @classmethod
@@ -89,11 +94,60 @@ class ClusterPosition:
         return cls(dict(begins), dict(begins), again).to_dict()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRows:
+    """Rows of the node with this number, and statements, each with its transaction in the order."""
+
+    number: int
+    rows: Runs
+    of_row: NDArray[np.int64]
+    statements: Runs
+    of_statement: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransactionRows:
+    """Rows as the merged log has them, and the transaction (int64[:]) of each."""
+
+    placed: PlacedRows
+    which: NDArray[np.int64]
+
+
+class Logical(Protocol):
+    """What makes rows and statements of logical tables of those of the nodes' own."""
+
+    def open(
+        self,
+        writer: LogWriter,
+        rows: MergedRows,
+        nodes: Sequence[NodeLog],
+        merged: Sequence[Ts],
+        kept: Any,
+    ) -> None:
+        """Go on where the log ends; ``kept`` is what :meth:`to_keep` was there."""
+
+    def reopen(self) -> None:
+        """Take the schema from the log anew: it begins elsewhere now."""
+
+    def to_keep(self) -> Any:
+        """What must be kept with the log's position, as JSON."""
+
+    def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
+        """One schema snapshot out of one of each node."""
+
+    def placed(self, read: Sequence[NodeRows]) -> Iterator[list[TransactionRows]]:
+        """What is to be written, one piece after the other, each before the next is asked for."""
+
+    def forget(self, merged: Sequence[Ts]) -> None:
+        """Forget what no row of a node above its ts of ``merged`` needs."""
+
+
 class ClusterMerging:
     """Of one merged log, by its writer. One thread at a time.
 
     After an error nothing is known of what was read: make another one, of a writer that was
-    opened anew. ``pins``: transactions that were delivered out of a log before this one.
+    opened anew. ``pins``: transactions that were delivered out of a log before this one. With
+    ``logical`` it has logical tables, else the nodes' own.
     """
 
     def __init__(
@@ -105,6 +159,7 @@ class ClusterMerging:
         *,
         pins: Sequence[Pin] = (),
         batch_rows: int = _BATCH_ROWS,
+        logical: Logical | None = None,
     ) -> None:
         self._writer = writer
         self._pinned = PinnedOrder(pins, writer.state.resolved_ts)
@@ -119,6 +174,10 @@ class ClusterMerging:
             items = NodeItems(node.name, coordinator, known)
             self._readers.append(ItemReader(node, items, stand.number))
         self._schema = at.schema
+        self._logical = logical
+        if logical is not None:
+            merged = [at.merged[node.name] for node in nodes]
+            logical.open(writer, self._rows, nodes, merged, at.logical)
 
     def behind(self) -> NodeLog:
         """The node that is known least far, as of the last step: all others wait for it."""
@@ -171,7 +230,10 @@ class ClusterMerging:
         resolved = max(ts_of(self._merge.horizon) - 1, last, self._writer.state.resolved_ts)
         self._pinned.check(placed, self._writer.source_id, resolved)
         if last > before or resolved > self._writer.state.resolved_ts:
-            self._writer.commit(resolved, self._position().to_dict())
+            position = self._position()
+            self._writer.commit(resolved, position.to_dict())
+            if self._logical is not None:
+                self._logical.forget([position.merged[node.name] for node in self._nodes])
         return True
 
     def _has_room(self, node: int) -> bool:
@@ -188,7 +250,8 @@ class ClusterMerging:
             merged[name] = ts_before(reader.node.log, at.number)
             said[name] = reader.items.astride(at.number)
             self._schema[name] = max(self._schema[name], merged[name])
-        return ClusterPosition(merged, dict(self._schema), stand, said)
+        logical = None if self._logical is None else self._logical.to_keep()
+        return ClusterPosition(merged, dict(self._schema), stand, said, logical)
 
     def _begin(self, merged: Merged) -> None:
         """The order begins: the log holds what is above the first heartbeat of all nodes.
@@ -201,23 +264,35 @@ class ClusterMerging:
             if len(below):
                 self._schema[reader.node.name] = int(commit_ts(reader.node.log, below).max())
         ts = max(self._writer.state.first_ts, ts_of(self._merge.begun))
-        begin_later(self._writer, ts, [(n.name, n.log) for n in self._nodes], self._schema)
+        unite = united if self._logical is None else self._logical.united
+        begin_later(self._writer, ts, [(n.name, n.log) for n in self._nodes], self._schema, unite)
+        if self._logical is not None:
+            self._logical.reopen()
 
     # --- what is written -------------------------------------------------------------------------
 
     def _append(self, merged: Merged) -> Runs:
         """Write the rows of transactions; what was written."""
         transaction = np.cumsum(merged.first) - 1
-        parts, of_row = [], []
+        read = []
         for number in range(len(self._nodes)):
             ours = np.flatnonzero(merged.node == number)
             if len(ours):
-                part, which = self._rows_of(number, merged.number[ours], transaction[ours])
-                parts.append(part)
-                of_row.append(which)
+                read.append(self._rows_of(number, merged.number[ours], transaction[ours]))
+        if self._logical is None:
+            return self._put(merged, transaction, [self._as_they_are(one) for one in read])
+        return Runs.concat(
+            [self._put(merged, transaction, parts) for parts in self._logical.placed(read)]
+        )
+
+    def _put(
+        self, merged: Merged, transaction: NDArray[np.int64], parts: Sequence[TransactionRows]
+    ) -> Runs:
+        """Write rows of transactions above all that were written; what was written."""
         if not parts:
             return Runs.empty()
-        joined, which = self._rows.join(parts), np.concatenate(of_row)
+        joined = self._rows.join([part.placed for part in parts])
+        which = np.concatenate([part.which for part in parts])
         order = np.argsort(which, kind="stable")
         wanted = merged.tso[merged.first] >> TSO_TO_TS_SHIFT
         runs = glued(joined.runs.take(order), which[order], wanted, self._writer.last_ts)
@@ -225,10 +300,14 @@ class ClusterMerging:
         self._rows.append(replace(joined, runs=behind(runs, found)))
         return runs
 
+    def _as_they_are(self, read: NodeRows) -> TransactionRows:
+        placed = self._rows.placed(read.number, read.rows, read.statements)
+        return TransactionRows(placed, np.append(read.of_row, read.of_statement))
+
     def _rows_of(
         self, number: int, items: NDArray[np.int64], transaction: NDArray[np.int64]
-    ) -> tuple[PlacedRows, NDArray[np.int64]]:
-        """What is in a node's items, and the transaction of each row: of what its index was given.
+    ) -> NodeRows:
+        """What is in a node's items, each with its transaction: of what its index was given.
 
         Rows of the coordinator's own tables are left out.
         """
@@ -242,8 +321,7 @@ class ClusterMerging:
         statements, of_statement = pick(log.ddls(lo, hi))
         for said in statements.commit_ts[-1:].tolist():
             self._schema[node.name] = max(self._schema[node.name], said)
-        placed = self._rows.placed(number, rows.take(shown), statements)
-        return placed, np.append(of_row[shown], of_statement)
+        return NodeRows(number, rows.take(shown), of_row[shown], statements, of_statement)
 
 
 def _marks(

@@ -19,6 +19,7 @@ from cdc.binlog.events import EventType
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, checksum
 from cdc.binlog.query import Query, StatusCode
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.schema.session import Session
 from cdc.schema.snapshot import CreateText, Schema, session_of
 from cdc.schema.tokens import quoted
 from cdc.source.merged_rows import PlacedRows
@@ -41,7 +42,7 @@ def arrival(node: str, snapshot: Mapping[str, Any]) -> Iterator[Statement]:
 
     Where the target has it already, it stays.
     """
-    status = _status(snapshot)
+    status = status_of(session_of(snapshot["server"]))
     for database, options in snapshot["databases"].items():
         defaults = f"CHARACTER SET {options['charset']} COLLATE {options['collation']}"
         sql = f"CREATE DATABASE IF NOT EXISTS {quoted(database)} {defaults}"
@@ -70,7 +71,8 @@ def placed_statements(statements: Iterable[Statement], ts: Ts, source: int) -> P
     ``source`` and their number name each of them, as a GTID does a server's transaction: ledgers
     stand at them too.
     """
-    events = tuple(_event(ts, statement) for statement in statements)
+    time_s = physical_ms(ts) // 1000
+    events = tuple(statement_event(time_s, statement) for statement in statements)
     lengths = np.array([len(event) for event in events], np.int64)
     runs = Runs.build(
         len(events),
@@ -85,18 +87,20 @@ def placed_statements(statements: Iterable[Statement], ts: Ts, source: int) -> P
     return PlacedRows(runs, events)
 
 
-def _status(snapshot: Mapping[str, Any]) -> bytes:
-    explicit = session_of(snapshot["server"]).explicit_defaults_for_timestamp
+def status_of(session: Session) -> bytes:
+    """Status variables of a statement that no session of a server has executed."""
+    explicit = session.explicit_defaults_for_timestamp
     flags = _NO_FOREIGN_KEY_CHECKS | (_EXPLICIT_DEFAULTS if explicit else 0)
     # The texts were printed under the default sql_mode.
     mode = bytes([StatusCode.SQL_MODE]) + bytes(8)
     return bytes([StatusCode.FLAGS2]) + flags.to_bytes(4, "little") + mode
 
 
-def _event(ts: Ts, statement: Statement) -> bytes:
+def statement_event(time_s: int, statement: Statement) -> bytes:
+    """A statement as a QUERY event of this time, in seconds."""
     query = Query(0, 0, 0, statement.database, statement.sql.encode(), statement.status)
     body = query.encode()
     length = HEADER_LENGTH + len(body) + CHECKSUM_LENGTH
-    header = EventHeader(physical_ms(ts) // 1000, EventType.QUERY, 0, length, 0, 0)
+    header = EventHeader(time_s, EventType.QUERY, 0, length, 0, 0)
     whole = header.encode() + body
     return whole + checksum(whole)

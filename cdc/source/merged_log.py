@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,21 @@ from cdc.source.merging import merged_to, position_of, schema_to
 from cdc.source.registration import schema_now as node_schema_now
 from cdc.source.settings import SourceSettings
 
+Unite = Callable[[Sequence[tuple[str, dict[str, Any]]], Ts], dict[str, Any]]
+"""One snapshot, as of a ts of the merged log, out of one of each node."""
+
 
 def begin(
-    info: UpstreamInfo, writer: LogWriter, folder: Path, nodes: Sequence[tuple[str, Path]]
+    info: UpstreamInfo,
+    writer: LogWriter,
+    folder: Path,
+    nodes: Sequence[tuple[str, Path]],
+    unite: Unite = united,
 ) -> None:
     """Begin the log over logs of nodes, by name, that were just made.
 
     It begins where the last of them does; what others hold below that comes right above it, so
-    nothing is left out. Raises NodesUnlike.
+    nothing is left out. ``unite`` makes its schema. Raises NodesUnlike, and what ``unite`` raises.
     """
     begins: dict[str, Ts] = {}
     found: list[tuple[str, dict[str, Any]]] = []
@@ -44,7 +51,7 @@ def begin(
         folder, [NodeFolder(name, os.path.relpath(path, folder)) for name, path in nodes]
     )
     ts = max(begins.values())
-    writer.save_snapshot(ts, united(found, ts))
+    writer.save_snapshot(ts, unite(found, ts))
     writer.begin(ts, position_of(begins))
 
 
@@ -64,14 +71,19 @@ def add_node(info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
 
 
 def begin_later(
-    writer: LogWriter, ts: Ts, nodes: Sequence[tuple[str, ChangeLog]], schema: Mapping[str, Ts]
+    writer: LogWriter,
+    ts: Ts,
+    nodes: Sequence[tuple[str, ChangeLog]],
+    schema: Mapping[str, Ts],
+    unite: Unite = united,
 ) -> None:
     """Move the begin of a log that holds nothing yet to ``ts``.
 
-    ``schema``: by node, the ts in its log at which it has its schema there. Raises UpstreamGone.
+    ``schema``: by node, the ts in its log at which it has its schema there. Raises UpstreamGone,
+    and what ``unite`` raises.
     """
     found = [(name, _schema_of(log, schema[name], name)) for name, log in nodes]
-    writer.save_snapshot(ts, united(found, ts))
+    writer.save_snapshot(ts, unite(found, ts))
     writer.begin_later(ts)
 
 
@@ -98,7 +110,8 @@ def schema_now(
     }
     with closing(ChangeLog.open(folder)) as log:
         state = _passed(log, {n: ts for n, (ts, _) in found_now.items()}, info, settings, clock)
-    if not any(new for _, new in found_now.values()):
+    # Logical tables are as their marks have left them; no server has one to be asked.
+    if info.logical_tables or not any(new for _, new in found_now.values()):
         return state.resolved_ts, False
     schema = schema_to(state.position)
     found = [(name, _schema_at(paths[name], ts, name)) for name, ts in schema.items()]

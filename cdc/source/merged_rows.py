@@ -68,11 +68,7 @@ class MergedRows:
     def placed(self, number: int, rows: Runs, statements: Runs) -> PlacedRows:
         """Rows, then statements, of the node with this number, as the merged log names them."""
         node = self._nodes[number]
-        top = int(rows.segment.max(initial=0))
-        if top >= node_logs.SEGMENTS_END:
-            raise LogOrderBroken(f"node {node.name} has too many segments: {top}")
-        place = node.place if node.place >= 0 else number
-        rows = replace(rows, segment=node_logs.placed(place, rows.segment))
+        rows = replace(rows, segment=self._segments(number, rows))
         each = [statements.slice(i, i + 1) for i in range(len(statements))]
         events = [qualified_event(node.log.event(run), node.name) for run in each]
         lengths = np.array([len(e) for e in events], np.int64)
@@ -91,6 +87,36 @@ class MergedRows:
             xid=np.full(len(both), -1, np.int32),
         )
         return PlacedRows(runs, tuple(events))
+
+    def named(
+        self, number: int, rows: Runs, tables: NDArray[np.int32], events: Sequence[bytes]
+    ) -> PlacedRows:
+        """Rows of the node with this number as rows of ``tables``, by the merged log's ids.
+
+        Where a row's segment is -1, the next of ``events`` is what it has in the place of its own.
+        """
+        own = rows.segment < 0
+        lengths = np.array([len(e) for e in events], np.int64)
+        offset, length = rows.offset.astype(np.int64), rows.length.astype(np.int64)
+        offset[own], length[own] = np.cumsum(lengths) - lengths, lengths
+        runs = replace(
+            rows,
+            segment=np.where(own, np.int32(-1), self._segments(number, rows)),
+            offset=offset,
+            length=length,
+            table=tables,
+            gtid_source=self._sources(self._nodes[number], rows),
+            xid=np.full(len(rows), -1, np.int32),
+        )
+        return PlacedRows(runs, tuple(events))
+
+    def _segments(self, number: int, rows: Runs) -> NDArray[np.int32]:
+        """The segments of a node's rows as the merged log calls them."""
+        node = self._nodes[number]
+        top = int(rows.segment.max(initial=0))
+        if top >= node_logs.SEGMENTS_END:
+            raise LogOrderBroken(f"node {node.name} has too many segments: {top}")
+        return node_logs.placed(node.place if node.place >= 0 else number, rows.segment)
 
     def _table(self, node: NodeLog, number: int) -> int:
         known = node.tables.get(number)

@@ -116,6 +116,11 @@ class History:
         self._seen = upto
         return found
 
+    def follow(self, ts: Ts, event: bytes) -> LoggedDdl:
+        """Follow a statement that was just written to the log, at ``ts`` above all before."""
+        self._seen = ts
+        return self._follow(read_logged(ts, event, self.base))
+
     def schema_at(self, ts: Ts) -> SchemaAt:
         """The schema for rows at ``ts``; all statements up to it must have been taken up."""
         return SchemaAt(self, ts)

@@ -16,6 +16,7 @@ from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, UpstreamInfo
+from cdc.logical.errors import LogicalTablesNotRead
 from cdc.source.settings import SourceSettings
 from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
@@ -59,6 +60,12 @@ class OpenedFeed:
 
 def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
     """A verification that has not begun. Raises an InvalidError for what cannot be verified."""
+    if feed.upstream.logical_tables:
+        raise LogicalTablesNotRead(
+            "logical tables are compared with nothing, as no single server has one",
+            object=f"upstream {feed.upstream.name}",
+            hint="compare the target with what the cluster's coordinator shows",
+        )
     config = FeedConfig.model_validate(feed.info.config)
     names, work = _work(feed.info.sink_uri, config)
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)

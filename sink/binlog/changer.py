@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.base.nodes import is_qualified
+from cdc.base.nodes import of_node
 from cdc.binlog.events import EventType
 from cdc.binlog.header import EventHeader
 from cdc.rows.transactions import GtidName
@@ -44,7 +44,7 @@ class BinlogChanger(RecordingChanger[StreamLedger]):
             header = EventHeader.parse(logged.event)
             writer.begin(
                 parsed_format(logged.form),
-                _gtid(change, logged),
+                _gtid(logged),
                 timestamp=header.timestamp,
                 server_id=header.server_id,
                 ts=change.ts,
@@ -62,11 +62,11 @@ class BinlogChanger(RecordingChanger[StreamLedger]):
         self._ledger.place(writer.pieces)
 
 
-def _gtid(change: SchemaChange, logged: Logged) -> GtidName | None:
+def _gtid(logged: Logged) -> GtidName | None:
     name = logged.transaction
-    # GTIDs of several nodes are in no order, and a stream of all of them has none.
-    if any(map(is_qualified, (*change.schemas, *(schema for schema, _ in change.tables)))):
-        return None
     if name is None or not name.source or name.is_none:
+        return None
+    # GTIDs of several nodes are in no order, and a stream of all of them has none.
+    if of_node(name.source):
         return None
     return GtidName(name.source, name.sequence)

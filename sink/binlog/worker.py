@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cdc.base.nodes import is_qualified
+from cdc.base.nodes import of_node
 from cdc.base.position import Position, stand
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
@@ -50,7 +50,6 @@ class BinlogWorker:
         self._slot = slot
         self._plan = NO_TABLES
         self._cutter = StatementCutter(NO_TABLES)
-        self._several = False
         self._tail = Tail()
         self._writer: StreamWriter | None = None
         self._open_ts: Ts | None = None
@@ -66,9 +65,6 @@ class BinlogWorker:
         before = self._plan if more else NO_TABLES
         self._plan = stream_plan(entries, self._settings.names, before)
         self._cutter = StatementCutter(self._plan)
-        # GTIDs of several nodes are in no order, and a stream of all of them has none.
-        ours = any(is_qualified(table.schema) for table, _, _ in entries)
-        self._several = ours or (more and self._several)
         return self._plan.plans
 
     def begin(
@@ -163,10 +159,11 @@ class BinlogWorker:
         # The first event of its rows: when it began, and at which server.
         first = EventHeader.parse(located.buf[at : at + HEADER_LENGTH].tobytes())
         names = located.transactions
-        named = names is not None and not self._several
+        gtid = None if names is None else names.gtid(ts)
         writer.begin(
             self._formed(located),
-            names.gtid(ts) if names is not None and named else None,
+            # GTIDs of several nodes are in no order, and a stream of all of them has none.
+            None if gtid is None or of_node(gtid.source) else gtid,
             timestamp=first.timestamp,
             server_id=first.server_id,
             ts=ts,

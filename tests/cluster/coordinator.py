@@ -26,6 +26,13 @@ ACCOUNTS = 40
 START = 1000
 _STEP = 1 << 8  # all carriers keep this much of a TSO
 _MARK = 1 << 31
+# As PolarDB-X makes it.
+MARKS_TABLE = (
+    "CREATE TABLE __cdc__.__cdc_ddl_record__ (ID BIGINT UNSIGNED NOT NULL PRIMARY KEY,"
+    " JOB_ID BIGINT UNSIGNED, SQL_KIND VARCHAR(50) NOT NULL, SCHEMA_NAME VARCHAR(200) NOT NULL,"
+    " TABLE_NAME VARCHAR(200), GMT_CREATED DATETIME NOT NULL, DDL_SQL MEDIUMTEXT NOT NULL,"
+    " META_INFO LONGTEXT, VISIBILITY BIGINT NOT NULL, EXT MEDIUMTEXT) DEFAULT CHARSET = utf8mb4"
+)
 
 
 def accounts(node: int, first: int = 0) -> list[str]:
@@ -101,6 +108,7 @@ class DistributedDatabase:
                 "CREATE TABLE __cdc__.__cdc_heartbeat__ (id INT NOT NULL PRIMARY KEY, at BIGINT)",
                 "CREATE TABLE __cdc__.__cdc_commit_log__ (transaction_id BIGINT NOT NULL PRIMARY"
                 " KEY, tso BIGINT NOT NULL, branches INT NOT NULL)",
+                MARKS_TABLE,
                 *accounts(n, n * self.spread),
             )
 
@@ -265,6 +273,14 @@ class Session:
         text = f"REPLACE INTO __cdc__.__cdc_heartbeat__ VALUES (1, {now})"
         parts = [(node, [text]) for node in range(len(self.connections))]
         self._two_phases(parts, heartbeat=True)
+
+    def everywhere(self, text: str) -> int:
+        """A transaction with one statement on every node; its id."""
+        return self._two_phases([(node, [text]) for node in range(len(self.connections))])
+
+    def across(self, parts: list[tuple[int, list[str]]]) -> int:
+        """A transaction with these statements on these nodes; its id."""
+        return self._two_phases(parts)
 
     def local(self, node: int) -> None:
         connection = self.connections[node]

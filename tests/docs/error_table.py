@@ -22,6 +22,7 @@ _PLACES = {
     "cdc.cli": "command line",
     "cdc.coord": "store",
     "cdc.kernels": "kernels",
+    "cdc.logical": "cluster",
     "cdc.merge": "cluster",
     "cdc.rows": "rows",
     "cdc.schema": "schema",

@@ -1,0 +1,1 @@
+"""Logical tables of a cluster: what its nodes keep in parts, as its coordinator shows it."""

@@ -1,0 +1,111 @@
+"""Which logical table a physical one is a part of: by patterns of names, and as marks tell.
+
+A pattern is ``database.table`` with ``{schema}`` and ``{table}`` where the logical names stand,
+``#`` for digits, ``?`` for any character and ``*`` for any characters:
+``{schema}_#.{table}_????_#``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cdc.logical.errors import LogicalNamesInvalid
+
+TableName = tuple[str, str]
+
+_PIECES = {"{schema}": "(?P<schema>.+?)", "{table}": "(?P<table>.+?)", "#": "[0-9]+", "?": ".",
+           "*": ".*"}  # fmt: skip
+_SPLIT = re.compile(r"(\{schema\}|\{table\}|[#?*])")
+_LONGEST = 200
+# PolarDB-X calls the table of a global index so.
+_OF_INDEX = re.compile(r"_\$[0-9a-zA-Z]{4}$")
+
+
+def compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A pattern as expressions over a database and a table. Raises LogicalNamesInvalid."""
+    database, dot, table = pattern.partition(".")
+    for what, wrong in (
+        ("has no dot", not dot),
+        ("is too long", len(pattern) > _LONGEST),
+        ("has not {schema} once, before the dot", pattern.count("{schema}") != 1),
+        ("has not {schema} once, before the dot", "{schema}" not in database),
+        ("has not {table} once, behind the dot", pattern.count("{table}") != 1),
+        ("has not {table} once, behind the dot", "{table}" not in table),
+        ("has stars beside each other", "**" in pattern),
+    ):
+        if wrong:
+            raise LogicalNamesInvalid(
+                f"{what}", object=f"pattern {pattern[:_LONGEST]}",
+                hint="for example {schema}_#.{table}_#",
+            )  # fmt: skip
+    # Names have 64 characters at most, so what is tried stays little.
+    return _expression(database), _expression(table)
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    pieces = (_PIECES.get(piece, re.escape(piece)) for piece in _SPLIT.split(text))
+    return re.compile("".join(pieces), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PartNames:
+    """The logical table of each part: by ``patterns``, the first that fits, unless it was moved.
+
+    ``moved``: by the name that the patterns give, the one that a table has been given since.
+    """
+
+    patterns: tuple[str, ...]
+    moved: Mapping[TableName, TableName] = field(default_factory=dict)
+
+    def of(self, schema: str, table: str) -> TableName | None:
+        """The logical table of which a physical one is a part; None: it is none.
+
+        Parts of global indexes are tables too, which nobody is shown.
+        """
+        by_pattern = self.by_pattern(schema, table)
+        if by_pattern is None or _OF_INDEX.search(by_pattern[1]):
+            return None
+        return self.moved.get(by_pattern, by_pattern)
+
+    def by_pattern(self, schema: str, table: str) -> TableName | None:
+        """The same by the patterns alone."""
+        for pattern in self.patterns:
+            database, name = _compiled(pattern)
+            a, b = database.fullmatch(schema), name.fullmatch(table)
+            if a is not None and b is not None:
+                return a["schema"], b["table"]
+        return None
+
+    def database(self, schema: str) -> str | None:
+        """The logical database of which a physical one is a part; None: it is none."""
+        found = (_compiled(pattern)[0].fullmatch(schema) for pattern in self.patterns)
+        return next((one["schema"] for one in found if one is not None), None)
+
+    def renamed(self, old: TableName, new: TableName) -> PartNames:
+        """After a logical table was renamed whose parts keep their names."""
+        origin = next((k for k, v in self.moved.items() if v == old), old)
+        moved = {**self.moved, origin: new}
+        if origin == new:
+            del moved[origin]
+        return PartNames(self.patterns, moved)
+
+    def dropped(self, table: TableName) -> PartNames:
+        """After a logical table was dropped."""
+        moved = {k: v for k, v in self.moved.items() if v != table}
+        return PartNames(self.patterns, moved)
+
+    def to_list(self) -> list[list[list[str]]]:
+        """``moved`` as JSON."""
+        return [[list(k), list(v)] for k, v in sorted(self.moved.items())]
+
+    def with_moved(self, value: Iterable[list[list[str]]]) -> PartNames:
+        """Inverse of :meth:`to_list`."""
+        return PartNames(self.patterns, {(a, b): (c, d) for (a, b), (c, d) in value})
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return compiled(pattern)

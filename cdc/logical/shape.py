@@ -1,0 +1,298 @@
+"""How rows of a part of a logical table, stored by one definition, become rows of the other.
+
+While a schema change goes from node to node, parts have columns that the logical table does not
+have yet, or lack some that it still has. Such columns are left out, or filled with the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.errors import DefiniteError
+from cdc.binlog.column_types import ColumnType, string_length
+from cdc.binlog.cursor import lenenc_int
+from cdc.binlog.events import EventType
+from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
+from cdc.binlog.rows_header import RowsHeader
+from cdc.binlog.table_map import TableMap
+from cdc.kernels import layout as L  # noqa: N812
+from cdc.kernels import shape as K  # noqa: N812
+from cdc.logical.errors import ShapeUnclear, ShapeValueLost
+from cdc.rows.agreement import check
+from cdc.schema.table import Column, Table
+from cdc.snapshot.images import RowImages
+from cdc.snapshot.rows_reader import RowBlock
+from cdc.snapshot.table_map import table_map
+from cdc.source.table_index import width
+
+HIDDEN_KEYS: Final = frozenset({"_drds_implicit_id_"})
+"""Columns, in lower case, that a coordinator keeps in parts and shows to nobody."""
+
+_INTEGERS: Final = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
+_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_ZEROS: Final = dict.fromkeys(
+    ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"), "0"
+) | dict.fromkeys((*_TEXTS, *_BYTES), "")
+_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
+_T = ColumnType
+_NO_BYTES: Final = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """``stored`` is the TABLE_MAP of rows as they become, with the logical table's names.
+
+    ``columns`` int64[:, kernels.shape.S_SIZE] and ``fills`` uint8[:] are what the kernel takes,
+    with the ``widths`` int64[:] of columns as they are; None where rows are right as they are.
+    """
+
+    logical: Table
+    stored: TableMap
+    columns: NDArray[np.int64] | None = None
+    widths: NDArray[np.int64] | None = None
+    fills: NDArray[np.uint8] = field(default_factory=lambda: _NO_BYTES)
+
+    @property
+    def same(self) -> bool:
+        """Whether rows are right as they are."""
+        return self.columns is None
+
+    def rows(self, data: NDArray[np.uint8], at: int, length: int, where: str) -> bytes:
+        """The rows events of ``data[at:][:length]`` (uint8) as they become.
+
+        Raises ShapeValueLost, ShapeUnclear; ``where`` is their position.
+        """
+        assert self.columns is not None
+        assert self.widths is not None
+        starts = np.empty((len(self.widths), 2), np.int64)
+        room = 2 * length + 4096
+        while True:
+            out = np.empty(room, np.uint8)
+            error, size = K.shape(
+                data, at, at + length, self.widths, starts, self.columns, self.fills, out
+            )
+            if error == L.OK:
+                return out[:size].tobytes()
+            if error != K.ROOM:
+                raise self._error(error, where)
+            room *= 2
+
+    def _error(self, error: int, where: str) -> DefiniteError:
+        name = self.logical.full_name
+        if error == K.VALUE:
+            return ShapeValueLost(
+                "a row has a value that its column has no place for before the schema change",
+                object=name,
+                position=where,
+                hint="end the change at the coordinator before such values are written",
+            )
+        what = L.MESSAGES.get(error, f"rows events are malformed ({error})")
+        return ShapeUnclear(what, object=name, position=where, hint="binlog_row_image must be FULL")
+
+
+def shape(
+    stored: TableMap, physical: Table, logical: Table, server_kind: str, number: int = 0
+) -> Shape:
+    """How rows that ``stored`` describes, of ``physical``, become rows of ``logical``.
+
+    ``number`` is what the TABLE_MAP calls the table. Raises ShapeUnclear, and SchemaMismatch where
+    ``stored`` is not of ``physical``.
+    """
+    check(physical, stored)
+    named = replace(stored, table_id=number, schema=logical.schema, name=logical.name)
+    if _alike(physical.columns, logical.columns):
+        return Shape(logical, named)
+    _check_names(physical, logical)
+    base = table_map(replace(logical, columns=()), number, server_kind)
+    types, metas, nullable = bytearray(), [], []
+    columns = np.zeros((len(logical.columns), K.S_SIZE), np.int64)
+    fills = bytearray()
+    for c, column in enumerate(logical.columns):
+        at = physical.positions.get(column.name.lower())
+        row = columns[c]
+        if at is not None and _same(physical.columns[at], column):
+            code, meta, null = stored.types[at], stored.metadata[at], stored.nullable[at]
+            row[[K.S_OP, K.S_FROM]] = K.COPY, at
+        else:
+            code, meta = _stored(logical, column, server_kind)
+            null = column.nullable
+            if at is not None:
+                row[K.S_FROM] = at
+                _change(row, physical.columns[at], column, (stored.types[at], code), meta, logical)
+            else:
+                _fill(row, column, fills, logical, server_kind)
+        types.append(code)
+        metas.append(meta)
+        nullable.append(null)
+    made = replace(
+        base, flags=stored.flags, types=bytes(types), metadata=tuple(metas),
+        nullable=tuple(nullable), schema=logical.schema, name=logical.name, optional=b"",
+    )  # fmt: skip
+    widths = [width(code, meta) for code, meta in zip(stored.types, stored.metadata, strict=True)]
+    return Shape(
+        logical,
+        made,
+        columns,
+        np.array(widths, np.int64),
+        np.frombuffer(bytes(fills), np.uint8) if fills else _NO_BYTES,
+    )
+
+
+def shown(table: Table) -> Table:
+    """A table without the columns that only its coordinator knows, and keys over them."""
+    hidden = {c.name for c in table.columns if c.name.lower() in HIDDEN_KEYS}
+    if not hidden:
+        return table
+    return replace(
+        table,
+        columns=tuple(c for c in table.columns if c.name not in hidden),
+        indexes=tuple(i for i in table.indexes if not hidden.intersection(i.columns)),
+    )
+
+
+def _alike(physical: Collection[Column], logical: Collection[Column]) -> bool:
+    return len(physical) == len(logical) and all(
+        a.name.lower() == b.name.lower() and _same(a, b)
+        for a, b in zip(physical, logical, strict=True)
+    )
+
+
+def _same(a: Column, b: Column) -> bool:
+    """Whether values of both are the same bytes with the same meaning."""
+    if a.data_type in _INTEGERS_BY_NAME and a.data_type == b.data_type:
+        # A display width says nothing of what is stored.
+        return a.unsigned == b.unsigned
+    return (a.column_type, a.charset, a.unsigned, a.generated, a.compressed) == (
+        b.column_type, b.charset, b.unsigned, b.generated, b.compressed,
+    )  # fmt: skip
+
+
+_INTEGERS_BY_NAME: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+
+
+def _check_names(physical: Table, logical: Table) -> None:
+    """Raises ShapeUnclear where a column may have been renamed: its values would be lost."""
+    more = [
+        c.name
+        for c in physical.columns
+        if c.name.lower() not in logical.positions and c.name.lower() not in HIDDEN_KEYS
+    ]
+    fewer = [c.name for c in logical.columns if c.name.lower() not in physical.positions]
+    if more and fewer:
+        raise ShapeUnclear(
+            f"its part {physical.full_name} has {', '.join(more)}, which it does not have, and "
+            f"lacks {', '.join(fewer)}: they may have been renamed",
+            object=logical.full_name,
+            hint="write nothing to a table while its columns are renamed or exchanged",
+        )
+
+
+def _stored(logical: Table, column: Column, server_kind: str) -> tuple[int, int]:
+    made = table_map(replace(logical, columns=(column,)), 0, server_kind)
+    return made.types[0], made.metadata[0]
+
+
+def _change(
+    row: NDArray[np.int64],
+    before: Column,
+    after: Column,
+    codes: tuple[int, int],
+    meta: int,
+    logical: Table,
+) -> None:
+    """What becomes of values whose column has another type in the part; into ``row``."""
+    old, new = codes
+    if old in _INTEGERS and new in _INTEGERS:
+        low, high = _limits(_INTEGERS[new], after.unsigned)
+        row[K.S_OP] = K.INTEGER
+        row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = _INTEGERS[new], low, high
+        row[K.S_SIGNED] = not before.unsigned
+        return
+    if before.data_type == after.data_type == "enum" and before.charset == after.charset:
+        shared = min(len(before.members), len(after.members))
+        if before.members[:shared] == after.members[:shared]:
+            row[K.S_OP] = K.INTEGER
+            row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = meta & 255, 0, len(after.members)
+            return
+    both = {before.data_type, after.data_type}
+    if before.charset == after.charset and (both <= _TEXTS or both <= _BYTES):
+        size = -width(new, meta)
+        row[K.S_OP] = K.PREFIX
+        row[[K.S_WIDTH, K.S_HIGH]] = size, _longest(new, meta, size)
+        if after.length and after.charset in _UTF8 and new in (_T.VARCHAR, _T.STRING):
+            row[K.S_LOW] = after.length
+        return
+    raise ShapeUnclear(
+        f"column {after.name} is {_told(before)} in a part of it, and {_told(after)} in it: values"
+        " of the one are not made into those of the other",
+        object=logical.full_name,
+        hint="write nothing to a table while the types of its columns change in this way",
+    )
+
+
+def _longest(code: int, meta: int, size: int) -> int:
+    """Bytes that a column of text takes at most; ``size`` is that of its length."""
+    if code == _T.VARCHAR:
+        return meta
+    return string_length(meta) if code == _T.STRING else (1 << 8 * size) - 1
+
+
+def _told(column: Column) -> str:
+    return f"{column.column_type} {column.charset}" if column.charset else column.column_type
+
+
+def _limits(size: int, unsigned: bool) -> tuple[int, int]:
+    if unsigned:
+        return 0, min((1 << 8 * size) - 1, (1 << 63) - 1)
+    return -(1 << 8 * size - 1), (1 << 8 * size - 1) - 1
+
+
+def _fill(
+    row: NDArray[np.int64], column: Column, fills: bytearray, logical: Table, server_kind: str
+) -> None:
+    """What a row has in a column that its part lacks; into ``row``, the constant into ``fills``."""
+    if column.default is None and column.nullable:
+        row[K.S_OP] = K.NULL
+        return
+    text = column.default if column.default is not None else _ZEROS.get(column.data_type)
+    if text is None or column.default_expression or column.generated:
+        raise ShapeUnclear(
+            f"a part of it lacks column {column.name}, whose value is not known without its row",
+            object=logical.full_name,
+            hint="give the column a literal as its default before it is dropped",
+        )
+    value = _constant(column, text, logical, server_kind)
+    row[[K.S_OP, K.S_LOW, K.S_HIGH]] = K.FILL, len(fills), len(value)
+    fills += value
+
+
+def _constant(column: Column, text: str, logical: Table, server_kind: str) -> bytes:
+    """A value as it lies in a row image, made of the text of its default."""
+    try:
+        raw = text.encode(_codec(column))
+    except UnicodeEncodeError:
+        raise ShapeUnclear(
+            f"a part of it lacks column {column.name}, whose default is not ASCII",
+            object=logical.full_name,
+            hint="give the column another default before it is dropped",
+        ) from None
+    if column.data_type == "enum":
+        raw = str(column.members.index(text) + 1 if text in column.members else 0).encode()
+    alone = replace(logical, columns=(column.but(nullable=False),), indexes=())
+    packet = lenenc_int(len(raw)) + raw
+    block = np.frombuffer(len(packet).to_bytes(4, "little") + packet, np.uint8).copy()
+    events = list(RowImages(alone, server_kind).events(RowBlock(block, 1)))
+    code = EventType(events[-1][4])
+    body = events[-1][HEADER_LENGTH : len(events[-1]) - CHECKSUM_LENGTH]
+    # Behind the NULL bits of one column.
+    return body[RowsHeader.parse(code, body).rows_at + 1 :]
+
+
+def _codec(column: Column) -> str:
+    return "utf-8" if column.charset in _UTF8 or column.charset is None else "ascii"

@@ -1,0 +1,348 @@
+"""Rows and marks of a cluster's nodes as rows and statements of its logical tables.
+
+A row at a place of the cluster's order is stored by the definition that its part has there, in its
+node's own order, and is told in that of the logical table there. Both are functions of the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.base.errors import DefiniteError
+from cdc.base.ts import MAX_TS, Ts
+from cdc.binlog.header import HEADER_LENGTH, EventHeader
+from cdc.binlog.table_map import TableMap
+from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.reader import ChangeLog
+from cdc.changelog.writer import LogWriter
+from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
+from cdc.logical.marks import MARKS, DdlMark, read_marks, statement
+from cdc.logical.names import PartNames, TableName
+from cdc.logical.shape import Shape, shape
+from cdc.logical.snapshot import logical_snapshot
+from cdc.schema.statement import DdlStatement, Verb
+from cdc.schema.table import Table
+from cdc.source.cluster_merging import NodeRows, TransactionRows
+from cdc.source.membership import Statement, statement_event, status_of
+from cdc.source.merged_rows import MergedRows, NodeLog
+from cdc.source.statements import History
+
+_MARKS_NAME = ".".join(MARKS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shaped:
+    """How rows of one table of a node's dictionary go on: under which id, in which shape."""
+
+    part: Table
+    logical: Table | None
+    table: int
+    shape: Shape | None
+
+
+@dataclass(eq=False)
+class _Node:
+    number: int
+    log: NodeLog
+    history: History
+    shapes: dict[int, list[_Shaped]] = field(default_factory=dict)
+
+
+class LogicalTables:
+    """Of one merged log, by its writer. One thread at a time.
+
+    After an error nothing is known of what was read: make another one, as of the merging.
+    """
+
+    def __init__(self, folder: Path, patterns: Sequence[str], server_kind: str) -> None:
+        self._folder = folder
+        self._server_kind = server_kind
+        self.names = PartNames(tuple(patterns))
+        self._nodes: list[_Node] = []
+
+    # --- where it stands -------------------------------------------------------------------------
+
+    def open(
+        self,
+        writer: LogWriter,
+        rows: MergedRows,
+        nodes: Sequence[NodeLog],
+        merged: Sequence[Ts],
+        kept: Any,
+    ) -> None:
+        """Go on where the log ends; ``merged``: of each node up to which ts all is merged.
+
+        ``kept`` is what :meth:`to_keep` was there. Raises LogCollected, LogCorrupt.
+        """
+        self._writer, self._rows = writer, rows
+        self.names = self.names.with_moved(kept or ())
+        self._nodes = [
+            _Node(number, node, History(node.log, ts))
+            for number, (node, ts) in enumerate(zip(nodes, merged, strict=True))
+        ]
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Take the schema from the log anew: it begins elsewhere now."""
+        with closing(ChangeLog.open(self._folder)) as log:
+            self._logical = History(log, log.state.resolved_ts)
+
+    def to_keep(self) -> Any:
+        """What must be kept with the log's position, as JSON."""
+        return self.names.to_list()
+
+    def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
+        """As ``cdc.source.merged_log.Unite``. Raises LogicalTablesDiffer."""
+        return logical_snapshot(self.names, nodes, ts)
+
+    def forget(self, merged: Sequence[Ts]) -> None:
+        """Forget what no row of a node above its ts of ``merged`` needs."""
+        for node, ts in zip(self._nodes, merged, strict=True):
+            node.history.versions.collect(ts)
+        self._logical.versions.collect(self._writer.last_ts)
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def placed(self, read: Sequence[NodeRows]) -> Iterator[list[TransactionRows]]:
+        """What is to be written, one piece after the other, each before the next is asked for.
+
+        Raises MarkMalformed, MarkRefused, ShapeUnclear, ShapeValueLost, and what made a table of a
+        node unknown.
+        """
+        for one in read:
+            node = self._nodes[one.number]
+            node.history.refresh(node.log.log.state.resolved_ts)
+        marked = self._marked(read)
+        begin = 0
+        for at in [*sorted(marked), None]:
+            end = MAX_TS if at is None else at
+            parts = [self._shaped(one, begin, end) for one in read]
+            if any(len(part.which) for part in parts):
+                yield parts
+            if at is not None:
+                yield from self._change(read, marked[at], at)
+                begin = at + 1
+
+    def _shaped(self, read: NodeRows, begin: int, end: int) -> TransactionRows:
+        """Rows of the transactions ``[begin, end)``."""
+        node = self._nodes[read.number]
+        ours = (read.of_row >= begin) & (read.of_row < end)
+        rows, which = read.rows.take(ours), read.of_row[ours]
+        names = {int(t): self._name(node, int(t)) for t in np.unique(rows.table)}
+        hidden = [t for t, name in names.items() if name is None]
+        ours = ~np.isin(rows.table, hidden)
+        rows, which = rows.take(ours), which[ours]
+        segment, tables = rows.segment.copy(), np.empty(len(rows), np.int32)
+        events: dict[int, bytes] = {}
+        for at in self._alike(node, rows):
+            table, ts = int(rows.table[at[0]]), int(rows.commit_ts[at[0]])
+            name = names[table]
+            assert name is not None
+            found = self._shape(node, table, name, ts)
+            tables[at] = found.table
+            if found.shape is not None and not found.shape.same:
+                node.log.log.verify(rows.take(at))
+                for i in at.tolist():
+                    events[i] = self._event(node, rows, i, found.shape)
+                segment[at] = -1
+        placed = self._rows.named(
+            read.number,
+            replace(rows, segment=segment),
+            tables,
+            [events[i] for i in sorted(events)],
+        )
+        return TransactionRows(placed, which)
+
+    def _alike(self, node: _Node, rows: Runs) -> Iterator[NDArray[np.int64]]:
+        """Indices of rows of one table under one version of their node's schema."""
+        if not len(rows):
+            return
+        lo, hi = int(rows.commit_ts.min()), int(rows.commit_ts.max())
+        changes = np.array(node.history.versions.changes(lo, hi), np.int64)
+        version = np.searchsorted(changes, rows.commit_ts, "right")
+        pairs = rows.table.astype(np.int64) * (len(changes) + 1) + version
+        order = np.argsort(pairs, kind="stable")
+        cuts = np.flatnonzero(np.diff(pairs[order])) + 1
+        yield from np.split(order, cuts)
+
+    def _event(self, node: _Node, rows: Runs, i: int, found: Shape) -> bytes:
+        number, at = int(rows.segment[i]), int(rows.offset[i])
+        where = f"{node.log.name}/{number:06d}.binlog:{at}"
+        return found.rows(node.log.log.segment(number), at, int(rows.length[i]), where)
+
+    def _name(self, node: _Node, table: int) -> TableName | None:
+        entry = node.log.log.tables[table]
+        return self.names.of(entry.schema, entry.name)
+
+    def _shape(self, node: _Node, table: int, name: TableName, ts: Ts) -> _Shaped:
+        """How rows of a table of the node's dictionary go on that it committed at ``ts``."""
+        entry = node.log.log.tables[table]
+        part = node.history.versions.table(entry.schema, entry.name, ts)
+        if part is None:
+            raise self._unclear(node, entry.schema, entry.name, "which its node does not know", ts)
+        lost = False
+        try:
+            logical = self._logical.versions.table(*name, MAX_TS)
+        except DefiniteError:
+            # Whoever reads the log does not know the table either, and says why.
+            logical, lost = None, True
+        if logical is None and not lost:
+            what = f"and there is no logical table {'.'.join(name)}"
+            raise self._unclear(node, entry.schema, entry.name, what, ts)
+        known = node.shapes.setdefault(table, [])
+        for one in known:
+            if one.part is part and one.logical is logical:
+                return one
+        made = self._made(entry.map_body, part, logical, name)
+        # Those of definitions that are no more are not asked for again.
+        known[:] = [*known[-7:], made]
+        return made
+
+    def _made(self, body: bytes, part: Table, logical: Table | None, name: TableName) -> _Shaped:
+        stored = TableMap.parse(body)
+        if logical is None:
+            named = replace(stored, table_id=0, schema=name[0], name=name[1])
+            return _Shaped(part, None, self._writer.table_id(*name, named.encode()), None)
+        found = shape(stored, part, logical, self._server_kind)
+        number = self._writer.table_id(logical.schema, logical.name, found.stored.encode())
+        return _Shaped(part, logical, number, found)
+
+    def _unclear(self, node: _Node, schema: str, name: str, what: str, ts: Ts) -> ShapeUnclear:
+        return ShapeUnclear(
+            f"rows of {schema}.{name}, {what}",
+            object=f"node {node.log.name}",
+            position=f"ts {ts}",
+            hint="each table needs a mark of its CREATE before its rows; else name parts by other"
+            " patterns, in a new upstream",
+        )
+
+    # --- marks -----------------------------------------------------------------------------------
+
+    def _marked(self, read: Sequence[NodeRows]) -> dict[int, tuple[DdlMark, NodeRows, int]]:
+        """By transaction its mark, and where that is first: whose rows, and which of them.
+
+        Raises MarkMalformed where it is not alone in its transaction, and the same on all nodes.
+        """
+        found: dict[int, list[tuple[DdlMark, NodeRows, int]]] = {}
+        for one in read:
+            node = self._nodes[one.number]
+            tables = {
+                number
+                for number in np.unique(one.rows.table).tolist()
+                if _is_marks(node.log.log, number)
+            }
+            for i in np.flatnonzero(np.isin(one.rows.table, list(tables))).tolist():
+                for mark in self._read(node, one.rows.slice(i, i + 1)):
+                    found.setdefault(int(one.of_row[i]), []).append((mark, one, i))
+        for transaction, marks in found.items():
+            others = sum(int(np.count_nonzero(one.of_row == transaction)) for one in read)
+            nodes = {one.number for _, one, _ in marks}
+            if len(marks) != len(self._nodes) or len(nodes) != len(marks) or others != len(marks):
+                raise MarkMalformed(
+                    "a mark is not alone in a transaction over all nodes, once on each",
+                    object=_MARKS_NAME,
+                    position=f"mark {marks[0][0].id}",
+                    hint="the coordinator writes a mark as it writes heartbeats",
+                )
+            if len({replace(mark, id=0) for mark, _, _ in marks}) > 1:
+                raise MarkMalformed(
+                    "a mark says different things on different nodes",
+                    object=_MARKS_NAME,
+                    position=f"mark {marks[0][0].id}",
+                    hint="the coordinator writes a mark as it writes heartbeats",
+                )
+        return {transaction: marks[0] for transaction, marks in found.items()}
+
+    def _read(self, node: _Node, run: Runs) -> list[DdlMark]:
+        log, ts = node.log.log, int(run.commit_ts[0])
+        table = node.history.versions.table(*MARKS, ts)
+        if table is None:
+            raise MarkMalformed(
+                "its definition is not known", object=_MARKS_NAME, position=f"ts {ts}",
+                hint="see the node's schema",
+            )  # fmt: skip
+        stored = TableMap.parse(log.tables[int(run.table[0])].map_body)
+        data = np.frombuffer(log.event(run), np.uint8)
+        return read_marks(data, table, stored, f"{node.log.name} ts {ts}")
+
+    def _change(
+        self, read: Sequence[NodeRows], marked: tuple[DdlMark, NodeRows, int], transaction: int
+    ) -> Iterator[list[TransactionRows]]:
+        """What a mark makes of the log: a statement, or nothing."""
+        mark, of_node, i = marked
+        run = of_node.rows.slice(i, i + 1)
+        node = self._nodes[of_node.number]
+        where = f"mark {mark.id}"
+        found = statement(mark, self._logical.base, where)
+        if found is None:
+            return
+        names = self._renamed(found, _places(read, transaction), mark)
+        data = node.log.log.segment(int(run.segment[0]))
+        head = data[int(run.offset[0]) :][:HEADER_LENGTH].tobytes()
+        event = statement_event(
+            EventHeader.parse(head).timestamp,
+            Statement(found.sql, mark.schema, status_of(self._logical.base)),
+        )
+        run = replace(
+            run,
+            kind=np.array([int(RunKind.DDL)], np.int8),
+            flags=np.array([LAST_OF_TRANSACTION], np.int16),
+            segment=np.array([-1], np.int32),
+            first_row=np.zeros(1, np.int64),
+            rows=np.zeros(1, np.int32),
+        )
+        placed = self._rows.named(of_node.number, run, np.full(1, -1, np.int32), [event])
+        yield [TransactionRows(placed, np.array([transaction], np.int64))]
+        self._logical.follow(self._writer.last_ts, event)
+        self.names = names
+
+    def _renamed(self, found: DdlStatement, places: dict[int, Ts], mark: DdlMark) -> PartNames:
+        """Which parts are whose behind a statement; ``places``: by node the mark's ts there.
+
+        Raises MarkRefused where it cannot be told.
+        """
+        names = self.names
+        if found.verb is Verb.DROP:
+            for table in found.tables:
+                names = names.dropped(table)
+        if found.verb is Verb.CREATE and found.tables[0] in names.moved:
+            raise MarkRefused(
+                "parts of another table have this name since it was renamed",
+                object=".".join(found.tables[0]),
+                position=f"mark {mark.id}",
+                hint="create the upstream anew behind it",
+            )
+        for old, new in found.renames:
+            if self._has_parts(names, old, places):
+                names = names.renamed(old, new)
+        return names
+
+    def _has_parts(self, names: PartNames, table: TableName, places: dict[int, Ts]) -> bool:
+        """Whether any node has parts that are called after a logical table."""
+        origin = next((k for k, v in names.moved.items() if v == table), table)
+        return any(
+            names.by_pattern(*key) == origin
+            for number, ts in places.items()
+            for key in self._nodes[number].history.versions.at(ts)
+        )
+
+
+def _places(read: Sequence[NodeRows], transaction: int) -> dict[int, Ts]:
+    """By node, the ts in its log of a transaction."""
+    return {
+        one.number: int(one.rows.commit_ts[one.of_row == transaction][0])
+        for one in read
+        if (one.of_row == transaction).any()
+    }
+
+
+def _is_marks(log: ChangeLog, table: int) -> bool:
+    entry = log.tables[table]
+    return (entry.schema.lower(), entry.name.lower()) == MARKS

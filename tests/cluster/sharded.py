@@ -1,0 +1,169 @@
+"""Logical tables over the nodes of a distributed database, and schema changes from part to part.
+
+A change goes over the parts in any order while rows are written, and ends with a mark: a row that a
+distributed transaction writes on every node. Writers see new columns behind the mark, and columns
+that go no more before the first part loses them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from tests.cluster.coordinator import DistributedDatabase, Session
+
+PARTS = 4
+PATTERN = "{schema}_#.{table}_#"
+
+
+class ShardedDatabase:
+    """The database ``mall``, whose tables have ``PARTS`` parts, by id, on all nodes in turn."""
+
+    def __init__(self, cluster: DistributedDatabase, seed: int) -> None:
+        self.cluster = cluster
+        self.random = random.Random(seed)
+        self.marks: list[tuple[int, str]] = []
+        self._session = Session(cluster, seed)
+        self._number = 0
+        self._writers: list[Writer] = []
+        for part in range(PARTS):
+            name = f"mall_{part:06d}"
+            cluster.nodes[self.node(part)].execute(
+                f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}"
+            )
+
+    def node(self, part: int) -> int:
+        return part % len(self.cluster.nodes)
+
+    def part(self, table: str, part: int) -> str:
+        return f"mall_{part:06d}.{table}_{part:02d}"
+
+    def over_parts(self, table: str, text: str, pause_s: float = 0.0) -> None:
+        """A statement on each part, which it calls ``{part}``, in any order."""
+        for part in self.random.sample(range(PARTS), PARTS):
+            node = self.cluster.nodes[self.node(part)]
+            node.execute(text.format(part=self.part(table, part), number=f"{part:02d}"))
+            time.sleep(pause_s)
+
+    def mark(self, table: str, sql: str, visibility: int = 1) -> int:
+        """A mark on all nodes; the id of its transaction."""
+        self._number += 1
+        text = sql.replace("\\", "\\\\").replace("'", "''")
+        return self._session.everywhere(
+            "INSERT INTO __cdc__.__cdc_ddl_record__ VALUES"
+            f" ({self._number}, {self._number}, '{sql.split()[0]}', 'mall', '{table}', NOW(),"
+            f" '{text}', '{{}}', {visibility}, '{{}}')"
+        )
+
+    def change(self, table: str, sql: str, physical: str = "", pause_s: float = 0.0) -> int:
+        """A statement on all parts, in any order, and its mark."""
+        self.over_parts(table, physical or sql.replace(table, "{part}", 1), pause_s)
+        return self.mark(table, sql)
+
+    def rows(self, table: str, columns: str) -> list[tuple[object, ...]]:
+        """All rows of all parts, in order."""
+        found: list[tuple[object, ...]] = []
+        for part in range(PARTS):
+            node = self.cluster.nodes[self.node(part)]
+            found += node.execute(f"SELECT {columns} FROM {self.part(table, part)}")
+        return sorted(found, key=repr)
+
+    @contextmanager
+    def writing(
+        self, table: str, columns: Sequence[str], writers: int = 3, pause_s: float = 0.004
+    ) -> Iterator[None]:
+        """Rows are written all the time, with these columns until :meth:`shows` says others."""
+        self._writers = [Writer(self, n, writers, table, tuple(columns)) for n in range(writers)]
+        for writer in self._writers:
+            writer.pause_s = pause_s
+        with ExitStack() as stack:
+            for writer in self._writers:
+                stack.enter_context(writer)
+            yield
+        for writer in self._writers:
+            if writer.error is not None:
+                raise writer.error
+
+    def shows(self, columns: Sequence[str], table: str = "") -> None:
+        """From now on writers see these columns; none that has begun before is under way."""
+        for writer in self._writers:
+            with writer.lock:
+                writer.columns = tuple(columns)
+                writer.table = table or writer.table
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nobody writes meanwhile."""
+        with ExitStack() as stack:
+            for writer in self._writers:
+                stack.enter_context(writer.lock)
+            yield
+
+
+class Writer(threading.Thread):
+    """Inserts, updates and deletes rows of its own ids, in transactions over one or two parts."""
+
+    def __init__(
+        self, sharded: ShardedDatabase, number: int, step: int, table: str, columns: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.table, self.columns = table, columns
+        self.error: BaseException | None = None
+        self._sharded, self._number, self._step = sharded, number, step
+        self._random = random.Random(f"{sharded.random.random()} {number}")
+        self._session = Session(sharded.cluster, number + 100)
+        self._known: list[int] = []
+        self._ended = threading.Event()
+        self.written = 0
+        self.pause_s = 0.0
+
+    def __enter__(self) -> Writer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join(60)
+        self._session.close()
+
+    def run(self) -> None:
+        try:
+            while not self._ended.wait(self.pause_s):
+                with self.lock:
+                    self._transaction()
+                self.written += 1
+        except BaseException as error:
+            self.error = error
+
+    def _transaction(self) -> None:
+        parts: dict[int, list[str]] = {}
+        for _ in range(self._random.choice((1, 1, 2, 3))):
+            id, text = self._change()
+            part = id % PARTS
+            where = self._sharded.part(self.table, part)
+            parts.setdefault(self._sharded.node(part), []).append(text.format(part=where))
+        self._session.across(sorted(parts.items()))
+
+    def _change(self) -> tuple[int, str]:
+        chosen = self._random.random()
+        if self._known and chosen < 0.3:
+            id = self._random.choice(self._known)
+            sets = ", ".join(f"{c} = {self._value()}" for c in self.columns)
+            return id, f"UPDATE {{part}} SET {sets} WHERE id = {id}"
+        if self._known and chosen < 0.4:
+            id = self._known.pop(self._random.randrange(len(self._known)))
+            return id, f"DELETE FROM {{part}} WHERE id = {id}"
+        id = self._number + self._step * (self.written * 4 + len(self._known) % 4 + 1)
+        while id in self._known:
+            id += self._step * 1_000_000
+        self._known.append(id)
+        names = ", ".join(("id", *self.columns))
+        values = ", ".join(str(v) for v in (id, *(self._value() for _ in self.columns)))
+        return id, f"INSERT INTO {{part}} ({names}) VALUES ({values})"
+
+    def _value(self) -> int:
+        return self._random.randrange(1, 1 << 15)
