@@ -126,6 +126,7 @@ class Capture:
             on_owner=self._become_owner,
             on_lost=self.lost.set,
             ready=self._ready.is_set,
+            handed_over=lambda: self.upstreams.handed_over(),
             drained=drained,
             clock=clock,
             parts=self.parts,

@@ -162,6 +162,11 @@ class Pullers:
             if name not in self._leaving
         }
 
+    def handed_over(self) -> bool:
+        """Whether nothing is here that another capture could take over."""
+        movable = {info.name for info in self._registered.all() if info.replaceable}
+        return not movable & self._claims.keys()
+
     def make_log_anew(self, name: str) -> None:
         """Have an upstream that is placed here begun anew with another log; the others go on.
 

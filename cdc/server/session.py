@@ -57,8 +57,9 @@ class CaptureSession:
 
     ``on_owner(token)`` when this capture has become the owner; ``on_lost()`` when the lease is
     gone: others take this capture for dead, so everything must stop. It is called as well when the
-    owner is told to own nothing. ``ready()`` says whether it could deliver as owner; ``drained``
-    that its process was told to own nothing before it began anew.
+    owner is told to own nothing, once it has ``handed_over()`` what is placed at it. ``ready()``
+    says whether it could deliver as owner; ``drained`` that its process was told to own nothing
+    before it began anew.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class CaptureSession:
         on_owner: Callable[[int], None],
         on_lost: Callable[[], None],
         ready: Callable[[], bool] = lambda: True,
+        handed_over: Callable[[], bool] = lambda: True,
         drained: bool = False,
         clock: Clock | None = None,
         parts: Parts | None = None,
@@ -83,6 +85,7 @@ class CaptureSession:
         self._on_owner = on_owner
         self._on_lost = on_lost
         self._ready = ready
+        self._handed_over = handed_over
         self.drained = drained
         # What was kept alive lasts from when it was asked for, not from the answer.
         self._kept_s = clock.monotonic()
@@ -169,6 +172,9 @@ class CaptureSession:
         self.drained = election.drained(self._store, self._keys, me)
         if not (self._announced and self.drained and election.others(self._store, self._keys, me)):
             return False
+        if not self._handed_over():
+            # It still has them taken by others, as the owner: what it leaves with would be lost.
+            return False
         _log.info("drained: another capture is to be the owner")
         return True
 
@@ -193,7 +199,7 @@ class CaptureSession:
         try:
             # Whoever waits looks again by itself too, should an event ever be missed.
             wait_s = _LOOK_S if self._ready() else _YIELDS_S
-            self._watch.next(None if self._announced else wait_s)
+            self._watch.next(None if self._announced and not self.drained else wait_s)
         except WatchCompacted:
             self._watch = self._store.watch(self._keys.owner, self._store.revision() + 1)
         return True

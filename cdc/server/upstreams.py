@@ -153,6 +153,10 @@ class Upstreams:
         """By upstream what guards all that is written of it here; not of those that are leaving."""
         return self._pullers.claims()
 
+    def handed_over(self) -> bool:
+        """Whether nothing is here that another capture could take over."""
+        return self._pullers.handed_over()
+
     def make_log_anew(self, name: str) -> None:
         """Have an upstream that is placed here begun anew with another log; the others go on.
 

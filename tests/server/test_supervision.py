@@ -13,6 +13,7 @@ from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
 from cdc.changelog import names
 from cdc.changelog.origin import Origin
+from cdc.coord import draining
 from cdc.coord.contract import Put
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
@@ -172,6 +173,35 @@ def test_a_session_survives_a_store_that_fails(store: FailingStore) -> None:
     until(lambda: owned and not parts.troubles(), "it is the owner")
     assert not lost.is_set()
     store.broken = True
+    session.stop()
+
+
+def test_a_drained_owner_hands_over_before_it_resigns(store: FailingStore) -> None:
+    """While it has upstreams it must own on: it is who places them elsewhere."""
+    here, looked, lost = {"u"}, threading.Event(), threading.Event()
+
+    def handed_over() -> bool:
+        looked.set()
+        return not here
+
+    other = CaptureInfo(id="other", address="y", ready=True)
+    store.txn([], [Put(KEYS.capture("other"), other.model_dump_json().encode())])
+    owned = list[int]()
+    session = CaptureSession(
+        *(store, KEYS, CaptureInfo(id="c", address="x"), 60),
+        on_owner=owned.append,
+        on_lost=lost.set,
+        handed_over=handed_over,
+        parts=Parts(),
+    )
+    session.start()
+    until(lambda: owned, "it is the owner")
+    draining.drain(store, KEYS, "c")
+    until(looked.is_set, "it has seen it")
+    assert session.is_owner
+    assert not lost.is_set()
+    here.clear()
+    until(lost.is_set, "it goes")
     session.stop()
 
 
