@@ -546,6 +546,7 @@ class UpstreamOut(BaseModel):
     prepared: list[PreparedOut]
     waits_for: str
     capture_id: str = Field(description="The capture that it is placed at, in a cluster.")
+    held_by: str = Field(description="The capture that pulls it; another one while it moves.")
     nodes: list[NodeOut]
 
     @classmethod
@@ -555,6 +556,7 @@ class UpstreamOut(BaseModel):
         status: UpstreamStatus,
         nodes: Sequence[UpstreamStatus] = (),
         capture: str = "",
+        held_by: str = "",
     ) -> UpstreamOut:
         """From the store's messages; ``nodes``: what the nodes' pullers said, in their order."""
         return cls(
@@ -579,6 +581,7 @@ class UpstreamOut(BaseModel):
             prepared=[PreparedOut.of(one) for one in status.prepared],
             waits_for=status.waits_for,
             capture_id=capture,
+            held_by=held_by,
             nodes=[NodeOut.of(n, said) for n, said in zip(info.nodes, nodes, strict=True)],
         )
 

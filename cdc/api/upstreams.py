@@ -36,7 +36,9 @@ def router(capture: Capture) -> APIRouter:
         nodes = [upstreams.status(node.name) for node in info.nodes]
         placed, _ = placing.of(capture.store, capture.keys, info.name)
         where = placed.capture if placed is not None else ""
-        return UpstreamOut.of(info, upstreams.status(info.name), nodes, where)
+        holder = capture.store.get(capture.keys.puller(info.name)) if where else None
+        held_by = holder.value.decode() if holder is not None else ""
+        return UpstreamOut.of(info, upstreams.status(info.name), nodes, where, held_by)
 
     @routes.get("")
     def list_upstreams(part: AskedPart) -> Page[UpstreamOut]:

@@ -150,6 +150,7 @@ class Capture:
             self.parts,
             self._placed if self.clustered else None,
         )
+        self.metrics.capture.upstreams = self.upstreams.counts
         self._ddl_logs = DdlLogs(self.upstreams.log_folder, self.upstreams.info)
         self.operations = Operations(
             self.store,

@@ -94,6 +94,8 @@ class Pullers:
         self._delivery = delivery
         # By upstream or node the token of its key, while that is ours.
         self._claims: dict[str, int] = {}
+        # Upstreams that are to be pulled here.
+        self._wanted: frozenset[str] = frozenset()
         # What is about to be let go: nothing is begun with it any more.
         self._leaving: set[str] = set()
         self._store = store
@@ -160,6 +162,16 @@ class Pullers:
             name: Held(self._keys.puller(name), token)
             for name, token in dict(self._claims).items()
             if name not in self._leaving
+        }
+
+    def counts(self) -> dict[str, int]:
+        """How many upstreams are held here, are coming, and are leaving, as of the last look."""
+        claimed = {name for name in dict(self._claims) if not is_node(name)}
+        leaving = claimed & (self._leaving | (claimed - self._wanted))
+        return {
+            "held": len(claimed - leaving),
+            "coming": len(self._wanted - claimed),
+            "leaving": len(leaving),
         }
 
     def handed_over(self) -> bool:
@@ -240,6 +252,7 @@ class Pullers:
         here = self._here()
         # Nodes come before the log of all of them.
         known = [one for one in self._registered.all() if here is None or one.name in here]
+        self._wanted = frozenset(one.name for one in known)
         wanted = {i.name: i for one in known for i in reversed(with_nodes(one))}
         for name, info in wanted.items():
             if self._stop.is_set():

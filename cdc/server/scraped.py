@@ -264,6 +264,7 @@ class CaptureScraped(Collector):
         self._settings = settings
         self.is_owner = False
         self.spark_up: Callable[[], bool] = lambda: False
+        self.upstreams: Callable[[], Mapping[str, int]] = dict
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -271,6 +272,9 @@ class CaptureScraped(Collector):
         made.gauge("build_info", "1; the version that runs", {"version": self._version}, 1)
         made.gauge("capture_is_owner", "1 on the owner", {}, self.is_owner)
         made.gauge("spark_up", "1 while Spark's JVM runs", {}, self.spark_up())
+        for state, count in self.upstreams().items():
+            text = "Upstreams of this capture: held, coming to it or leaving it"
+            made.gauge("capture_upstreams", text, {"state": state}, count)
         for name, trouble in self._parts.states().items():
             text = "0 while a part of the capture fails, or after it has ended"
             made.gauge("part_up", text, {"part": name}, 0 if trouble else 1)

@@ -153,6 +153,10 @@ class Upstreams:
         """By upstream what guards all that is written of it here; not of those that are leaving."""
         return self._pullers.claims()
 
+    def counts(self) -> dict[str, int]:
+        """How many upstreams are held here, are coming, and are leaving."""
+        return self._pullers.counts()
+
     def handed_over(self) -> bool:
         """Whether nothing is here that another capture could take over."""
         return self._pullers.handed_over()

@@ -404,6 +404,12 @@ CAPTURES = Dashboard(
                     (f"max({of('cluster_captures')})", "captures"),
                 ),
                 graph(
+                    "Upstreams",
+                    "What each capture holds, and what is on its way to it or from it",
+                    "none",
+                    (of("capture_upstreams"), "{{instance}} {{state}}"),
+                ),
+                graph(
                     "Versions",
                     "Captures by version",
                     "none",

@@ -46,6 +46,7 @@ def every_metric() -> Metrics:
     ddls = DdlEntries(pending=[DdlEntry(ts=ts, sql="", since_ms=1)])
     made.observe_feed(info, status, ddls, {"1": _READ})
     made.keep_feeds({"f"}, 1)
+    made.capture.upstreams = lambda: {"held": 1}
     made.observe_upstream("u", UpstreamStatus(resolved_ts=ts, error=_ERROR))
     return made
 

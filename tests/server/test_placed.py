@@ -245,6 +245,11 @@ def test_nodes_go_with_their_upstream(stage: Stage, tmp_path: Path) -> None:
         for name in names_of:
             until(lambda n=name, c=capture: stage.at(n) == {c}, f"{name} is at {capture}")
     assert not stage.twice
+    counts = {name: one.upstreams.counts() for name, one in stage.captures.items()}
+    assert counts["b"] == {"held": 0, "coming": 0, "leaving": 0}
+    assert counts["a"]["held"] == 1
+    # What is bound to its log nobody could take over.
+    assert stage.captures["a"].upstreams.handed_over()
     # The owner sees that it is bound to its log, and does not take it from there.
     members, upstreams = placing.look(stage.store, KEYS)
     (found,) = (u for u in upstreams if u.name == "s")

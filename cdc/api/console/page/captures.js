@@ -31,11 +31,12 @@ export const captures = {
       [one.is_owner ? state("owner") : state("standby"), one.is_drained && [" ", state("drained")]],
       one.address,
       one.version,
+      names(one.upstreams, 20),
       names(running.filter((r) => r.capture_id === one.id).map((r) => r.changefeed_id), 20),
       el("td.actions", {},
         one.is_owner && may("POST", "/owner/resign") && button("resign", "Resign…"),
         !one.is_drained && may("PUT", "/captures/{capture_id}/drain") && button("drain", "Drain…", { id: one.id })),
     ]);
-    return [table("Captures", ["Capture", "Role", "Address", "Version", "Delivers", ""], rows, "None.")];
+    return [table("Captures", ["Capture", "Role", "Address", "Version", "Upstreams", "Delivers", ""], rows, "None.")];
   },
 };

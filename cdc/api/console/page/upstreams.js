@@ -13,7 +13,7 @@ export const upstreams = {
   load: ({ set, at }) =>
     ask("GET", `/upstreams${query({ contains: set.contains ?? "", offset: at.upstreams ?? 0, limit: LIMIT })}`),
   draw({ total, items }, { at }) {
-    const heads = ["Upstream", "State", "Server", "Resolved (UTC)", "Lag", "Log", "What is wrong"];
+    const heads = ["Upstream", "State", "Server", "Resolved (UTC)", "Lag", "Log", "Capture", "What is wrong"];
     const rows = items.map((one) => [
       one.name,
       [one.name, el("div.quiet", {}, one.uri)],
@@ -22,6 +22,7 @@ export const upstreams = {
       one.resolved_time,
       el("td.number", {}, one.resolved_ts ? span(age(one.resolved_ts)) : ""),
       el("td.number", {}, bytes(one.log_bytes)),
+      [one.capture_id, moving(one)],
       [failure(one.error), one.findings.map(finding), one.prepared.map(prepared)],
     ]);
     return [
@@ -31,6 +32,10 @@ export const upstreams = {
     ];
   },
 };
+
+/** Where it is still, while it is on its way to where it is placed. */
+const moving = ({ capture_id: placed, held_by: held }) =>
+  placed && held !== placed && el("div.quiet", {}, held ? `still at ${held}` : "not taken yet");
 
 const finding = ({ what, statement }) =>
   el("div.finding", {}, what, statement && el("div.hint", {}, "Hint: ", el("code", {}, statement)));
