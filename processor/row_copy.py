@@ -12,6 +12,7 @@ import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.backoff import Backoff
@@ -27,7 +28,7 @@ from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk, SnapshotTableChanged
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.limits import RowRate
-from cdc.snapshot.reading import SourceServer, TableChunks
+from cdc.snapshot.reading import TableChunks
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import (
     SettledRows,
@@ -37,6 +38,7 @@ from cdc.snapshot.settle import (
     settle,
 )
 from cdc.snapshot.table_map import table_map
+from cdc.source.errors import UpstreamNotReady
 from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
@@ -220,10 +222,10 @@ class RowCopy(ABC):
             self._hold_back(servers)
             began_s = self._clock.monotonic()
             tasks = [
-                self._task(server, table, chunks.condition(c), low_ts, number, c) for c in some
+                self._task(servers, table, chunks.condition(c), low_ts, number, c) for c in some
             ]
             what = f"{self._feed}: {len(tasks)} chunks of {table.full_name}"[:200]
-            done = self._read(tasks, what)
+            done = self._read(servers, tasks, what)
             for chunk, read in zip(some, done, strict=True):
                 chunks.measured(chunk, read.seconds)
                 files.append(StagedFile(Path(read.path), read.rows, read.events))
@@ -246,7 +248,7 @@ class RowCopy(ABC):
         server, where = servers.of(table), self._config.snapshot.where
         # It is one chunk, as nothing cuts it.
         (chunk,) = self._some(chunks)
-        task = self._task(server, table, chunks.condition(chunk), low_ts, number, chunk)
+        task = self._task(servers, table, chunks.condition(chunk), low_ts, number, chunk)
         still_ts, read = read_still(
             self._log,
             task,
@@ -259,8 +261,13 @@ class RowCopy(ABC):
         stored = table_map(table, number, server.kind)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
-    def _read(self, tasks: Sequence[ChunkTask], what: str) -> list[ChunkRead]:
-        """Read chunks; those of which a worker or the server was lost again, for a while."""
+    def _read(
+        self, servers: SourceServers, tasks: Sequence[ChunkTask], what: str
+    ) -> list[ChunkRead]:
+        """Read chunks; those of which a worker or the server was lost again, for a while.
+
+        So are those whose server lets nobody in who comes by an access that was changed meanwhile.
+        """
         done: dict[int, ChunkRead] = {}
         backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
         began_s = self._clock.monotonic()
@@ -269,6 +276,10 @@ class RowCopy(ABC):
             error = self._attempt([tasks[i] for i in left], left, what, done)
             if error is None:
                 return [done[i] for i in range(len(tasks))]
+            newest = [replace(task, info=servers.access_of(task.table)) for task in tasks]
+            if error.code == UpstreamNotReady.code and newest != tasks:
+                tasks = newest
+                continue
             lost = error.kind is ErrorKind.TRANSIENT and not isinstance(error, SnapshotTableChanged)
             if not lost or self._clock.monotonic() - began_s > _PATIENCE_S:
                 raise error
@@ -335,7 +346,7 @@ class RowCopy(ABC):
 
     def _task(
         self,
-        server: SourceServer,
+        servers: SourceServers,
         table: Table,
         condition: str,
         low_ts: Ts,
@@ -343,7 +354,8 @@ class RowCopy(ABC):
         chunk: Chunk,
     ) -> ChunkTask:
         path = self._folder / "chunks" / f"{number}-{low_ts}-{chunk.number}"
-        return ChunkTask(server.info, server.settings, table, condition, number, str(path))
+        info, settings = servers.access_of(table), servers.of(table).settings
+        return ChunkTask(info, settings, table, condition, number, str(path))
 
     def _settle(
         self,

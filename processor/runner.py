@@ -246,12 +246,15 @@ class ProcessorRunner:
     def _server(self, info: FeedInfo) -> Callable[[threading.Event], SourceServers]:
         """Opens the server that rows are read from."""
 
-        def server(stop: threading.Event) -> SourceServers:
+        def newest() -> UpstreamInfo:
             entry = self._store.get(self._keys.upstream_info(info.upstream))
             if entry is None:
                 raise UpstreamGone("it is not registered", object=f"upstream {info.upstream}")
+            return read(entry, UpstreamInfo)
+
+        def server(stop: threading.Event) -> SourceServers:
             replica = FeedConfig.model_validate(info.config).snapshot.uri
-            return SourceServers(read(entry, UpstreamInfo), self._source, stop, replica)
+            return SourceServers(newest(), self._source, stop, replica, newest)
 
         return server
 

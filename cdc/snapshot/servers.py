@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
+from cdc.base.errors import TidegateError
 from cdc.base.nodes import node_of
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
 from cdc.snapshot.reading import SourceServer
-from cdc.snapshot.replica import ReplicaServer
+from cdc.snapshot.replica import ReplicaServer, replica_of
 from cdc.source.position import UpstreamPosition
 from cdc.source.pulled import Positions
 from cdc.source.settings import SourceSettings
@@ -21,7 +23,9 @@ _MOST_GUESSED = 5000
 class SourceServers:
     """A :class:`SourceServer` for each server of an upstream, or for its replica.
 
-    ``replica`` is its URI, "" for none. Raises as :class:`SourceServer` and :class:`ReplicaServer`.
+    ``replica`` is its URI, "" for none. ``newest`` tells how the upstream is reached now, which an
+    operator may change while rows are read. Raises as :class:`SourceServer` and
+    :class:`ReplicaServer`.
     """
 
     def __init__(
@@ -30,8 +34,10 @@ class SourceServers:
         settings: SourceSettings,
         stop: threading.Event,
         replica: str = "",
+        newest: Callable[[], UpstreamInfo] | None = None,
     ) -> None:
         self._info = info
+        self._replica, self._newest = replica, newest
         self._servers: dict[str, SourceServer] = {}
         if replica:
             self._servers[""] = ReplicaServer(info, replica, settings, stop)
@@ -56,6 +62,18 @@ class SourceServers:
     def of(self, table: Table) -> SourceServer:
         """The server that a table is on."""
         return self._servers[node_of(table.schema)]
+
+    def access_of(self, table: Table) -> UpstreamInfo:
+        """The server that a table is on, as it is reached by who connects now."""
+        known = self.of(table).info
+        if self._newest is None:
+            return known
+        with suppress(TidegateError):
+            newest = self._newest()
+            if self._replica:
+                return replica_of(newest, self._replica)
+            return newest.servers().get(node_of(table.schema), known)
+        return known
 
     def row_guesses(self, tables: Iterable[Table], where: str) -> dict[str, int]:
         """By ``schema.table`` how many rows its server guesses that a table has; 0 without a guess.

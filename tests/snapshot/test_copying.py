@@ -154,7 +154,10 @@ class Way:
         )  # fmt: skip
         made = Copying(
             self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
-            lambda stop: SourceServers(self.pulled.info, self.pulled.settings, stop, self.replica),
+            lambda stop: SourceServers(
+                self.pulled.info, self.pulled.settings, stop, self.replica,
+                lambda: self.pulled.info,
+            ),
             self.reports.append, SystemClock(), Parts(),
         )  # fmt: skip
         made.start()
@@ -313,6 +316,31 @@ def test_control_rows_of_the_log_are_not_looked_at(
     found, wanted = content(way.target, way.schema), content(way.source, way.schema)
     assert found.pop("numbers") != wanted.pop("numbers")
     assert found == wanted
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_the_access_may_be_changed_while_rows_are_read(way: Way) -> None:
+    users = [f"{way.schema[-12:]}_{number}" for number in range(2)]
+    uris = [way.source.uri(user, "pw") for user in users]
+
+    def add(number: int) -> None:
+        way.source.execute(
+            f"create user '{users[number]}'@'%' identified by 'pw'",
+            f"grant all on *.* to '{users[number]}'@'%'",
+        )
+        way.pulled.info = way.pulled.info.model_copy(update={"uri": uris[number]})
+
+    def change() -> None:
+        add(1)
+        way.source.execute(f"drop user '{users[0]}'@'%'")
+
+    add(0)
+    way.jobs.between.append(change)
+    with way.pulled:
+        report = way.copy()
+    assert not way.jobs.between
+    assert report.error is None, report.error
+    way.source.execute(f"drop user '{users[1]}'@'%'")
 
 
 def test_tables_that_change_are_read_again(way: Way) -> None:
