@@ -12,7 +12,8 @@ from sink.binlog.sink import BinlogSink
 from sink.blackhole.settings import SCHEMES as BLACKHOLE
 from sink.blackhole.sink import BlackholeSink
 from sink.contract import Sink
-from sink.errors import SinkURIInvalid
+from sink.dispatch.read import read_dispatchers
+from sink.errors import SinkOptionNotSupported, SinkURIInvalid
 from sink.file.settings import SCHEMES as FILE
 from sink.file.sink import FileSink
 from sink.kafka.settings import SCHEMES as KAFKA
@@ -53,8 +54,20 @@ def open_sink(
             object="sink URI",
             hint=f"use one of {', '.join(_KINDS)}",
         )
+    if kind is not MysqlSink:
+        _extracts_nothing(sink_config)
     sink = kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)
     return sink.by_name() if by_name and isinstance(sink, MysqlSink) else sink
+
+
+def _extracts_nothing(sink_config: Mapping[str, Any]) -> None:
+    for i, rule in enumerate(read_dispatchers(sink_config.get("dispatchers") or ())):
+        if rule.extracts:
+            raise SinkOptionNotSupported(
+                "columns extracted from names are for a database as the target",
+                object=f"sink.dispatchers[{i}]",
+                hint="remove extract-table, extract-schema and extract-source",
+            )
 
 
 def sink_of(sink_uri: str, config: FeedConfig) -> Sink:

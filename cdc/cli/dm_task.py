@@ -170,6 +170,9 @@ def _source(
     routes = _routes(task, instance, found)
     if routes:
         config["sink"] = {"dispatchers": routes}
+    if snapshot and any(key.startswith("extract-") for rule in routes for key in rule):
+        config["snapshot"]["create-tables"] = False
+        found.left["routes.extract-*"] = "make the target's tables with these columns"
     uri = _uri(own.get("from", {})) if own else ""
     # DM, too, takes no position where it copies rows.
     node = ImportedNode(source, uri, "" if snapshot else _start(instance))
@@ -338,6 +341,25 @@ def _literal(name: Any) -> str:
     return text if _PLAIN.match(text) else "`" + text.replace("`", "``") + "`"
 
 
+def _extracts(
+    task: Mapping[str, Any], rule: Mapping[str, Any], where: str, found: _Findings
+) -> dict[str, Any]:
+    """Columns of the target that are taken from names; of the source only where it is a node."""
+    made: dict[str, Any] = {}
+    for what in ("table", "schema", "source"):
+        key = f"extract-{what}"
+        if not (given := rule.get(key)):
+            continue
+        if what == "source" and not (_shard_mode(task) and len(task["mysql-instances"]) > 1):
+            found.refuse(f"{where}.{key}", "a task without shard-mode has no nodes to be told by")
+            continue
+        if what == "source":
+            found.left[f"{where}.{key}"] = "the name of a node is looked at: see the upstream's"
+        names = (f"{what}-regexp", "target-column")
+        made[key] = {name: str(given.get(name, "")) for name in names}
+    return made
+
+
 def _routes(
     task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings
 ) -> list[dict[str, Any]]:
@@ -345,15 +367,13 @@ def _routes(
     tables: list[dict[str, Any]] = []
     schemas: list[dict[str, Any]] = []
     for where, rule in _named(task, instance, "routes", "route-rules", found):
-        for key in ("extract-table", "extract-schema", "extract-source"):
-            if rule.get(key):
-                found.refuse(f"{where}.{key}", "columns cannot be added yet")
         schema, table = str(rule.get("schema-pattern", "*")), str(rule.get("table-pattern", "*"))
         made: dict[str, Any] = {"matcher": [f"{_pattern(schema)}.{_pattern(table)}"]}
         if rule.get("target-schema"):
             made["target-schema"] = str(rule["target-schema"])
         if rule.get("target-table"):
             made["target-table"] = str(rule["target-table"])
+        made |= _extracts(task, rule, where, found)
         (tables if rule.get("table-pattern") else schemas).append(made)
     return tables + schemas
 

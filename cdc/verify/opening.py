@@ -117,6 +117,8 @@ def _work(sink_uri: str, config: FeedConfig) -> tuple[TargetRouter, Callable[[Ru
         server = MysqlSettings.parse(
             sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
         )
+        if any(rule.extracts for rule in server.dispatchers):
+            raise _not_supported(sink_uri, "columns that are extracted from names are not compared")
         return server.names, lambda run: run.servers(lambda: TargetSession(server))
     raise _not_supported(sink_uri, f"a sink of scheme {scheme!r} cannot be read back")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Self
 
@@ -18,6 +19,35 @@ class PartitionMode(StrEnum):
     TS = "ts"
 
 
+class _Extract(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    target_column: str = Field(min_length=1)
+
+
+class ExtractTable(_Extract):
+    """DM's ``extract-table``: what the group of the expression takes from the table's name."""
+
+    table_regexp: str
+
+
+class ExtractSchema(_Extract):
+    """DM's ``extract-schema``: the same of the database's name."""
+
+    schema_regexp: str
+
+
+class ExtractSource(_Extract):
+    """DM's ``extract-source``: the same of the name of the upstream's node."""
+
+    source_regexp: str
+
+
 class DispatcherSettings(BaseModel):
     """One rule of ``sink.dispatchers``; the first whose ``matcher`` matches a table wins.
 
@@ -25,7 +55,8 @@ class DispatcherSettings(BaseModel):
     table to one partition, ``index-value`` spreads by primary key or by the unique key
     ``index``, ``columns`` by the named columns, ``ts`` by commit ts. ``topic`` is a topic
     expression. ``target-schema`` and ``target-table`` are the names that the target knows the table
-    by; of these the first rule that has any wins.
+    by; of these the first rule that has any wins. The ``extract-*`` of that rule are columns of the
+    target that no table has (``sink.dispatch.extracted``).
     """
 
     model_config = ConfigDict(
@@ -43,6 +74,9 @@ class DispatcherSettings(BaseModel):
     topic: str = ""
     target_schema: str = ""
     target_table: str = ""
+    extract_table: ExtractTable | None = None
+    extract_schema: ExtractSchema | None = None
+    extract_source: ExtractSource | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -57,7 +91,34 @@ class DispatcherSettings(BaseModel):
             raise ValueError("'columns' holds an empty name")
         if self.index and mode is not PartitionMode.INDEX_VALUE:
             raise ValueError("'index' needs partition = \"index-value\"")
+        self._check_extracts()
         return self
+
+    def _check_extracts(self) -> None:
+        if self.extracts and not self.routes:
+            raise ValueError("extract-* needs target-schema or target-table")
+        named = [column.lower() for column, _ in self.extracts]
+        if len(set(named)) < len(named):
+            raise ValueError("two extract-* have one target-column")
+        for column, text in self.extracts:
+            try:
+                groups = re.compile(text).groups
+            except re.error as e:
+                raise ValueError(f"the expression of {column} cannot be read: {e}") from None
+            if groups != 1:
+                raise ValueError(f"the expression of {column} must have one group: {text!r}")
+
+    @property
+    def extracts(self) -> tuple[tuple[str, str], ...]:
+        """Target columns with the expressions that give their values."""
+        found = []
+        if self.extract_table is not None:
+            found.append((self.extract_table.target_column, self.extract_table.table_regexp))
+        if self.extract_schema is not None:
+            found.append((self.extract_schema.target_column, self.extract_schema.schema_regexp))
+        if self.extract_source is not None:
+            found.append((self.extract_source.target_column, self.extract_source.source_regexp))
+        return tuple(found)
 
     @property
     def routes(self) -> bool:

@@ -84,7 +84,9 @@ def chosen(
                 object=target.name,
                 hint="ALTER TABLE … ENGINE = InnoDB at the target",
             )
-        differences = reasons(table, stored, target, same_family=same_family)
+        differences = list(reasons(table, stored, target, same_family=same_family))
+        if given := settings.given(table.schema, table.name):
+            differences.insert(0, f"column {given[0][0]} is extracted from names")
         choice = choose(
             settings.apply,
             differences,
@@ -129,7 +131,14 @@ def job_plan(
         return MysqlPlan(rows.plans, rows, None, by_sql)
     sql = sql_plan(
         [
-            SqlEntry(table, stored, way.target if way.sql else None, way.facts, route)
+            SqlEntry(
+                table,
+                stored,
+                way.target if way.sql else None,
+                way.facts,
+                route,
+                settings.given(table.schema, table.name),
+            )
             for (table, stored, route), way in zip(entries, ways, strict=True)
         ],
         target,

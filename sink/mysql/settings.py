@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model
 
 from cdc.base import secret_refs
 from cdc.source.tls import SslMode
+from sink.dispatch.extracted import Given, given_columns
 from sink.dispatch.read import read_dispatchers
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import TargetRouter
@@ -170,6 +171,10 @@ class MysqlSettings(BaseModel):
     def names(self) -> TargetRouter:
         """Which names tables have at the target."""
         return self._names
+
+    def given(self, schema: str, table: str) -> Given:
+        """Columns of the target that rows of a table have one value of, from its names."""
+        return given_columns(self.dispatchers, self._names, schema, table)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

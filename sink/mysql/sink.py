@@ -9,7 +9,7 @@ from typing import Any
 from cdc.base.ids import FeedId
 from cdc.coord.snapshot_config import OnExisting
 from sink.contract import Deliverer, Layout, Routes, SinkDriver
-from sink.errors import SinkURIInvalid
+from sink.errors import SinkOptionNotSupported, SinkURIInvalid
 from sink.first_rows import FirstRows
 from sink.mysql.ddl.changer import MysqlChanger
 from sink.mysql.ddl.new_tables import MysqlNewTables
@@ -70,7 +70,16 @@ class MysqlSink:
         return MysqlFirstRows(self._settings, existing)
 
     def new_tables(self) -> NewTables:
-        """Its server makes them, by the words that a CREATE TABLE of the log would have there."""
+        """Its server makes them, by the words that a CREATE TABLE of the log would have there.
+
+        Raises SinkOptionNotSupported where those lack columns that rows are to have.
+        """
+        if any(rule.extracts for rule in self._settings.dispatchers):
+            raise SinkOptionNotSupported(
+                "tables with columns that are extracted from names are not made",
+                object="snapshot.create-tables",
+                hint="make them at the target by hand, with these columns, and leave it out",
+            )
         return MysqlNewTables(self._settings, self._route)
 
     def repeatable(self) -> MysqlSink:

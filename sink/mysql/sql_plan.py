@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,11 +19,12 @@ from cdc.rows.route import Route
 from cdc.rows.storage import Storage
 from cdc.schema.table import Column, Generated, Table
 from cdc.schema.tokens import quoted
+from sink.dispatch.extracted import Given
 from sink.mysql.connection import Target
 from sink.mysql.errors import TargetColumnMissing, TargetIncompatible
 from sink.mysql.sql_facts import Facts
-from sink.mysql.sql_forms import LiteralForm, compared, same_values, value_form
-from sink.mysql.sql_words import Words, words
+from sink.mysql.sql_forms import LiteralForm, compared, literal, same_values, value_form
+from sink.mysql.sql_words import Words, given_condition, words
 from sink.mysql.target import TargetTable
 
 SQL_MODE: Final = (
@@ -44,7 +45,8 @@ _NO_LIMIT = 1 << 40
 class SqlEntry:
     """A table of the upstream, its TABLE_MAP, and the target's table with its facts.
 
-    Without a target's table its rows are located but not written: they go as row images.
+    Without a target's table its rows are located but not written: they go as row images. ``given``
+    are columns of the target that all of its rows have one value of.
     """
 
     table: Table
@@ -52,6 +54,7 @@ class SqlEntry:
     target: TargetTable | None
     facts: Facts = field(default_factory=Facts)
     route: Route = field(default_factory=Route)
+    given: Given = ()
 
 
 @dataclass(frozen=True)
@@ -133,10 +136,11 @@ class _Layout:
             self._forms.add([0] * S.F_SIZE for _ in range(S.S_COUNT))
             return
         there = entry.target
-        pairs = _pairs(laid, there)
+        given = _given(entry.given, entry.table, there)
+        pairs = _pairs(laid, there, {column.lower() for column, _ in given})
         keys = _keys(entry.table, there, pairs)
         rest = [pair for pair in pairs if pair not in keys]
-        upserts = _upserts(there, keys)
+        upserts = _upserts(there, keys, [column for column, _ in given])
         way = _way(entry.facts, pairs, keys, upserts, safe_mode)
         said = words(
             there.table,
@@ -147,7 +151,9 @@ class _Layout:
             replace=way == S.WAY_REPLACE and not upserts,
             upsert=safe_mode and upserts,
             referred_to=entry.facts.referred_to,
+            given=given,
         )
+        only = given_condition(given)
         mariadb, first = target.mariadb, row[L.T_COLUMN]
         values = self._list(
             [(pair, ",", value_form(*_sides(pair), mariadb=mariadb)) for pair in pairs], first
@@ -159,13 +165,13 @@ class _Layout:
             ],
             first,
         )
-        where = self._where(pairs, keys, mariadb, first, lead=True)
+        where = self._where(pairs, keys, mariadb, first, f" WHERE {only}")
         single = len(keys) == 1
         listed = where
         if single:
             listed = self._list([(keys[0], "", _key_form(keys[0], mariadb))], first)
         elif keys:
-            listed = self._where(pairs, keys, mariadb, first, lead=False)
+            listed = self._where(pairs, keys, mariadb, first, "")
         matched = -1 if safe_mode else 1
         many = (_KEYS if single else _COMPOSITE_KEYS) if keys else 1
         if entry.facts.refers_to_itself:
@@ -198,7 +204,7 @@ class _Layout:
         return form
 
     def _where(
-        self, pairs: list[_Pair], keys: list[_Pair], mariadb: bool, first: int, *, lead: bool
+        self, pairs: list[_Pair], keys: list[_Pair], mariadb: bool, first: int, lead: str
     ) -> tuple[int, int]:
         """Items of a condition: the key's columns, or all of them byte for byte."""
         found: list[tuple[_Pair, str, LiteralForm]] = []
@@ -208,7 +214,7 @@ class _Layout:
             else:
                 left, form = compared(*_sides(pair), mariadb=mariadb)
                 left += "<=>"
-            joint = " AND " if found else " WHERE " if lead else ""
+            joint = " AND " if found else lead
             found.append((pair, joint + left, form))
         return self._list(found, first)
 
@@ -257,7 +263,25 @@ def _key_form(pair: _Pair, mariadb: bool) -> LiteralForm:
     return LiteralForm(form.form, numbers=form.numbers) if form.form == S.FORM_ENUM else form
 
 
-def _pairs(laid: Planned, there: TargetTable) -> list[_Pair]:
+def _given(given: Given, table: Table, there: TargetTable) -> list[tuple[str, str]]:
+    """Columns with their values as literals; raises if one cannot have its value."""
+    for column, _ in given:
+        if column.lower() in table.positions:
+            raise TargetIncompatible(
+                f"column {column}, which is to be extracted from names, is upstream too",
+                object=table.full_name,
+                hint="give it another name: target-column in sink.dispatchers",
+            )
+        if column.lower() not in there.table.positions:
+            raise TargetColumnMissing(
+                f"column {column}, which is to be extracted from names, is not there",
+                object=there.name,
+                hint="add the column at the target",
+            )
+    return [(column, literal(value).decode()) for column, value in given]
+
+
+def _pairs(laid: Planned, there: TargetTable, given: Collection[str]) -> list[_Pair]:
     """The columns that are written; raises if one has no place or no value."""
     table, theirs = there.table, there.table.positions
     found, used = [], set()
@@ -284,6 +308,8 @@ def _pairs(laid: Planned, there: TargetTable) -> list[_Pair]:
             )
         found.append(_Pair(i, column, laid.storages[i], target))
     for i, target in enumerate(table.columns):
+        if target.name.lower() in given:
+            continue
         if i not in used and not _fills_itself(target):
             raise TargetIncompatible(
                 f"column {target.name} is not upstream, and must have a value",
@@ -309,14 +335,15 @@ def _keys(table: Table, there: TargetTable, pairs: list[_Pair]) -> list[_Pair]:
     return [by_name[name] for name in names] if all(name in by_name for name in names) else []
 
 
-def _upserts(there: TargetTable, keys: list[_Pair]) -> bool:
+def _upserts(there: TargetTable, keys: list[_Pair], given: Collection[str]) -> bool:
     """Whether INSERT … ON DUPLICATE KEY UPDATE finds the row by this key and no other."""
     unique = [index for index in there.table.indexes if index.unique or index.primary]
     if len(unique) != 1 or not keys:
         return False
     whole = all(part is None for part in unique[0].prefixes)
     names = {pair.target.name.lower() for pair in keys}
-    return whole and {name.lower() for name in unique[0].columns} == names
+    unique_of = {name.lower() for name in unique[0].columns}
+    return whole and names <= unique_of <= names | {name.lower() for name in given}
 
 
 def _way(

@@ -37,32 +37,44 @@ def words(
     replace: bool,
     upsert: bool,
     referred_to: bool,
+    given: Sequence[tuple[str, str]] = (),
 ) -> tuple[Words, Words, Words, Words]:
     """Of INSERT (with ``replace`` or ``upsert`` one that can be repeated), upsert, UPDATE, DELETE.
 
     ``columns`` are all that are written, ``changed`` those that an upsert sets, ``keys`` those that
     identify a row, none if the table has no key. REPLACE of a row that others refer to
-    (``referred_to``) checks no foreign keys, or their rows would go with it.
+    (``referred_to``) checks no foreign keys, or their rows would go with it. ``given`` are columns
+    that all rows have one value of, as a literal; they stand before the others.
     """
     name = quoted(table.schema, table.name)
-    into = f" INTO {name} ({','.join(quoted(column) for column in columns)}) VALUES ("
-    insert = _words("INSERT", into, "),(", ")", target)
+    first_of = "".join(f"{value}," for _, value in given)
+    listed = ",".join(quoted(column) for column in (*(c for c, _ in given), *columns))
+    into = f" INTO {name} ({listed}) VALUES ({first_of}"
+    between = f"),({first_of}"
+    insert = _words("INSERT", into, between, ")", target)
     upserts = insert._replace(tail=")" + _on_duplicate(changed or keys, target))
     first = insert
     if upsert:
         first = upserts
     elif replace:
-        first = _words("REPLACE", into, "),(", ")", target)
+        first = _words("REPLACE", into, between, ")", target)
         first = first._replace(head=first.free) if referred_to else first
     limit = "" if keys else " LIMIT 1"
     update = _words("UPDATE", f" {name} SET ", "", limit, target)
+    only = given_condition(given)
     if len(keys) == 1:
-        delete = _words("DELETE", f" FROM {name} WHERE {quoted(keys[0])} IN (", ",", ")", target)
+        listed = f" FROM {name} WHERE {only}{quoted(keys[0])} IN ("
+        delete = _words("DELETE", listed, ",", ")", target)
     elif keys:
-        delete = _words("DELETE", f" FROM {name} WHERE (", ") OR (", ")", target)
+        delete = _words("DELETE", f" FROM {name} WHERE {only}((", ") OR (", "))", target)
     else:
         delete = _words("DELETE", f" FROM {name}", "", limit, target)
     return first, upserts, update, delete
+
+
+def given_condition(given: Sequence[tuple[str, str]]) -> str:
+    """What stands before other conditions, so that rows of other tables are not meant."""
+    return "".join(f"{quoted(column)}={value} AND " for column, value in given)
 
 
 def _words(verb: str, rest: str, between: str, tail: str, target: Target) -> Words:

@@ -168,7 +168,8 @@ def test_all_that_is_in_the_way_is_said_at_once() -> None:
     task = _task()
     task |= {"shard-mode": "pessimistic", "task-mode": "some"}
     task["column-mappings"] = {}
-    task["routes"]["users-rule"]["extract-table"] = {"table-regexp": "x", "target-column": "y"}
+    task["routes"]["users-rule"]["extract-source"] = {"source-regexp": "x", "target-column": "y"}
+    task |= {"shard-mode": ""}
     task["filters"]["no-drops"]["action"] = "Do"
     task["expression-filter"]["odd"] |= {
         "update-old-value-expr": "a = 1",
@@ -180,7 +181,7 @@ def test_all_that_is_in_the_way_is_said_at_once() -> None:
     for key in (
         "task-mode",
         "column-mappings",
-        "routes.users-rule.extract-table",
+        "routes.users-rule.extract-source",
         "filters.no-drops.action",
         "expression-filter.odd",
     ):
@@ -338,3 +339,22 @@ def test_random_lists_let_the_same_tables_pass() -> None:
                 wanted = _passes(rules, schema, table)
                 assert matched.matches(schema, table) == wanted, (rules, schema, table)
     assert judged > 100
+
+
+def test_columns_that_are_extracted_from_names_are_taken_over() -> None:
+    task = _task() | {"shard-mode": "pessimistic", "task-mode": "all"}
+    for instance in task["mysql-instances"]:
+        instance["route-rules"] = ["users-rule"]
+    given = {
+        "extract-table": {"table-regexp": "^user(.*)$", "target-column": "c_table"},
+        "extract-source": {"source-regexp": "-(.*)$", "target-column": "c_source"},
+    }
+    task["routes"]["users-rule"] |= given
+    made = imported(task)
+    (feed,) = made.feeds
+    rules = [r for r in feed.config["sink"]["dispatchers"] if "extract-table" in r]
+    assert rules
+    assert all({key: rule[key] for key in given} == given for rule in rules)
+    assert all(rule.extracts for rule in read_dispatchers(rules))
+    assert feed.config["snapshot"]["create-tables"] is False
+    assert {"routes.users-rule.extract-source", "routes.extract-*"} <= dict(made.left).keys()

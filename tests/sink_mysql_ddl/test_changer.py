@@ -340,3 +340,15 @@ def test_a_time_zone_is_a_value_and_never_a_part_of_a_statement(site: Site) -> N
     finally:
         execution.close()
     assert caught.value.args == (1298, f"Unknown or incorrect time zone: '{zone}'")
+
+
+@pytest.mark.parametrize("site", PAIRS[:1], indirect=True)
+def test_a_column_that_only_the_target_has_stays_where_it_is(site: Site) -> None:
+    site.follow("create table t (id int primary key, a int)")
+    site.at_target("alter table t add c_table varchar(64)")
+    site.follow(
+        "alter table t add b int", "alter table t add c int after a", "alter table t drop a"
+    )
+    columns = [row[0] for row in site.target.execute(f"show columns in {site.schema}.t")]
+    assert columns == ["id", "c", "c_table", "b"]
+    assert set(site.ledger()) == {"done"}
