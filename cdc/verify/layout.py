@@ -45,6 +45,7 @@ class ComparedColumns:
     all have these columns but those that are ``lacking`` there, in lower case. ``schema`` and
     ``name`` say which of all these the SQL texts are about. ``rows`` is how many there are, as the
     upstream guesses. ``filled`` are columns as they are of all rows of a table that lacks them.
+    ``condition`` says which of the target's rows are meant, and ``rows_where`` is it there.
     """
 
     schema: str
@@ -56,6 +57,8 @@ class ComparedColumns:
     target: Name = ("", "")
     lacking: Mapping[Name, frozenset[str]] = field(default_factory=dict)
     filled: Mapping[str, Compared] = field(default_factory=dict)
+    condition: str = ""
+    rows_where: str = ""
 
     def at(self, table: Name) -> ComparedColumns:
         """The same with SQL texts about another table that has these columns, or values of them."""
@@ -67,6 +70,10 @@ class ComparedColumns:
             made = replace(made, columns=tuple(columns))
         return made
 
+    def at_target(self) -> ComparedColumns:
+        """The same with SQL texts about the target's rows that are meant."""
+        return replace(self.at(self.target), rows_where=self.condition)
+
     def without(self, names: Collection[str]) -> ComparedColumns:
         """The same without columns, by their names in lower case; the key is not among them."""
         kept = tuple(c for c in self.columns if c.name.lower() not in names)
@@ -75,8 +82,11 @@ class ComparedColumns:
 
     @property
     def table(self) -> str:
-        """The table's name in SQL."""
-        return quoted(self.schema, self.name)
+        """The table, or its rows that are meant, behind FROM."""
+        name = quoted(self.schema, self.name)
+        if not self.rows_where:
+            return name
+        return f"(SELECT * FROM {name} WHERE {self.rows_where}) AS {quoted(self.name)}"
 
     @property
     def by_range(self) -> bool:

@@ -28,6 +28,7 @@ from cdc.verify.widened import Kept
 from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.codec.protocols import FORMATS
+from sink.dispatch.extracted import Given
 from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.settings import KafkaSettings
@@ -67,7 +68,7 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
             hint="compare the target with what the cluster's coordinator shows",
         )
     config = FeedConfig.model_validate(feed.info.config)
-    names, work = _work(feed.info.sink_uri, config)
+    names, given, work = _work(feed.info.sink_uri, config)
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     asked = parse_matcher(patterns or ["*.*"], case_sensitive=config.case_sensitive)
     delivery = LogDelivery(
@@ -88,6 +89,7 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         case_sensitive=config.case_sensitive,
         mariadb=feed.upstream.server_kind == "mariadb",
         names=names,
+        given=given,
         widened=config.by_name,
         kept=lambda target: feed.kept().get(".".join(target), {}),
     )
@@ -103,7 +105,10 @@ def _tools_tables(folder: Path, config: FeedConfig) -> Callable[[str, str], bool
     return lambda schema, name: online.hides(schemas, schema, name)
 
 
-def _work(sink_uri: str, config: FeedConfig) -> tuple[TargetRouter, Callable[[Run], None]]:
+def _work(
+    sink_uri: str, config: FeedConfig
+) -> tuple[TargetRouter, Callable[[str, str], Given], Callable[[Run], None]]:
+    """Names at the target, columns that are given by names there, and what compares."""
     scheme = urlsplit(sink_uri).scheme
     if scheme in KAFKA:
         topics = KafkaSettings.parse(sink_uri, config.sink)
@@ -112,14 +117,12 @@ def _work(sink_uri: str, config: FeedConfig) -> tuple[TargetRouter, Callable[[Ru
         names = TargetRouter.of(
             topics.dispatchers, case_sensitive=config.case_sensitive, merging=config.merging
         )
-        return names, lambda run: run.topics(topics)
+        return names, lambda *_: (), lambda run: run.topics(topics)
     if scheme in MYSQL:
         server = MysqlSettings.parse(
             sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging
         )
-        if any(rule.extracts for rule in server.dispatchers):
-            raise _not_supported(sink_uri, "columns that are extracted from names are not compared")
-        return server.names, lambda run: run.servers(lambda: TargetSession(server))
+        return server.names, server.given, lambda run: run.servers(lambda: TargetSession(server))
     raise _not_supported(sink_uri, f"a sink of scheme {scheme!r} cannot be read back")
 
 

@@ -93,7 +93,7 @@ class ServerPair(Pair):
         """The table of the target, and what it is made of upstream."""
         parts = [TableSide(self.upstream.server(p[0]), layout.at(p)) for p in layout.parts]
         ours = parts[0] if len(parts) == 1 else GroupSide(parts)
-        return ours, TableSide(self.target_server, layout.at(layout.target))
+        return ours, TableSide(self.target_server, layout.at_target())
 
     def both(self, layout: ComparedColumns, ask: Callable[[Side], Found]) -> tuple[Found, Found]:
         """The answers of upstream and target, asked at the same time."""

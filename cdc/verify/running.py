@@ -20,6 +20,7 @@ from cdc.verify.catalogue import Matches, table_info, table_names
 from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.given import condition, of_nobody
 from cdc.verify.layout import ComparedColumns, Name, TableInfo, group_layout, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
 from cdc.verify.report import ComparisonVerdict, Stopped, TableResult
@@ -28,6 +29,7 @@ from cdc.verify.table import CompareOptions, compare_table, way_of
 from cdc.verify.topic import TopicReader, folded, topic_of
 from cdc.verify.widened import Kept, widened
 from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.extracted import Given
 from sink.dispatch.target import NO_RULES, TargetRouter
 from sink.kafka.settings import KafkaSettings
 
@@ -57,7 +59,8 @@ class Task:
 
     ``names`` says what the upstream's tables are called at the target. ``widened``: rows of a
     group's tables that lack a column have a value of it there; ``kept``: by the target's name, the
-    columns of which the target keeps what a table has dropped.
+    columns of which the target keeps what a table has dropped. ``given`` says which columns the
+    rows of a table have there by its names.
 
     ``open_upstream`` is called once for each worker, from its thread.
     """
@@ -72,19 +75,29 @@ class Task:
     names: TargetRouter = NO_RULES
     widened: bool = False
     kept: Callable[[Name], Kept] = lambda _: {}
+    given: Callable[[str, str], Given] = lambda *_: ()
 
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A table of the target, and the tables of the upstream that become it: several of a group."""
+    """A table of the target, and the tables of the upstream that become it: several of a group.
+
+    Where rows have columns ``given`` by names, it is those rows of the target, and ``all_given``
+    are those of all tables that become it, with the first of them.
+    """
 
     target: Name
     parts: tuple[TableInfo, ...]
+    given: Given = ()
+    all_given: tuple[Given, ...] = ()
 
     @property
     def full_name(self) -> str:
         """The upstream's name, or the target's where several tables have become one."""
-        return ".".join(self.target) if len(self.parts) > 1 else self.parts[0].full_name
+        if len(self.parts) == 1:
+            return self.parts[0].full_name
+        values = ", ".join(f"{column} {value!r}" for column, value in self.given)
+        return ".".join(self.target) + (f" ({values})" if values else "")
 
     @cached_property
     def rows(self) -> int:
@@ -174,6 +187,7 @@ class Run:
             result.structure.append("the target has no such table, or hides it from its user")
             result.judge()
             return
+        theirs = _without(theirs, table.given)
         if len(table.parts) == 1:
             plan, result.structure = layout(table.parts[0], theirs)
         else:
@@ -190,6 +204,10 @@ class Run:
                 plan, table.parts, theirs, pair.upstream.server, pair.target_server, kept
             )
             result.notes += notes
+        plan = replace(plan, condition=condition(table.given))
+        if table.all_given:
+            pair.fresh()
+            result.structure += of_nobody(pair.target_server, table.target, table.all_given)
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
 
     def _topic_table(
@@ -223,7 +241,15 @@ class Run:
                 hint="see filter.rules of the changefeed, --table, and the upstream user's grants",
             )
         groups = self.task.names.groups(parts)
-        tables = [ComparedTable(t, tuple(parts[p] for p in names)) for t, names in groups.items()]
+        tables = []
+        for target, names in groups.items():
+            by_given: dict[Given, list[TableInfo]] = {}
+            for name in names:
+                by_given.setdefault(self.task.given(*name), []).append(parts[name])
+            every = tuple(by_given) if by_given.keys() != {()} else ()
+            for given, several in by_given.items():
+                tables.append(ComparedTable(target, tuple(several), given, every))
+                every = ()
         # The largest first, so that no worker is left alone with it at the end.
         tables.sort(key=lambda t: (-t.rows, t.full_name))
         self.results = [TableResult(t.full_name, rows=t.rows) for t in tables]
@@ -281,6 +307,12 @@ class Run:
             result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
         finally:
             result.seconds = round(time.monotonic() - began_s, 3)
+
+
+def _without(table: TableInfo, given: Given) -> TableInfo:
+    names = {column.lower() for column, _ in given}
+    kept = tuple(c for c in table.columns if c.name.lower() not in names)
+    return replace(table, columns=kept)
 
 
 def _delivered(table: ComparedTable, selectors: ColumnSelectors) -> tuple[ComparedColumns, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
+from sink.dispatch.extracted import Given
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import TargetRouter
 from tests.verify.sides import Two
@@ -199,3 +200,41 @@ def test_a_column_that_a_table_has_dropped_is_compared_when_all_have(two: Two) -
     ]  # fmt: skip
     (result,) = _compare(two, "t_*", "t", widened=True)
     assert (result.verdict, result.different) == (ComparisonVerdict.DIFFERENT, 1)
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id, c_table)", "KEY (id)"])
+def test_rows_are_compared_with_their_own_table_where_a_column_says_it(two: Two, key: str) -> None:
+    own = "id INT NOT NULL, v INT" + (", PRIMARY KEY (id)" if key.startswith("P") else "")
+    for at in range(3):
+        two.ours.execute(
+            f"CREATE TABLE t_{at} ({own})", f"INSERT INTO t_{at} VALUES (1, {at}), (2, 5)",
+            database=two.schema,
+        )  # fmt: skip
+    two.theirs.execute(
+        f"CREATE TABLE t (id INT NOT NULL, v INT, c_table VARCHAR(20), {key})",
+        "INSERT INTO t VALUES (1, 0, '0'), (2, 5, '0'), (1, 1, '1'), (2, 5, '1'), (1, 2, 'x'),"
+        " (2, 5, 'x')",
+        database=two.schema,
+    )
+
+    def given(_: str, table: str) -> Given:
+        return (("c_table", table[-1].replace("2", "x")),)
+
+    def compare() -> dict[str, TableResult]:
+        return {r.table[-3:]: r for r in _compare(two, "t_*", "t", given=given)}
+
+    results = compare()
+    assert {name: r.verdict for name, r in results.items()} == dict.fromkeys(
+        ("t_0", "t_1", "t_2"), ComparisonVerdict.EQUAL
+    )
+    assert {r.target_rows for r in results.values()} == {2}
+    # A row that is another table's, and one of none.
+    two.theirs.execute(
+        "UPDATE t SET c_table = '0', id = 3 WHERE id = 2 AND c_table = '1'",
+        "INSERT INTO t VALUES (1, 1, 'none')",
+        database=two.schema,
+    )
+    results = compare()
+    assert {name: r.different for name, r in results.items()} == {"t_0": 1, "t_1": 1, "t_2": 0}
+    told = [line for r in results.values() for line in r.structure]
+    assert told == ["1 rows have values of c_table that no table gives"]

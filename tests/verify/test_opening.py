@@ -21,11 +21,3 @@ def test_a_sink_that_cannot_be_read_back() -> None:
     with pytest.raises(VerifyNotSupported, match="file") as e:
         _work("file:///nowhere?protocol=canal-json", FeedConfig())
     assert e.value.hint
-
-
-def test_columns_that_no_table_has() -> None:
-    extract = {"table-regexp": "(.)", "target-column": "c"}
-    rule = {"matcher": ["*.*"], "target-table": "t", "extract-table": extract}
-    config = FeedConfig.model_validate({"sink": {"dispatchers": [rule]}})
-    with pytest.raises(VerifyNotSupported, match="extracted from names"):
-        _work("mysql://u@127.0.0.1/", config)
