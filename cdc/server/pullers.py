@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -25,9 +26,10 @@ from cdc.coord.contract import (
 )
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import UpstreamInfo, UpstreamPlacement, UpstreamStatus
-from cdc.coord.stored import read, readable
+from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.server import log_folders, membership
 from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone
+from cdc.server.left_logs import LeftLogs
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
@@ -110,6 +112,7 @@ class Pullers:
         self._registered = registered
         self._replacement = replacement
         self._clusters = ClusterReplacement(store, keys, capture_id, source, folder, replacement)
+        self._left = LeftLogs(store, keys, folder)
         # One at a time, so that logs of a cluster are made before any of them is written.
         self._ensuring = threading.Lock()
         # By whole name those of them that are written now.
@@ -280,15 +283,26 @@ class Pullers:
             if here is not None:
                 # Whoever has it now says how it fares.
                 self._observer.forget_upstream(name)
+                if name not in wanted and self._alone(name):
+                    self._left.add(name)
+        if here is not None:
+            self._left.tidy(here)
         self._leaving.difference_update(map(upstream_of, gone))
         self._part.well()
         leaving = [one for one in known if any(node.ends_ts for node in one.nodes)]
         for one in leaving:
             self._let_go(one)
         # One whose puller's key is somebody else's still is tried again.
-        calm = not leaving and wanted.keys() <= self._pullers.keys()
+        calm = not leaving and not self._left and wanted.keys() <= self._pullers.keys()
         self._wait(None if calm else _CLAIM_S)
         return True
+
+    def _alone(self, name: str) -> bool:
+        """Whether it is registered, and one server: those of several keep logs for each other."""
+        entry = self._store.get(self._keys.upstream_info(name))
+        with suppress(StoredValueUnreadable):
+            return entry is not None and not read(entry, UpstreamInfo).nodes
+        return False
 
     def _wait(self, timeout_s: float | None) -> None:
         """Wait until there is news of upstreams, of which the words of pullers are none."""
