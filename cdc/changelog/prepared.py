@@ -51,7 +51,8 @@ class PreparedBook:
     def rows_of(self, xid: int) -> Runs:
         """The rows runs of a prepared transaction, as DML runs without a commit ts."""
         rows = self.rows()
-        found = rows.take((rows.xid == xid) & (rows.table >= 0))
+        rows = last_prepared(rows.take(rows.xid == xid))
+        found = rows.take(rows.table >= 0)
         found.kind[:] = RunKind.DML
         return found
 
@@ -75,3 +76,22 @@ class PreparedBook:
         """Lowest segment with a row of a prepared transaction, 0 if there is none."""
         segment = self.rows().segment
         return int(segment.min()) if len(segment) else 0
+
+
+def last_prepared(rows: Runs) -> Runs:
+    """PREPARE rows of transactions that have not ended, without those before the last of each xid.
+
+    A server has no two transactions of one xid. Where it is prepared again and has not ended, a
+    crash has taken the one before out of the engine, and it stays in the binlog.
+    """
+    steps = rows.table < 0
+    order = np.argsort(rows.xid, kind="stable")
+    xid, step = rows.xid[order], steps[order].astype(np.int64)
+    # How many steps of its xid come before a row; the last row of an xid has the most.
+    before = np.cumsum(step) - step
+    last = before[np.searchsorted(xid, xid, "right") - 1]
+    if (before == last).all():
+        return rows
+    kept = np.empty(len(rows), np.bool_)
+    kept[order] = before == last
+    return rows.take(kept)

@@ -76,10 +76,9 @@ QUEUE_SIZE: Final = 10
 
 # --- results -----------------------------------------------------------------------------------
 DONE: Final = -1
-PREPARED_TWICE: Final = 1
-NEVER_PREPARED: Final = 2
-DISORDER: Final = 3
-NOT_RISING: Final = 4
+NEVER_PREPARED: Final = 1
+DISORDER: Final = 2
+NOT_RISING: Final = 3
 
 _MIX = -7046029254386353131  # 2**64 / golden ratio, as int64
 
@@ -179,7 +178,8 @@ def sort_node(state, items, pending, queue, ready, heap, keys, rows, stop_at_dis
         if kind == PREPARED:
             at = _slot(keys, key)
             if keys[at] != 0 and rows[at] >= 0:
-                return PREPARED_TWICE, i
+                # No server has two of one xid: it has lost the one before, which holds nobody back.
+                pending[rows[at], P_KEY] = -1
             keys[at] = key + 1
             rows[at] = tail
             pending[tail, P_KEY] = key

@@ -24,7 +24,7 @@ class MergeHeartbeatIncomplete(DefiniteError):
 
 
 class MergeXaBroken(DefiniteError):
-    """A node's log commits an XA transaction that it has not prepared, or prepares one twice."""
+    """A node's log commits an XA transaction that it has not prepared."""
 
     code = "TG:ErrMergeXaBroken"
 

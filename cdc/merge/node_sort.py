@@ -134,9 +134,7 @@ def _error(code: int, item: NDArray[np.int64], before: NodeSort, name: str) -> E
             position=place,
             hint="the coordinator must ask for the commit TSO after the last PREPARE",
         )
-    if code == K.PREPARED_TWICE:
-        text = "an XA transaction is prepared while one with the same xid is"
-    elif code == K.NEVER_PREPARED:
+    if code == K.NEVER_PREPARED:
         text = "an XA transaction is committed that the log has not prepared"
     else:
         text = "items do not rise"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.prepared import last_prepared
 
 
 def without_prepare(runs: Runs, prepared: Runs) -> NDArray[np.int64]:
@@ -22,12 +23,13 @@ def with_rows(runs: Runs, prepared: Runs) -> Runs:
     """``runs`` with the rows of each transaction that commits in it right before its COMMIT.
 
     They are numbered through and have its ts and GTID, and the last of them has the flag. A number
-    of an xid means one transaction in ``prepared`` and ``runs`` together.
+    of an xid means one transaction in ``prepared`` and ``runs`` together; of one that is prepared
+    again before it has ended only the last rows count.
     """
     commits = np.flatnonzero(runs.kind == RunKind.COMMIT)
     if not len(commits):
         return runs
-    rows = Runs.concat([prepared, runs.take(runs.kind == RunKind.PREPARE)])
+    rows = last_prepared(Runs.concat([prepared, runs.take(runs.kind == RunKind.PREPARE)]))
     order = np.argsort(runs.xid[commits], kind="stable")
     ends = commits[order]
     which = np.minimum(np.searchsorted(runs.xid[ends], rows.xid), len(ends) - 1)

@@ -190,6 +190,16 @@ def test_rolled_back_and_reused_xids() -> None:
     ) == [(20, 6, 0, 0), (20, 6, 1, 1)]
 
 
+def test_what_is_prepared_again_was_lost_and_holds_nobody() -> None:
+    before = [_item(11, K.PREPARED, 1), _item(12, K.PREPARED, 2), _item(13, K.COMMITTED, 2, 20, 5)]
+    later = [_item(16, K.PREPARED, 3), _item(17, K.COMMITTED, 3, 40, 7)]
+    assert _one(*before, *later) == []
+    rolled_back = [_item(14, K.PREPARED, 1), _item(15, K.ROLLED_BACK, 1)]
+    assert _one(*before, *rolled_back, *later) == [(20, 5, 0, 0), (40, 7, 0, 0)]
+    committed = [_item(14, K.PREPARED, 1), _item(15, K.COMMITTED, 1, 30, 6)]
+    assert _one(*before, *committed, *later) == [(20, 5, 0, 0), (30, 6, 0, 0), (40, 7, 0, 0)]
+
+
 def test_equal_timestamps_go_by_transaction() -> None:
     assert _one(
         _item(11, K.PREPARED, 1),
@@ -203,7 +213,6 @@ def test_equal_timestamps_go_by_transaction() -> None:
     ("items", "error"),
     [
         ([_item(11, K.COMMITTED, 7, 20, 6)], MergeXaBroken),
-        ([_item(11, K.PREPARED, 1), _item(12, K.PREPARED, 1)], MergeXaBroken),
         ([_item(11, K.LOCAL), _item(11, K.LOCAL)], MergeXaBroken),
         # The timestamp service went back.
         (

@@ -142,6 +142,37 @@ def test_prepared_and_ended_over_segments_and_a_restart(db: Database, tmp_path: 
         assert [(p.rows(),)] == db.execute("SELECT COUNT(*) FROM d.t")
 
 
+def test_what_a_server_has_lost_does_not_come_with_its_xid(db: Database, tmp_path: Path) -> None:
+    """A PREPARE that a crash took out of the engine is in the binlog for good, without an end."""
+    with Pulled(db, tmp_path / "log") as p:
+        for restart in (False, True):
+            _lose(db, "'lost'", 1)
+            if restart:
+                p.caught_up()
+                p.pause()
+                p.resume()
+            _prepare(db, "'lost'", 2 + restart)
+            db.execute("XA COMMIT 'lost'")
+        p.caught_up()
+        assert db.execute("SELECT id FROM d.t ORDER BY id") == [(2,), (3,)]
+        assert p.rows() == 2
+        # Prepared again and rolled back, it holds nothing of the log any more.
+        _lose(db, "'lost'", 4)
+        p.caught_up()
+        assert p.writer.state.prepared_from
+        _prepare(db, "'lost'", 4)
+        db.execute("XA ROLLBACK 'lost'")
+        p.caught_up()
+        assert not p.writer.state.prepared_from
+        assert p.rows() == 2
+
+
+def _lose(db: Database, xid: str, row: int) -> None:
+    """Its end is in no binlog, as that of one that a crash has taken away."""
+    _prepare(db, xid, row)
+    db.execute("SET sql_log_bin = 0", f"XA ROLLBACK {xid}")
+
+
 def test_who_may_not_ask_is_told(database: Callable[..., Database]) -> None:
     db = database("mysql-8.0")
     db.execute(
