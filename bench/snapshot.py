@@ -14,6 +14,7 @@ from bench.arena import arena, digest, marks, wait_marks
 from bench.figures import Figure
 from bench.gate import Gate
 from bench.ground import Ground, ground
+from bench.processes import cpu_by_kind, cpu_seconds
 from bench.settings import Settings
 from bench.topic import End
 from tests.servers.database import Database
@@ -65,10 +66,13 @@ def _ours(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
                 f"&compression={settings.codec}&partition-num={settings.partitions}"
             )
             end = End(place.broker, name)
+            assert server.process is not None
+            before = _spent(place, server.process.pid)
             began = time.monotonic()
             words = ["changefeed", "create", "-c", name, "--upstream", "snapshot"]
             server.cli_json(*words, "--sink-uri", sink, "--config", str(file))
             finished, found = end.wait([0] * settings.partitions, count, lambda: None)
+            after = _spent(place, server.process.pid)
             end.close()
             shown = server.cli_json("changefeed", "query", "-c", name)
             server.cli_json("changefeed", "remove", "-c", name)
@@ -76,9 +80,23 @@ def _ours(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
                 raise RuntimeError(f"{found} messages for {count} rows")
             if number:
                 seconds = finished - began
-                runs.append({"rows_per_s": rows / seconds, "snapshot": shown["snapshot"]})
+                spent = {kind: round(after[kind] - before[kind], 2) for kind in after}
+                runs.append(
+                    {
+                        "rows_per_s": rows / seconds,
+                        "seconds": seconds,
+                        "cpu_s": spent,
+                        "snapshot": shown["snapshot"],
+                    }
+                )
                 print(f"snapshot_kafka ours: {rows / seconds:,.0f} rows/s {json.dumps(runs[-1])}")
     return runs
+
+
+def _spent(place: Ground, capture: int) -> dict[str, float]:
+    """Processor seconds by kind of process."""
+    servers = {"broker": place.broker.pid, "database": place.database.pid}
+    return cpu_by_kind(capture) | {kind: cpu_seconds(pid) for kind, pid in servers.items()}
 
 
 def mysql(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:

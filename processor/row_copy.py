@@ -7,17 +7,14 @@ again, and no other. Where that ts may lie is the business of who copies.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
+from cdc.base.errors import TidegateError, TransientError
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event, format_description
@@ -25,7 +22,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import SnapshotProgress
 from cdc.schema.table import Table
-from cdc.snapshot.chunks import Chunk, SnapshotTableChanged
+from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.limits import RowRate
 from cdc.snapshot.reading import TableChunks
@@ -38,23 +35,19 @@ from cdc.snapshot.settle import (
     settle,
 )
 from cdc.snapshot.table_map import table_map
-from cdc.source.errors import UpstreamNotReady
 from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.chunks_at_once import ChunksAtOnce, CopyStopped
 from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
 from processor.keyless import read_still
 from processor.settings import ProcessorSettings
 
-_log = logging.getLogger("processor")
-
 # Reading tables again because they change: so often before the owner is told that it fails.
 _ROUNDS = 10
 _POLL_S = 0.05
-# Chunks that cannot be read are tried again for so long before what was read is given up.
-_PATIENCE_S = 120.0
 # So often the upstream is asked whether it is less busy.
 _LOOK_S = 1.0
 _ASK_S = 30.0
@@ -64,16 +57,6 @@ class TablesKeepChanging(TransientError):
     """Definitions of tables changed during each attempt to copy their rows."""
 
     code = "TG:ErrSnapshotTablesChange"
-
-
-class ChunksNotRead(TransientError):
-    """A job of Spark that read rows of a table has failed: a worker or its executor was lost."""
-
-    code = "TG:ErrChunksNotRead"
-
-
-class CopyStopped(Exception):
-    """Whoever copies is stopped."""
 
 
 class RowCopy(ABC):
@@ -217,21 +200,35 @@ class RowCopy(ABC):
         chunks = server.chunks(table, self._config.snapshot)
         if not table.handle_key:
             return self._stage_still(servers, pulled, chunks, table, low_ts, number)
-        files: list[StagedFile] = []
-        while some := self._some(chunks):
-            self._hold_back(servers)
-            began_s = self._clock.monotonic()
-            tasks = [
-                self._task(servers, table, chunks.condition(c), low_ts, number, c) for c in some
-            ]
-            what = f"{self._feed}: {len(tasks)} chunks of {table.full_name}"[:200]
-            done = self._read(servers, tasks, what)
-            for chunk, read in zip(some, done, strict=True):
-                chunks.measured(chunk, read.seconds)
-                files.append(StagedFile(Path(read.path), read.rows, read.events))
-                self._rate = self._rate.read(read.rows, began_s)
-                self._counted.read(read.rows, read.bytes)
-        return StagedTable(table, stored, low_ts, tuple(files))
+        files: dict[int, StagedFile] = {}
+
+        def count(chunk: Chunk, read: ChunkRead, began_s: float) -> None:
+            chunks.measured(chunk, read.seconds)
+            files[chunk.number] = StagedFile(Path(read.path), read.rows, read.events)
+            self._rate = self._rate.read(read.rows, began_s)
+            self._counted.read(read.rows, read.bytes)
+
+        most = self._config.snapshot.max_connections
+        with ChunksAtOnce(
+            self._feed,
+            self._jobs,
+            self._settings,
+            self._clock,
+            self._stopping,
+            most,
+            servers.access_of,
+        ) as reading:
+            while chunk := self._next(chunks):
+                while not reading.idle and (reading.full or self._rest_s(servers)):
+                    # What is being read counts before anything waits.
+                    reading.ended(count)
+                self._hold_back(servers)
+                condition = chunks.condition(chunk)
+                reading.begin(chunk, self._task(servers, table, condition, low_ts, number, chunk))
+            while not reading.idle:
+                reading.ended(count)
+        ordered = (files[number] for number in sorted(files))
+        return StagedTable(table, stored, low_ts, tuple(ordered))
 
     def _stage_still(
         self,
@@ -247,7 +244,8 @@ class RowCopy(ABC):
         began_s = self._clock.monotonic()
         server, where = servers.of(table), self._config.snapshot.where
         # It is one chunk, as nothing cuts it.
-        (chunk,) = self._some(chunks)
+        chunk = self._next(chunks)
+        assert chunk is not None
         task = self._task(servers, table, chunks.condition(chunk), low_ts, number, chunk)
         still_ts, read = read_still(
             self._log,
@@ -261,66 +259,26 @@ class RowCopy(ABC):
         stored = table_map(table, number, server.kind)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
-    def _read(
-        self, servers: SourceServers, tasks: Sequence[ChunkTask], what: str
-    ) -> list[ChunkRead]:
-        """Read chunks; those of which a worker or the server was lost again, for a while.
-
-        So are those whose server lets nobody in who comes by an access that was changed meanwhile.
-        """
-        done: dict[int, ChunkRead] = {}
-        backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
-        began_s = self._clock.monotonic()
-        while True:
-            left = [i for i in range(len(tasks)) if i not in done]
-            error = self._attempt([tasks[i] for i in left], left, what, done)
-            if error is None:
-                return [done[i] for i in range(len(tasks))]
-            newest = [replace(task, info=servers.access_of(task.table)) for task in tasks]
-            if error.code == UpstreamNotReady.code and newest != tasks:
-                tasks = newest
-                continue
-            lost = error.kind is ErrorKind.TRANSIENT and not isinstance(error, SnapshotTableChanged)
-            if not lost or self._clock.monotonic() - began_s > _PATIENCE_S:
-                raise error
-            _log.warning("changefeed %s: rows are read again: %s", self._feed, error)
-            backoff = backoff.failed()
-            if self._stopping.wait(backoff.delay_s()):
-                raise CopyStopped
-
-    def _attempt(
-        self, tasks: Sequence[ChunkTask], at: Sequence[int], what: str, done: dict[int, ChunkRead]
-    ) -> TidegateError | None:
-        """Put what could be read into ``done``; the error of one that could not, if any."""
-        try:
-            found = self._jobs.read(tasks, what, self._settings.job_timeout_s)
-        except TidegateError as error:
-            return error
-        except Exception as error:
-            # What Spark raises has a page of Java's stack in it.
-            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
-            hint = "the rows are read again; look at Spark's workers and their hosts"
-            return ChunksNotRead(text, object=f"changefeed {self._feed}", hint=hint)
-        errors = [from_dict(read.error) for read in found if read.error is not None]
-        done |= {i: read for i, read in zip(at, found, strict=True) if read.error is None}
-        # One that does not pass by itself says more than those that do.
-        return min(errors, key=lambda e: e.kind is ErrorKind.TRANSIENT, default=None)
-
     def _hold_back(self, servers: SourceServers) -> None:
         """Wait as long as the operator's limits say."""
-        most = self._config.snapshot.max_threads_running
-        lag_s = self._config.snapshot.max_replica_lag
         while True:
             self._await_go_on(servers)
-            wait_s = self._rate.wait_s(self._clock.monotonic())
-            if not wait_s and most and servers.threads_running() > most:
-                wait_s = _LOOK_S
-            if not wait_s and lag_s and servers.replica_lag_s() > lag_s:
-                wait_s = _LOOK_S
+            wait_s = self._rest_s(servers)
             if not wait_s:
                 return
             if self._stopping.wait(min(wait_s, _LOOK_S)):
                 raise CopyStopped
+
+    def _rest_s(self, servers: SourceServers) -> float:
+        """Seconds after which it is looked again whether more may be read; 0: it may."""
+        if self._go_on is not None and not self._go_on.is_set():
+            return _POLL_S
+        if wait_s := self._rate.wait_s(self._clock.monotonic()):
+            return wait_s
+        most = self._config.snapshot.max_threads_running
+        lag_s = self._config.snapshot.max_replica_lag
+        busy = bool(most) and servers.threads_running() > most
+        return _LOOK_S if busy or (lag_s and servers.replica_lag_s() > lag_s) else 0.0
 
     def _await_go_on(self, servers: SourceServers) -> None:
         """Wait while it is paused."""
@@ -332,17 +290,11 @@ class RowCopy(ABC):
                 servers.threads_running()
                 asked_s = self._clock.monotonic()
 
-    def _some(self, chunks: TableChunks) -> list[Chunk]:
-        """As many chunks as are read at once, or those that are left."""
-        some: list[Chunk] = []
-        while len(some) < self._config.snapshot.max_connections:
-            if self._stopping.is_set():
-                raise CopyStopped
-            chunk = chunks.next()
-            if chunk is None:
-                break
-            some.append(chunk)
-        return some
+    def _next(self, chunks: TableChunks) -> Chunk | None:
+        """The next chunk of a table, if there is one."""
+        if self._stopping.is_set():
+            raise CopyStopped
+        return chunks.next()
 
     def _task(
         self,

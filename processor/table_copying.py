@@ -34,8 +34,9 @@ from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.place import free_place
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
+from processor.chunks_at_once import CopyStopped
 from processor.jobs import JobRunner
-from processor.row_copy import CopyStopped, RowCopy, TablesKeepChanging, unchanged
+from processor.row_copy import RowCopy, TablesKeepChanging, unchanged
 from processor.settings import ProcessorSettings
 from processor.standing import Standing
 

@@ -52,7 +52,7 @@ class SnapshotConfig(BaseModel):
     mode: SnapshotMode = Field(default=SnapshotMode.NONE, strict=False)
     tables: list[str] | None = Field(default=None, min_length=1)
     where: str = ""
-    chunk_rows: int = Field(default=50_000, ge=1, le=10_000_000)
+    chunk_rows: int = Field(default=100_000, ge=1, le=10_000_000)
     chunk_seconds: float = Field(default=2.0, gt=0, le=600)
     max_rows_per_second: int = Field(default=0, ge=0)
     max_connections: int = Field(default=2, ge=1, le=64)

@@ -129,6 +129,9 @@ class ChunkPlanner:
             # Without a key, or empty: whatever is there, is one chunk.
             return self._chunk(plan, None, None), replace(plan, number=1, finished=True)
         if plan.number == 0:
+            if plan.least is not None and int(plan.end[0]) - plan.least < size:
+                # No more rows than there are numbers: a tail of its own would double the work.
+                return self._chunk(plan, None, None, size), replace(plan, number=1, finished=True)
             return self._chunk(plan, plan.end, None), replace(plan, number=1)
         high = self._border(plan, size)
         last = high is None or high == plan.end

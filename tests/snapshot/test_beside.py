@@ -108,6 +108,8 @@ def _deliver(way: Way, report: Report) -> None:
 
 
 def _change_between_chunks(way: Way) -> None:
+    # What is behind a chunk that was read must not be read beside it.
+    way.config["snapshot"]["max_connections"] = 1
     way.source.execute(
         "update numbers set v = 'of before' where id = 2",
         "delete from numbers where id = 4",
@@ -147,6 +149,7 @@ def test_a_paused_copy_keeps_what_it_has_read_and_holds_nothing(way: Way) -> Non
         # Whoever reads goes on from here, and would read the next chunks.
         paused.set()
 
+    way.config["snapshot"]["max_connections"] = 1
     way.jobs.between += [pause, lambda: went_on_when_resumed.append(resumed.is_set())]
     with way.pulled as pulled:
         running = _running(way)

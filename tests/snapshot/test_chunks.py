@@ -152,6 +152,9 @@ def test_integers_are_reckoned_where_they_are_dense(session: Any) -> None:
     assert _looked_at(session) == before
     assert len(chunks) == 16
     _check_cover(session, table, handle, chunks, "dense")
+    # One that takes all numbers needs no other for the tail.
+    assert [(c.low, c.high) for c in _all(planner, plan, lambda: 1499)] == [(None, None)]
+    assert len(_all(planner, plan, lambda: 1498)) == 3
     _run(session, "DELETE FROM dense WHERE n BETWEEN 100 AND 980")
     _run(session, "ANALYZE TABLE dense")
     assert planner.begin().least is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,13 +100,15 @@ class _Interleaved(Reading):
     def __init__(self, change: Callable[[], None]) -> None:
         super().__init__()
         self._change = change
+        self._one_by_one = threading.Lock()
 
     def read(
         self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
     ) -> list[ChunkRead]:
         """Read, then change."""
         found = super().read(tasks, description, timeout_s)
-        self._change()
+        with self._one_by_one:
+            self._change()
         return found
 
 
