@@ -172,6 +172,36 @@ def test_what_is_there_is_left_alone_and_the_rest_is_made(
         site.equal(name)
 
 
+@pytest.mark.parametrize("site", PAIRS[2:], indirect=True)
+def test_a_table_whose_maker_has_died_is_made_complete(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between families a table is created, and then altered to what words alone do not say."""
+    right = new_tables.Carrying._settle
+
+    def dying(self: Any) -> None:
+        if self._change.after.table(site.schema, "texts") is not None:
+            raise RuntimeError("the process dies")
+        right(self)
+
+    monkeypatch.setattr(new_tables.Carrying, "_settle", dying)
+    with pytest.raises(RuntimeError):
+        site.make()
+    monkeypatch.undo()
+    # As if the words had meant another thing here; and somebody has changed one that is complete.
+    site.target.execute(
+        f"ALTER TABLE {site.schema}.texts MODIFY b text COLLATE utf8mb4_general_ci",
+        f"ALTER TABLE {site.schema}.parent ADD mine int",
+    )
+    site.make(epoch=2)
+    for name in set(NAMES) - {"parent"}:
+        site.equal(name)
+    site.target.execute(f"ALTER TABLE {site.schema}.texts ADD mine int")
+    site.make(epoch=3)
+    for name in ("parent", "texts"):
+        assert "mine" in str(site.seen(site.target, site.schema, name)["columns"])
+
+
 @pytest.mark.parametrize("site", PAIRS[:1], indirect=True)
 def test_a_table_whose_rows_were_delivered_is_not_made_again(site: Site) -> None:
     site.make()

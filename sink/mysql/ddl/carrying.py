@@ -107,9 +107,9 @@ class Carrying:
             work.marker.remove(self._session)
 
     def make(self) -> None:
-        """Do what remains without a record: for what is there or is not, and is not made again."""
+        """Do what remains and record nothing: for what is there or not, and is not made again."""
         work = self._work()
-        if not work.statements:
+        if not work.statements and self._found is None:
             return
         default = self._default()
         there = default in databases(self._session)

@@ -1,6 +1,7 @@
 """The ledger of schema changes: ``tidegate.ddl``, one row a change, in states of its own.
 
-Rows belong to a changefeed's incarnation (``cdc.base.ids.FeedId``); that with ts 0 holds the epoch.
+Rows belong to a changefeed's incarnation (``cdc.base.ids.FeedId``); that with ts 0 holds the epoch,
+that with ts -1 the table that is being made for rows that were there before.
 Every step locks that row and compares, so whoever has written a newer epoch there has ended all
 older ones. A connection that runs a change's statement holds the change's named lock
 (:func:`lock_name`) from before the row says ``executing`` until it ends, so who has that lock knows
@@ -22,7 +23,7 @@ from sink.mysql import ledger
 from sink.mysql.connection import SinkSession, mapped
 from sink.mysql.errors import MysqlLedgerInvalid
 from sink.mysql.ledger import KEY, KEY_COLUMNS, OWN, SCHEMA, check_key
-from sink.schema_change import Recorded
+from sink.schema_change import Recorded, TableName
 
 T = TypeVar("T")
 TABLE = "`tidegate`.`ddl`"
@@ -56,6 +57,9 @@ _COLUMNS = frozenset(
     )
 )
 _EPOCH = "epoch"
+# Of the table that is being made before rows come; no change is at such a ts.
+_MAKING = "making"
+_MAKING_TS = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,46 @@ def end(
         )
 
     _transaction(session, step)
+
+
+def begin_table(session: SinkSession, feed: FeedId, epoch: int, name: TableName) -> None:
+    """Record that a table is made from now on; the one before it is complete."""
+
+    def step() -> None:
+        _own(session, feed, epoch, _MAKING_TS)
+        session.run(
+            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, witness, begun)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+            *feed.key,
+            _MAKING_TS,
+            epoch,
+            _MAKING,
+            json.dumps(name),
+        )
+
+    _transaction(session, step)
+
+
+def end_tables(session: SinkSession, feed: FeedId, epoch: int) -> None:
+    """Record that all tables are complete."""
+
+    def step() -> None:
+        _own(session, feed, epoch, _MAKING_TS)
+        session.run(f"DELETE FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _MAKING_TS)
+
+    _transaction(session, step)
+
+
+def begun_table(session: SinkSession, feed: FeedId) -> TableName | None:
+    """The table of which whoever made it may have died in the middle."""
+    with mapped(_NAME):
+        found = session.rows(
+            f"SELECT witness AS w FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _MAKING_TS
+        )
+    if not found:
+        return None
+    schema, name = json.loads(found[0]["w"])
+    return schema, name
 
 
 def forget_below(session: SinkSession, feed: FeedId, epoch: int, ts: Ts) -> None:

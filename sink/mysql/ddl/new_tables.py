@@ -33,13 +33,15 @@ from sink.mysql.ddl.errors import DDLNotTranslatable, ddl_error
 from sink.mysql.ddl.execution import NO_FOREIGN_KEYS, Execution
 from sink.mysql.ddl.expected import expected
 from sink.mysql.ddl.fresh import Fresh
+from sink.mysql.ddl.ledger import Record
 from sink.mysql.ddl.printer import table_text
 from sink.mysql.ddl.rewrite import Rewritten, Route, rewrite
 from sink.mysql.ddl.server import TargetServer, ask
 from sink.mysql.ddl.shown import databases
+from sink.mysql.ddl.witness import Witness
 from sink.mysql.errors import MysqlLockWait
 from sink.mysql.settings import MysqlSettings
-from sink.schema_change import SchemaChange, TableName
+from sink.schema_change import Recorded, SchemaChange, TableName
 
 _LOCK_WAIT_S = 30
 # Texts were printed for a session in UTC, and a parent may be made behind its child.
@@ -93,22 +95,25 @@ class MysqlNewTables:
         fresh, execution = Fresh(self._settings), Execution(self._settings)
         try:
             self._hold(execution, feed, ts)
-            left = self._to_make(fresh.get(), feed, definitions, ts)
+            begun = ledger.begun_table(fresh.get(), feed)
+            left = self._to_make(fresh.get(), feed, definitions, ts, begun)
             if not left:
                 return
             server = ask(fresh.get())
             there = set(databases(fresh.get()))
             owner = Owner(feed, epoch, server, self._route, _never_gone, _nobody_stops)
             for definition in left:
-                # Still ours: a newer epoch may have gone on, and dropped what we would make.
-                ledger.record(fresh.get(), feed, epoch, ts)
                 name = self._target(definition)
+                # Still ours: a newer epoch may have gone on, and dropped what we would make.
+                ledger.begin_table(fresh.get(), feed, epoch, name)
+                found = _begun(epoch, name) if name == begun else None
                 if name[0] not in there:
                     self._make_database(fresh.get(), name[0], definition, server)
                     there.add(name[0])
                 with _named(definition):
                     change, rewritten = _creating(definition, session, server, self._route, ts)
-                    Carrying(owner, fresh, execution, change, rewritten, None).make()
+                    Carrying(owner, fresh, execution, change, rewritten, found).make()
+            ledger.end_tables(fresh.get(), feed, epoch)
         finally:
             execution.close()
             fresh.close()
@@ -134,13 +139,19 @@ class MysqlNewTables:
         return found
 
     def _to_make(
-        self, session: SinkSession, feed: FeedId, definitions: Sequence[TableDefinition], ts: Ts
+        self,
+        session: SinkSession,
+        feed: FeedId,
+        definitions: Sequence[TableDefinition],
+        ts: Ts,
+        begun: TableName | None,
     ) -> list[TableDefinition]:
-        """Those that are missing, and whose rows nobody has delivered beyond ``ts``."""
+        """Those that are missing or ``begun`` whose rows nobody has delivered beyond ``ts``."""
         rows.create(session)
         stands = [stand(at) for at in rows.delivered(session, feed).values()]
         left: dict[TableName, TableDefinition] = {}
-        for definition in self._missing(session, definitions):
+        half = [d for d in definitions if self._target(d) == begun]
+        for definition in (*half, *self._missing(session, definitions)):
             name = definition.table.full_name.lower()
             if not any(s.of(name).ts >= ts for s in stands):
                 # Several tables may become one, which the first of them makes.
@@ -170,6 +181,11 @@ class MysqlNewTables:
                     object=f"target {self._settings.address}",
                     hint="it is waited for",
                 )
+
+
+def _begun(epoch: int, name: TableName) -> Record:
+    """That a table which was not there was being made: it may lack what its words do not say."""
+    return Record(Recorded.EXECUTING, epoch, witness=Witness({name: ""}).to_json())
 
 
 def _tables_of(session: SinkSession, schema: str, folded: bool) -> frozenset[str]:
