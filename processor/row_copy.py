@@ -59,6 +59,12 @@ class TablesKeepChanging(TransientError):
     code = "TG:ErrSnapshotTablesChange"
 
 
+class CopyRoomSpent(TransientError):
+    """Copied rows would take what must stay free of the disk."""
+
+    code = "TG:ErrSnapshotDiskSpent"
+
+
 class RowCopy(ABC):
     """One copy of rows into ``folder``, for a changefeed of a configuration. Of one thread.
 
@@ -114,7 +120,12 @@ class RowCopy(ABC):
 
         Raises what ends it, TablesKeepChanging, or CopyStopped.
         """
-        settled = self._copy()
+        try:
+            settled = self._copy()
+        except BaseException:
+            # What was read is of no use any more, and the log needs the room that it takes.
+            shutil.rmtree(self._folder / "chunks", ignore_errors=True)
+            raise
         done = {"base_ts": settled.base_ts, "ts": settled.ts, "rows": settled.rows}
         self._counted.now = self.progress.model_copy(
             update={**done, "ended_ms": self._clock.now_ms()}
@@ -223,6 +234,7 @@ class RowCopy(ABC):
                     # What is being read counts before anything waits.
                     reading.ended(count)
                 self._hold_back(servers)
+                self._check_room()
                 condition = chunks.condition(chunk)
                 reading.begin(chunk, self._task(servers, table, condition, low_ts, number, chunk))
             while not reading.idle:
@@ -241,6 +253,7 @@ class RowCopy(ABC):
     ) -> StagedTable:
         """Read a table without a key, whole and as it is at one ts."""
         self._hold_back(servers)
+        self._check_room()
         began_s = self._clock.monotonic()
         server, where = servers.of(table), self._config.snapshot.where
         # It is one chunk, as nothing cuts it.
@@ -279,6 +292,19 @@ class RowCopy(ABC):
         lag_s = self._config.snapshot.max_replica_lag
         busy = bool(most) and servers.threads_running() > most
         return _LOOK_S if busy or (lag_s and servers.replica_lag_s() > lag_s) else 0.0
+
+    def _check_room(self) -> None:
+        """Raises CopyRoomSpent where the disk has no more than what it must keep free."""
+        reserve = self._settings.copy_reserve_bytes or 0
+        free = shutil.disk_usage(self._folder).free
+        if free < reserve:
+            rows, size = self.progress.rows, self.progress.bytes
+            raise CopyRoomSpent(
+                f"the disk has {free} bytes left, {reserve} are reserved;"
+                f" {rows} rows of {size} bytes were copied and are removed",
+                object=f"changefeed {self._feed}",
+                hint="give the data directory more disk, or leave tables out of snapshot.tables",
+            )
 
     def _await_go_on(self, servers: SourceServers) -> None:
         """Wait while it is paused."""

@@ -174,7 +174,7 @@ class Capture:
             self.id,
             self.upstreams.log_folder,
             self._spark,
-            settings.processor,
+            settings.copying_processor,
             clock,
             self.parts,
             self._begin_log_anew,

@@ -183,6 +183,14 @@ class ServerSettings(BaseModel):
         return value
 
     @property
+    def copying_processor(self) -> ProcessorSettings:
+        """Those of the processor; of the disk it leaves as much as the log, if it is not told."""
+        if self.processor.copy_reserve_bytes is not None:
+            return self.processor
+        reserve = self.changelog.free_space_reserve_bytes
+        return self.processor.model_copy(update={"copy_reserve_bytes": reserve})
+
+    @property
     def host(self) -> str:
         """Where the API listens."""
         return self.addr.rpartition(":")[0].strip("[]")

@@ -142,6 +142,7 @@ class Way:
         )  # fmt: skip
         self.jobs = Reading()
         self.reports: list[Report] = []
+        self.settings = ProcessorSettings()
         # The URI of a replica that rows are read from.
         self.replica = ""
 
@@ -153,7 +154,7 @@ class Way:
             judged_ts=0, barrier_ts=0,
         )  # fmt: skip
         made = Copying(
-            self.info, assignment, log, self.folder, self.jobs, ProcessorSettings(),
+            self.info, assignment, log, self.folder, self.jobs, self.settings,
             lambda stop: SourceServers(
                 self.pulled.info, self.pulled.settings, stop, self.replica,
                 lambda: self.pulled.info,
@@ -343,6 +344,19 @@ def test_the_access_may_be_changed_while_rows_are_read(way: Way) -> None:
     assert not way.jobs.between
     assert report.error is None, report.error
     way.source.execute(f"drop user '{users[1]}'@'%'")
+
+
+def test_rows_leave_the_disk_what_the_log_needs(way: Way) -> None:
+    way.settings = ProcessorSettings(copy_reserve_bytes=1 << 60)
+    with way.pulled:
+        error = way.copy().error
+        assert error is not None
+        assert (error.code, error.kind) == ("TG:ErrSnapshotDiskSpent", "transient")
+        # What was read is gone, and it begins anew once there is room.
+        assert not list(way.folder.glob("snapshot/*/*/chunks"))
+        way.settings = ProcessorSettings(copy_reserve_bytes=1)
+        way.reports.clear()
+        assert way.copy().error is None
 
 
 def test_tables_that_change_are_read_again(way: Way) -> None:
