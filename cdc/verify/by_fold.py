@@ -31,16 +31,28 @@ _MET: Values = ()
 
 
 class ByFold:
-    """The way of comparing a table that has a key; an identity is the key's text."""
+    """The way of comparing a table that has a key; an identity is the key's text.
+
+    With ``widened`` the messages of a row have the columns that its table had then, of which others
+    may have changed the topic's table since: a column that one of both lacks is not compared.
+    """
 
     def __init__(
-        self, pair: Pair, layout: ComparedColumns, folded: FoldedTable, chunk_rows: int, whole: bool
+        self,
+        pair: Pair,
+        layout: ComparedColumns,
+        folded: FoldedTable,
+        chunk_rows: int,
+        whole: bool,
+        *,
+        widened: bool = False,
     ) -> None:
         self._pair = pair
         self._layout = layout
         self._folded = folded
         self._chunk_rows = chunk_rows
         self._whole = whole
+        self._widened = widened
         place = {c.name: i for i, c in enumerate(layout.columns)}
         self._key_at = [place[c.name] for c in layout.key]
         self._unsaid: set[Key] = set()
@@ -123,9 +135,10 @@ class ByFold:
             self._pair.check()
             part = canal.condition(self._layout, asked[at : at + _AT_ONCE])
             for table in self._layout.parts:
-                sql = canal.select(self._layout.at(table))
+                layout = self._layout.at(table)
+                sql = canal.select(layout)
                 for row in self._pair.upstream.server(table[0]).rows(f"{sql} WHERE {part}"):
-                    texts = canal.values(self._layout, row)
+                    texts = canal.values(layout, row)
                     key = self._key(texts)
                     mine[key] = _MET if key in mine else texts
         return {k: (mine.get(k), self._target(k, mine.get(k))) for k in asked}
@@ -144,10 +157,12 @@ class ByFold:
             return None
         other = canal.said(self._layout, row)
         unsaid = self._folded.unsaid(key)
-        if not mine or not unsaid or other == mine:
+        if not mine or other == mine or not (unsaid or self._widened):
             return other
         lent = tuple(
-            a if column.name in unsaid or "*" in unsaid else b
+            a
+            if column.name in unsaid or "*" in unsaid or (self._widened and canal.MISSING in (a, b))
+            else b
             for column, a, b in zip(self._layout.columns, mine, other, strict=True)
         )
         if lent != other:

@@ -15,6 +15,9 @@ from cdc.verify.sessions import Row
 
 Values = tuple[str | None, ...]
 
+MISSING = "\0missing"
+"""In place of a value that there is none of: of a column that a table, or a message, lacks."""
+
 
 def select(layout: ComparedColumns) -> str:
     """SQL for all columns of all rows; a condition may follow."""
@@ -29,7 +32,7 @@ def values(layout: ComparedColumns, row: Row) -> Values:
 
 def said(layout: ComparedColumns, row: dict[str, str | None]) -> Values:
     """A row of a message in the same form; a column that it lacks has a text of no value."""
-    return tuple(_said(c, row.get(c.name, "\0missing")) for c in layout.columns)
+    return tuple(_said(c, row.get(c.name, MISSING)) for c in layout.columns)
 
 
 def key_cells(columns: Sequence[Compared], key: Key) -> Key:
@@ -39,6 +42,8 @@ def key_cells(columns: Sequence[Compared], key: Key) -> Key:
 
 def _sql(column: Compared) -> str:
     q = column.sql
+    if column.constant:
+        return "NULL"
     if column.form in (ValueForm.NUMBER, ValueForm.MEMBERS):
         return f"({q} + 0)"
     if column.form is ValueForm.FLOAT:
@@ -51,6 +56,8 @@ def _sql(column: Compared) -> str:
 
 
 def _value(column: Compared, value: object) -> str | None:
+    if column.constant:
+        return MISSING
     if value is None:
         return None
     text = value.decode() if isinstance(value, bytes) else str(value)

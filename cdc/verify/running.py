@@ -153,7 +153,7 @@ class Run:
         selectors = ColumnSelectors(settings.column_selectors, case_sensitive=task.case_sensitive)
         chosen: list[tuple[ComparedColumns, TableResult, FoldedTable]] = []
         for table, result in zip(self._tables(), self.results, strict=True):
-            plan, why = _delivered(table, selectors)
+            plan, why = delivered(table, selectors, widened=task.widened)
             made: FoldedTable | None = None
             if not why:
                 made, why = folded(
@@ -219,7 +219,9 @@ class Run:
             result.verdict = ComparisonVerdict.SKIPPED
             result.notes.append(made.unsure)
         elif plan.key:
-            way = ByFold(pair, plan, made, options.chunk_rows, options.whole)
+            way = ByFold(
+                pair, plan, made, options.chunk_rows, options.whole, widened=self.task.widened
+            )
             compare_table(pair, plan, way, options, result)
         else:
             compare_table(pair, plan, ByFoldedRows(pair, plan, made), options, result)
@@ -315,7 +317,9 @@ def _without(table: TableInfo, given: Given) -> TableInfo:
     return replace(table, columns=kept)
 
 
-def _delivered(table: ComparedTable, selectors: ColumnSelectors) -> tuple[ComparedColumns, str]:
+def delivered(
+    table: ComparedTable, selectors: ColumnSelectors, *, widened: bool
+) -> tuple[ComparedColumns, str]:
     """How a table is compared with its messages, or why it cannot be."""
     parts = []
     for part in table.parts:
@@ -328,5 +332,10 @@ def _delivered(table: ComparedTable, selectors: ColumnSelectors) -> tuple[Compar
         )
     every = {c.name.lower(): c for part in parts for c in part.columns}
     told = replace(parts[0], columns=tuple(every.values()))
-    plan, _, why = group_layout(parts, told, widened=False)
-    return replace(plan, target=table.target), why
+    plan, _, why = group_layout(parts, told, widened=widened)
+    if plan.lacking and not plan.key:
+        why = why or "its tables have different columns, and no key"
+    # What a table lacks its messages do not have either.
+    absent = {n for names in plan.lacking.values() for n in names}
+    filled = {n: c.filled("~", None) for c in plan.columns if (n := c.name.lower()) in absent}
+    return replace(plan, target=table.target, filled=filled), why

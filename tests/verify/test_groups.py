@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cdc.source.settings import SourceSettings
+from cdc.verify.by_fold import ByFold
+from cdc.verify.catalogue import table_info
+from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.pair import Pair
 from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
+from cdc.verify.running import ComparedTable, delivered
+from cdc.verify.sessions import UpstreamServers
+from cdc.verify.table import CompareOptions, compare_table
+from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.extracted import Given
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import TargetRouter
-from tests.verify.sides import Two
+from tests.verify.sides import Still, Two, upstream
 
 pytestmark = pytest.mark.real
 
@@ -238,3 +249,49 @@ def test_rows_are_compared_with_their_own_table_where_a_column_says_it(two: Two,
     assert {name: r.different for name, r in results.items()} == {"t_0": 1, "t_1": 1, "t_2": 0}
     told = [line for r in results.values() for line in r.structure]
     assert told == ["1 rows have values of c_table that no table gives"]
+
+
+class _NoView:
+    """A target that is folded already."""
+
+    def snapshot(self) -> None:
+        """Read nothing more."""
+
+    def interrupt(self) -> None:
+        """Interrupt nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+@pytest.mark.parametrize(("changed", "different"), [({}, 0), ({"v": "8"}, 1), ({"w": "9"}, 1)])
+def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
+    two: Two, changed: dict[str, str], different: int
+) -> None:
+    two.ours.execute(
+        # Of row 3, which was there before its table got w, no message tells that it did.
+        "CREATE TABLE t_0 (id INT PRIMARY KEY, v INT)", "INSERT INTO t_0 VALUES (1, 1)",
+        "CREATE TABLE t_1 (id INT PRIMARY KEY, v INT, w INT DEFAULT 7)",
+        "INSERT INTO t_1 VALUES (2, 2, 2), (3, 3, 7)",
+        database=two.schema,
+    )  # fmt: skip
+    rows = [{"id": "1", "v": "1"}, {"id": "2", "v": "2", "w": "2"} | changed, {"id": "3", "v": "3"}]
+    target = (two.schema, "t")
+    made = FoldedTable(("id",))
+    fold = Fold({target: made})
+    for row in rows:
+        body = {"type": "INSERT", "database": target[0], "table": "t", "data": [row], "old": None}
+        fold.add(0, json.dumps(body).encode(), "")
+    servers = UpstreamServers(upstream(two.ours), SourceSettings())
+    pair = Pair(servers, _NoView(), Still(), threading.Event())
+    try:
+        infos = [table_info(servers.server(""), two.schema, f"t_{at}") for at in range(2)]
+        parts = tuple(info for info in infos if info is not None)
+        plan, why = delivered(ComparedTable(target, parts), ColumnSelectors(()), widened=True)
+        assert (len(parts), why) == (2, "")
+        result, options = TableResult("t"), CompareOptions(chunk_rows=100)
+        way = ByFold(pair, plan, made, 100, True, widened=True)
+        compare_table(pair, plan, way, options, result)
+    finally:
+        pair.close()
+    assert (result.different, result.upstream_rows, result.target_rows) == (different, 3, 3)
