@@ -134,10 +134,9 @@ class UpstreamInfo(StoredMessage):
     def replaceable(self) -> bool:
         """Whether a log in the place of a lost one has what was delivered where it was.
 
-        The order of shards was written into their log alone; a cluster's follows from its TSOs, but
-        what the tables of its nodes were as one at an anchor is not kept.
+        The order of shards was written into their log alone; a cluster's follows from its TSOs.
         """
-        return self.kind != "shards" and not self.logical_tables
+        return self.kind != "shards"
 
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""

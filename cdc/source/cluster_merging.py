@@ -91,7 +91,7 @@ class ClusterPosition:
             return position_of(dict(begins))
         first = ClusterStand.first(len(begins)).nodes
         again = replace(ClusterStand.of(stand), nodes=first)
-        return cls(dict(begins), dict(begins), again).to_dict()
+        return cls(dict(begins), dict(begins), again, logical=value.get("logical")).to_dict()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,9 @@ from cdc.logical.tables import LogicalTables
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
 from cdc.rows.agreement import check
+from cdc.source import compaction
 from cdc.source.cluster_merging import ClusterMerging
+from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
 from cdc.source.merging import position_of
 from cdc.source.statements import History
@@ -46,7 +49,13 @@ class Recorded:
 class MergedLog:
     """A merged log of logical tables over what was recorded."""
 
-    def __init__(self, recorded: Recorded, folder: Path) -> None:
+    def __init__(
+        self,
+        recorded: Recorded,
+        folder: Path,
+        after: tuple[int, dict[str, Any], dict[str, Any]] | None = None,
+    ) -> None:
+        """``after``: ts, schema and position of the log whose place it takes."""
         self.folder, self.recorded = folder, recorded
         folder.mkdir()
         logs = recorded.logs
@@ -58,6 +67,10 @@ class MergedLog:
                 found.append((name, log.snapshot_at(log.state.first_ts)))
         ts = min(begins.values())
         with self._writer() as writer:
+            if after is not None:
+                nodes = [(name, path, begins[name]) for name, path in logs.items()]
+                begin_anew(writer, folder, *after, nodes)
+                return
             writer.save_snapshot(ts, self._logical().united(found, ts))
             writer.begin(ts, position_of(begins))
 
@@ -226,3 +239,24 @@ def test_a_kill_at_any_step_changes_nothing(
         kills += 1
     assert made.content() == wanted
     assert kills > 3
+
+
+def test_a_log_in_the_place_of_another_tells_the_same(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path
+) -> None:
+    """From any place, also between the changes of two parts, and behind a RENAME."""
+    made, wanted, tried = MergedLog(recorded, tmp_path / "lost"), whole.content(), 0
+    more = True
+    while more:
+        more = made.merge(5, batch_rows=60 + 7 * tried)
+        with closing(ChangeLog.open(made.folder)) as log:
+            ts, position = log.state.resolved_ts, log.state.position
+            snapshot = compaction.at(log, ts)
+        if "stand" not in position:
+            continue
+        tried += 1
+        assert snapshot is not None
+        again = MergedLog(recorded, tmp_path / f"anew-{tried}", (ts, snapshot, position))
+        again.merge()
+        assert again.content() == [one for one in wanted if one[0] > ts]
+    assert tried > 2
