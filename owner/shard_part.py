@@ -159,6 +159,8 @@ def _renamed(
     both = rules.rules.matches(*old) and rules.rules.matches(*new)
     if not alone or not both or names.target(*old) != names.target(*new):
         raise _refused(name, group, "takes a table in or out")
+    if names.gives(*old) or names.gives(*new):
+        raise _refused(name, group, "changes the name that columns of its rows are taken from")
     moved, definition = frozenset({".".join(new).lower()}), change.before.table(*old)
     return ShardPart(group, ShardRole.MOVE, ".".join(old).lower(), moved, definition=definition)
 

@@ -47,6 +47,7 @@ class _Rule:
     matcher: TableMatcher
     schema: str
     table: str
+    gives: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ class TargetRouter:
             text = rule.schema or text[0], rule.table or text[1]
         needed = {"schema", "table"} | ({"node"} if is_qualified(schema) else set())
         return self.merging and not needed <= set(_HOLE.findall(" ".join(text)))
+
+    def gives(self, schema: str, table: str) -> bool:
+        """Whether rows of a table have columns at the target with values from its names."""
+        rule = self._rule(schema, table)
+        return rule is not None and rule.gives
 
     def target_schema(self, schema: str) -> str:
         """The database that a statement about a whole database of the upstream is about.
@@ -212,7 +218,8 @@ def _compile(index: int, settings: DispatcherSettings, case_sensitive: bool) -> 
         matcher = parse_matcher(settings.matcher, case_sensitive=case_sensitive)
     except FilterRuleInvalid as e:
         raise RoutingRuleInvalid(e.message, object=f"{place}.matcher", hint=e.hint) from None
-    return _Rule(index, matcher, settings.target_schema, settings.target_table)
+    gives = bool(settings.extracts)
+    return _Rule(index, matcher, settings.target_schema, settings.target_table, gives)
 
 
 def _filled(expression: str, schema: str, table: str) -> str:

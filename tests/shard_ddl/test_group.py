@@ -431,3 +431,14 @@ def test_tables_of_a_node_that_leaves_are_not_waited_for_and_stay_at_the_target(
     group.scope = replace(group.scope, apart=True)
     group.ddl(20, "DROP DATABASE shop", replace(SESSION, default_schema="", node="n2"))
     assert [o.ddl.ts for o in group.tick()] == [20]
+
+
+def test_a_name_that_rows_have_columns_of_is_not_changed() -> None:
+    (rule,) = CONFIG["sink"]["dispatchers"]
+    extract = {"table-regexp": "(.)$", "target-column": "c_table"}
+    config = CONFIG | {"sink": {"dispatchers": [rule | {"extract-table": extract}]}}
+    group = Group(scope=FeedScope(DdlFilter(FeedConfig.model_validate(config))))
+    group.ddl(10, "RENAME TABLE o1 TO o9")
+    (p,) = group.changes.pending
+    assert p.judged.error is not None
+    assert p.judged.error.code == "TG:ErrShardChangeRefused"
