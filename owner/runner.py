@@ -53,7 +53,7 @@ from owner.ddl import FeedScope
 from owner.executor import Executor, MakeTables, OpenChanger, no_tables
 from owner.guards import Guards, HeldNow, OwnershipLost
 from owner.leftovers import leftovers
-from owner.logs import Logs
+from owner.logs import Logs, UpstreamLog
 from owner.ports import FeedObserver
 from owner.retry import RetryPolicy
 from owner.scope import scope_of
@@ -162,6 +162,8 @@ class OwnerRunner:
         self._decided: dict[str, list[StoredKey]] = {}
         self._ordered: dict[str, list[StoredKey]] = {}
         self._progress: list[_Ticked] = []
+        # Of this turn, by upstream.
+        self._open_logs: dict[str, UpstreamLog] = {}
         # When each changefeed must be ticked though nothing concerns it, in the clock's seconds.
         self._due: dict[str, float] = {}
         self._turns = Turns(clock.monotonic())
@@ -242,7 +244,7 @@ class OwnerRunner:
         if self._only:
             captures = [c for c in captures if c == self._only]
         self._ordered = _by_feed(found, "/changefeed/copy-order/")
-        self._progress = []
+        self._progress, self._open_logs = [], {}
         before, self._held = self._held, self._ours(found, held)
         known = set(self._held)
         infos = [found[keys.feed_info(name)] for name in self._held]
@@ -283,7 +285,7 @@ class OwnerRunner:
                 wanted.append(entry)
             elif upstream in concerned.moved:
                 moved[name] = entry
-        self._turns, now = self._turns.earned(now_s).take(list(moved))
+        self._turns, now = self._turns.earned(now_s).spent(len(wanted)).take(list(moved))
         return wanted + [moved[name] for name in now]
 
     def _observe(self, known: set[str], alive: int) -> None:
@@ -519,7 +521,9 @@ class OwnerRunner:
         if info.state not in ACTIVE:
             return seen
         try:
-            log = self._logs(info.upstream)
+            log = self._open_logs.get(info.upstream)
+            if log is None:
+                log = self._open_logs[info.upstream] = self._logs(info.upstream)
             resolved = log.resolved_ts()
             ddls = log.ddls(above, resolved) if resolved > above else ()
             schemas = log.schemas()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -69,6 +70,8 @@ _QUIET_S = 10.0
 # So long a window that would end at a DDL waits for the owner to judge it: else many DDLs make many
 # small windows, each with the price of a job.
 _JUDGING_S = 0.2
+# A window of so few bytes of the log is delivered at once: those of others may wait for it.
+_SMALL = 64 << 10
 # What was acknowledged last is written down even if nothing follows.
 _SAVE_S = 1.0
 # An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
@@ -602,13 +605,23 @@ class Feed:
         what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
         timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
         with self._measured.job():
-            acks = self._jobs.run(descriptors, what[:200], timeout_s)
+            acks = self._jobs.run(descriptors, what[:200], timeout_s, self._shared(size))
         if taken.recorded:
             for ack in acks:
                 self._acknowledged.add(ack.reached)
         self._check(taken, acks, runs)
         self.window_size = self.window_size.delivered(size)
         self._measured.delivered(acks, hi.ts)
+
+    def _shared(self, size: int) -> str:
+        """Windows of which changefeeds may go in one job with this one: those of the same servers.
+
+        What is large, or has just failed, goes by itself.
+        """
+        if size > _SMALL or self._failing_since is not None or self._backoff.attempt:
+            return ""
+        sink = urlsplit(self._info.sink_uri)
+        return f"{sink.scheme}://{sink.netloc}"
 
     def _check(self, taken: Takeover, acks: Sequence[Ack], runs: Runs) -> None:
         """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""

@@ -24,10 +24,11 @@ class JobRunner(Protocol):
         """Tasks that run at once."""
 
     def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
     ) -> list[Ack]:
         """One job with a task per descriptor; their acknowledgements in order.
 
+        A single one may go with others that have the same ``shared``, unless that is empty.
         Raises if any task was lost, :class:`JobTimedOut` if it was cancelled behind ``timeout_s``:
         then nothing is known of its outcome but what the sink's ledger says.
         """

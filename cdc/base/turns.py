@@ -22,6 +22,10 @@ class Turns:
         left = self.left + PER_S * (now_s - self.at_s)
         return replace(self, at_s=now_s, left=min(left, float(PER_S)))
 
+    def spent(self, count: int) -> Turns:
+        """Without as many, which somebody took for whom it was urgent."""
+        return replace(self, left=max(0.0, self.left - count))
+
     def take(self, names: Sequence[str]) -> tuple[Turns, list[str]]:
         """Whose turn it is now; the others come next time.
 

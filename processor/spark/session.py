@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.base import egress
 from processor.settings import ProcessorSettings
+from processor.shared_jobs import SharedJobs
 from processor.spark import class_archive
 from processor.spark.scratch import prepare
 from processor.spark.task import read, run, tend, warm
@@ -97,6 +98,7 @@ class SparkRunner:
         self._context: SparkContext | None = None
         self._patience_s = 0.0
         self._starting = threading.Lock()
+        self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
 
     def start(self) -> None:
         """Start the context and warm one worker per core, so that no window pays for it."""
@@ -153,18 +155,31 @@ class SparkRunner:
         return int(self._need().defaultParallelism)
 
     def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
     ) -> list[Ack]:
         """One job, a task per descriptor; their acknowledgements in order.
 
-        Raises what Spark raises when a task or worker dies, and as :func:`watched`; errors of ours
-        come as part of the acknowledgement.
+        A single one may go with others of the same ``shared``, one after the other. Raises what
+        Spark raises when a task or worker dies, and as :func:`watched`; errors of ours come as part
+        of the acknowledgement.
         """
+        if shared and len(descriptors) == 1:
+            return [self._shared.run(descriptors[0], description, timeout_s, shared)]
+        return self._run(descriptors, description, timeout_s, len(descriptors))
+
+    def _one_by_one(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
+        return self._run(descriptors, description, timeout_s, 1)
+
+    def _run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, tasks: int
+    ) -> list[Ack]:
         context = self._need()
         context.setLocalProperty("spark.scheduler.pool", descriptors[0].plan.feed.name)
         of = f"changefeed {descriptors[0].plan.feed.name}"
         with self._watched(context, of, description, timeout_s):
-            rdd = context.parallelize(self._reached(descriptors), len(descriptors))
+            rdd = context.parallelize(self._reached(descriptors), tasks)
             return list(rdd.mapPartitions(run).collect())
 
     def read(
@@ -180,12 +195,12 @@ class SparkRunner:
             return list(rdd.mapPartitions(read).collect())
 
     def _reached(self, descriptors: Sequence[Descriptor]) -> list[Descriptor]:
-        """With what a worker needs that does not see the log; all are of one plan."""
-        plan = descriptors[0].plan
-        if self._access is None:
+        """With what a worker needs that does not see the log."""
+        access = self._access
+        if access is None:
             return list(descriptors)
-        plan = replace(plan, access=self._access(Path(plan.log_folder)))
-        return [replace(d, plan=plan) for d in descriptors]
+        plans = (replace(d.plan, access=access(Path(d.plan.log_folder))) for d in descriptors)
+        return [replace(d, plan=plan) for d, plan in zip(descriptors, plans, strict=True)]
 
     def tend(self, feeds: Collection[str]) -> None:
         """A job of next to nothing on each worker: only its use of one keeps Spark from ending all.

@@ -76,8 +76,11 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
             # Its log cannot be opened.
             yield Ack(destinations=descriptor.destinations, error=error.to_dict())
             continue
-        # The schema is known now.
-        settle()
+        # The schema is known now. To look for garbage with each of many would take too long.
+        if len(_deliveries).bit_count() == 1:
+            settle()
+        else:
+            gc.freeze()
         yield ack
 
 

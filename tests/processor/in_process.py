@@ -41,7 +41,7 @@ class InProcessJobs:
         self._deliveries: dict[tuple[str, int], FeedDelivery] = {}
 
     def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
     ) -> list[Ack]:
         """One job."""
         self.jobs.append(descriptors)

@@ -34,9 +34,13 @@ _windows = itertools.count(1)
 
 
 def _deaf(
-    self: SparkRunner, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    self: SparkRunner,
+    descriptors: Sequence[Descriptor],
+    description: str,
+    timeout_s: float,
+    shared: str,
 ) -> list[Ack]:
-    acks = _run(self, descriptors, description, timeout_s)
+    acks = _run(self, descriptors, description, timeout_s, shared)
     if next(_windows) % _LOST_EVERY == 0:
         raise ConnectionError("the window is delivered, but its acknowledgements are lost")
     return acks
