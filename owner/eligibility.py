@@ -37,7 +37,7 @@ def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:
     """
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     online = OnlineDdl(config)
-    names = list(schema)
+    names = list(schema.tables_of(rules.matches_schema))
     online.learn(names)
     matching = zip(names, rules.matches_all(names), strict=True)
     with collection_paused():
@@ -98,7 +98,8 @@ def copies_warnings(schema: Schema, config: FeedConfig) -> list[str]:
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
     online = OnlineDdl(config)
     hidden, seeming = [], []
-    names = set(schema)
+    # A copy is in the database of its model.
+    names = set(schema.tables_of(rules.matches_schema))
     online.learn(names)
     for database, name in names:
         if online.hides(schema, database, name):

@@ -7,7 +7,7 @@ barriers see to that), so each table has one version in it; this is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -379,21 +379,24 @@ def delivered_tables(schema: Schema | Schemas, config: FeedConfig) -> list[Table
     One whose definition cannot be read raises, or is left out where its rows decide about it.
     """
     rules, online = _rules(config), OnlineDdl(config)
-    online.learn(schema)
+    names = list(schema.tables_of(rules.matches_schema))
+    online.learn(names)
 
     def delivered(database: str, name: str) -> bool:
         return rules.matches(database, name) and not online.hides(schema, database, name)
 
     with collection_paused():
         if isinstance(schema, Schema):
-            matched = [schema[key] for key in schema if delivered(*key)]
+            matched = [schema[key] for key in names if delivered(*key)]
         else:
-            matched = list(_readable(schema, delivered))
+            matched = list(_readable(schema, names, delivered))
     return [t for t in matched if t.handle_key or config.force_replicate]
 
 
-def _readable(schemas: Schemas, delivered: Callable[[str, str], bool]) -> Iterator[Table]:
-    for database, name in schemas:
+def _readable(
+    schemas: Schemas, names: Iterable[tuple[str, str]], delivered: Callable[[str, str], bool]
+) -> Iterator[Table]:
+    for database, name in names:
         if delivered(database, name):
             with suppress(DefiniteError):
                 table = schemas.table(database, name)

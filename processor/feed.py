@@ -404,8 +404,9 @@ class Feed:
             sink = sink.repeatable()
         driver = sink.driver()
         known: dict[str, Table] = {}
-        for ts in (newest, main.ts if at is None else at):
-            known |= {t.full_name: t for t in delivered_tables(catalog.at(ts), self._config)}
+        last, asked = catalog.at(newest), catalog.at(main.ts if at is None else at)
+        for schemas in [last] if last is asked else [last, asked]:
+            known |= {t.full_name: t for t in delivered_tables(schemas, self._config)}
         known |= {t.full_name: t for t in beside}
         begun = main > Position(self._info.start_ts)
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.

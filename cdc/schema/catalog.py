@@ -88,7 +88,8 @@ class Tables:
         for row in self.rows:
             if row is not _EMPTY_ROW:
                 for bucket in row:
-                    yield from bucket
+                    if bucket:
+                        yield from bucket
 
     def items(self) -> Iterator[tuple[str, Table | Unread]]:
         """All that is kept, by name."""
@@ -210,9 +211,14 @@ class Catalog:
         return self.with_database(replace(database, tables=database.tables.drop(self.key(name))))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self.tables_of(lambda _: True)
+
+    def tables_of(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """(database, table) of all databases that are wanted; no table of another is looked at."""
         for database in self.databases.values():
-            for name in database.tables:
-                yield database.name, name
+            if wanted(database.name):
+                for name in database.tables:
+                    yield database.name, name
 
     def __len__(self) -> int:
         return sum(database.tables.count for database in self.databases.values())

@@ -101,6 +101,10 @@ class Schema(Mapping[tuple[str, str], Table]):
     def __len__(self) -> int:
         return len(self.sources)
 
+    def tables_of(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """(database, table) of all databases that are wanted."""
+        return (key for key in self.sources if wanted(key[0]))
+
     def copy_of(self, schema: str, name: str) -> TableCopy | None:
         """What is known of a table as a copy of another; None if it is none."""
         if self._whole is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -178,6 +178,9 @@ class SchemaAt(Schema):
 
     def __len__(self) -> int:
         return len(self._catalog)
+
+    def tables_of(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        return self._catalog.tables_of(wanted)
 
     def definition(self, key: tuple[str, str]) -> TableDefinition:
         table, known = self[key], self._catalog.definition(*key)
