@@ -72,6 +72,8 @@ _UNDECIDED_S = 5.0
 _PAUSE_MAX_S = 0.2
 # Of the time between two turns for which nobody waits a turn takes this part at most.
 _PROGRESS_PAUSES = 5
+# Schema changes that all have behind them take room, and no more than that.
+_FORGET_S = 1.0
 # What is measured of changefeeds that are gone ends so often, and when one goes.
 _KEEP_S = 30.0
 # Each has a compare, and there may be one guard for each.
@@ -170,6 +172,7 @@ class OwnerRunner:
         self._captures: list[str] = []
         self._observed: tuple[set[str], int] | None = None
         self._observed_s = 0.0
+        self._forgot_s = -_FORGET_S
         self._timeout_s = 0.0
         self._stop = threading.Event()
         parts = parts or Parts()
@@ -249,7 +252,9 @@ class OwnerRunner:
         known = set(self._held)
         infos = [found[keys.feed_info(name)] for name in self._held]
         self._feeds = {n: f for n, f in self._feeds.items() if self._held.get(n) == f.held}
-        self._due = {n: due for n, due in self._due.items() if before.get(n) == self._held.get(n)}
+        if before != self._held:
+            same = before.items() & self._held.items()
+            self._due = {name: self._due[name] for name, _ in same if name in self._due}
         self._executor.keep(known)
         self._observe(known, alive)
         self._broken = {name: b for name, b in self._broken.items() if name in known}
@@ -259,7 +264,7 @@ class OwnerRunner:
             self._due[last(entry.key)] = self._clock.monotonic() + timeout_s
         self._write_progress(found)
         self._waking.follow_logs({name for name in of.values() if name})
-        self._forget(infos, found)
+        self._forget_in_time(infos, found)
         soonest = min(self._due.values(), default=self._clock.monotonic() + _IDLE_S)
         return max(0.0, soonest - self._clock.monotonic())
 
@@ -299,8 +304,9 @@ class OwnerRunner:
     def _ours(self, found: dict[str, StoredKey], held: HeldNow) -> dict[str, Held]:
         """The changefeeds that this capture decides about, each with what guards it."""
         ours: dict[str, Held] = {}
+        prefix = self._keys.feed_info_prefix
         for key, entry in found.items():
-            if key.startswith(self._keys.feed_info_prefix):
+            if key.startswith(prefix):
                 info = self._derived(entry, FeedInfo)
                 guard = held.of(info.upstream if info is not None else "")
                 if guard is not None:
@@ -378,6 +384,12 @@ class OwnerRunner:
         if ops:
             held = self._held[name]
             self._store.txn([held, Unchanged(entry.key, entry.mod_revision)], ops)
+
+    def _forget_in_time(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._forgot_s >= _FORGET_S:
+            self._forget(infos, found)
+            self._forgot_s = now_s
 
     def _forget(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
         """Let logs forget schema changes that every changefeed has behind it."""

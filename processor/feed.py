@@ -195,7 +195,9 @@ class Feed:
         self._part.start()
 
     def update(self, assignment: Assignment) -> None:
-        """Take new barriers in."""
+        """Take new barriers in; the same assignment again is no news."""
+        if assignment is self._newest:
+            return
         self._newest = assignment
         self._wake.set()
 

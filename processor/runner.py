@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cdc.base.clock import Clock
@@ -14,7 +14,7 @@ from cdc.base.parts import Parts
 from cdc.base.position import TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
-from cdc.coord.contract import Put, Store, Unchanged, WatchCompacted
+from cdc.coord.contract import Put, Store, StoredKey, Unchanged, WatchCompacted
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
@@ -78,6 +78,8 @@ class ProcessorRunner:
         self._settings = settings
         self._clock = clock
         self._feeds: dict[str, Feed | Copying] = {}
+        # By changefeed the assignment that was seen last, and its revision.
+        self._known: dict[str, tuple[int, Assignment]] = {}
         self._followers: dict[str, LogFollower] = {}
         # The log's folder of each changefeed that was run here.
         self._logs: dict[str, Path] = {}
@@ -144,7 +146,7 @@ class ProcessorRunner:
     def _turn(self) -> bool:
         """Bring the changefeeds in line with the assignments; False if one must be tried again."""
         _, entries = self._store.range(self._prefix)
-        wanted = {last(e.key): a for e, a in readable(entries, Assignment)}
+        wanted = self._assigned(entries)
         # The owner writes an assignment that cannot be read anew; until then nothing changes.
         unknown = {last(e.key) for e in entries} - wanted.keys()
         for name in self._feeds.keys() - unknown:
@@ -175,6 +177,16 @@ class ProcessorRunner:
                 follower.join(0)
                 del self._followers[upstream]
         return done
+
+    def _assigned(self, entries: Sequence[StoredKey]) -> dict[str, Assignment]:
+        """By changefeed the assignments that can be read; one that has not changed is the same."""
+        revisions = {name: revision for name, (revision, _) in self._known.items()}
+        new = (e for e in entries if revisions.get(last(e.key)) != e.mod_revision)
+        there = {last(e.key): e.mod_revision for e in entries}
+        kept = {n: known for n, known in self._known.items() if there.get(n) == known[0]}
+        found = {last(e.key): (e.mod_revision, a) for e, a in readable(new, Assignment)}
+        self._known = kept | found
+        return {name: assignment for name, (_, assignment) in self._known.items()}
 
     def _start(self, name: str, assignment: Assignment) -> bool:
         entry = self._store.get(self._keys.feed_info(name))
