@@ -102,6 +102,16 @@ class LogicalTables:
         """As ``cdc.source.merged_log.Unite``. Raises LogicalTablesDiffer."""
         return logical_snapshot(self.names, nodes, ts)
 
+    def joined(self, node: NodeLog, ts: Ts) -> None:
+        """Another node, the last of them; ``ts``: where its log begins."""
+        self._nodes.append(_Node(len(self._nodes), node, History(node.log, ts)))
+
+    def left(self, number: int) -> None:
+        """The node with this number is none any more."""
+        del self._nodes[number]
+        for at, node in enumerate(self._nodes):
+            node.number = at
+
     def forget(self, merged: Sequence[Ts]) -> None:
         """Forget what no row of a node above its ts of ``merged`` needs."""
         for node, ts in zip(self._nodes, merged, strict=True):

@@ -17,13 +17,15 @@ Table = NDArray[np.int64]
 class Carrier:
     """One way to carry a TSO; ``number`` is the kernel's. ``in_row``: a row before the commit.
 
-    ``family``: the kind of server whose binlog can have it, "" for any.
+    ``family``: the kind of server whose binlog can have it, "" for any. ``counts``: whether it may
+    say how many branches a transaction has.
     """
 
     name: str
     number: int
     what: str
     family: str = ""
+    counts: bool = False
 
     @property
     def in_row(self) -> bool:
@@ -46,12 +48,17 @@ CARRIERS: dict[str, Carrier] = {
     c.name: c
     for c in (
         Carrier("sequence", C.SEQUENCE, "SEQUENCE events (PolarDB-X on 5.7)", "mysql"),
-        Carrier("gcn", C.GCN, "GCN events (PolarDB-X on 8.0)", "mysql"),
+        Carrier("gcn", C.GCN, "GCN events (PolarDB-X on 8.0)", "mysql", counts=True),
         Carrier(
             "query-gcn", C.QUERY_GCN, "a status variable of XA COMMIT (PolarDB-X on 8.0)", "mysql"
         ),
         Carrier("timestamp", C.TIMESTAMP, "SET timestamp, pseudo_thread_id before XA COMMIT"),
-        Carrier("commit-log", C.COMMIT_LOG, "a row that another session writes before XA COMMIT"),
+        Carrier(
+            "commit-log",
+            C.COMMIT_LOG,
+            "a row that another session writes before XA COMMIT",
+            counts=True,
+        ),
         Carrier("gtid", C.MARIADB_GTID, "SET gtid_seq_no before XA COMMIT (MariaDB)", "mariadb"),
         Carrier(
             "original-timestamp", C.ORIGINAL_TIMESTAMP, "SET original_commit_timestamp", "mysql"

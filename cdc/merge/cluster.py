@@ -6,9 +6,9 @@ merge that was restored from its stand returns what is left, with the same virtu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from cdc.kernels import merge_nodes as N  # noqa: N812
 from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.errors import MergeBranchMissing, MergeGoesBack, MergeHeartbeatIncomplete
 from cdc.merge.node_sort import NodeSort, NodeStand, Table
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,43 @@ class ClusterMerge:
         rows = np.concatenate([self.nodes[node].queue, self.ready[node]])
         return rows[:, K.Q_NUMBER]
 
+    def change(self, counts: Collection[int]) -> tuple[int, int] | None:
+        """The first heartbeat that is not taken and has one of these numbers of branches.
+
+        Its TSO, and the number.
+        """
+        rows = np.concatenate([*(node.queue for node in self.nodes), *self.ready])
+        beats = (rows[:, K.Q_FLAGS] & K.HEARTBEAT) != 0
+        rows = rows[beats & np.isin(rows[:, K.Q_BRANCHES], list(counts))]
+        if not len(rows):
+            return None
+        first = rows[np.argmin(rows[:, K.Q_TSO])]
+        return int(first[K.Q_TSO]), int(first[K.Q_BRANCHES])
+
+    def drained(self, node: int) -> bool:
+        """Whether all that was read of a node was taken, and nothing is prepared there."""
+        return not self.waiting(node) and self.nodes[node].oldest_open is None
+
+    def joined(self, name: str) -> ClusterMerge:
+        """With another node, of which nothing was read: what it has below the horizon is left."""
+        state = self.state.copy()
+        state[N.SKIP] = max(state[N.SKIP], state[N.HORIZON])
+        nodes = (*self.nodes, NodeSort.begin(NodeStand()))
+        empty = np.empty((0, K.QUEUE_SIZE), np.int64)
+        return ClusterMerge((*self.names, name), nodes, (*self.ready, empty), state)
+
+    def without(self, node: int) -> ClusterMerge:
+        """Without a node that is drained."""
+        state = self.state.copy()
+        # All that comes has a larger TSO than what was taken.
+        state[N.LAST_NODE] = -1
+        return ClusterMerge(
+            _without(self.names, node),
+            _without(self.nodes, node),
+            _without(self.ready, node),
+            state,
+        )
+
     def stand(self) -> ClusterStand:
         """What to keep, together with what the steps so far have returned."""
         pairs = zip(self.nodes, self.ready, strict=True)
@@ -134,9 +173,13 @@ class ClusterMerge:
             self.horizon if self.aligned else 0,
         )
 
-    def step(self, items: Sequence[Table]) -> tuple[ClusterMerge, Merged]:
+    def step(
+        self, items: Sequence[Table], counts: Collection[int] = (), ended: Collection[int] = ()
+    ) -> tuple[ClusterMerge, Merged]:
         """With the next items of each node, maybe none; and the transactions that are final now.
 
+        Nothing is taken from the first heartbeat on that is on so many nodes as ``counts`` has. Of
+        the nodes ``ended`` nothing more comes, and they hold back nothing before that heartbeat.
         Raises MergeDisorder, MergeXaBroken, MergeBranchMissing, MergeHeartbeatIncomplete.
         """
         names = self.names
@@ -144,18 +187,28 @@ class ClusterMerge:
             node.step(given, name) if len(given) else (node, given[:0])
             for node, given, name in zip(self.nodes, items, names, strict=True)
         ]
+        ended = [n for n in ended if stepped[n][0].oldest_open is None]
+        for n in ended:
+            node, ready = stepped[n]
+            last, rest = node.ended()
+            stepped[n] = last, np.concatenate([ready, rest]) if len(ready) else rest
         nodes = tuple(node for node, _ in stepped)
         waiting = [
             np.concatenate([old, new]) if len(old) and len(new) else (new if len(new) else old)
             for old, (_, new) in zip(self.ready, stepped, strict=True)
         ]
+        horizon = min(node.floor for node in nodes)
+        if counts:
+            change = replace(self, nodes=nodes, ready=tuple(waiting)).change(counts)
+            if change is not None:
+                floors = [node.floor for n, node in enumerate(nodes) if n not in ended]
+                horizon = min(change[0], *floors)
         rows = np.ascontiguousarray(np.concatenate(waiting))
         ends = np.cumsum([len(w) for w in waiting], dtype=np.int64)
         begins = ends - np.array([len(w) for w in waiting], np.int64)
         at = begins.copy()
         state = self.state.copy()
         order, firsts = np.empty(len(rows), np.int64), np.empty(len(rows), np.int8)
-        horizon = min(node.floor for node in nodes)
         heap = np.empty(len(nodes), np.int64)
         code, row = N.merge_nodes(state, rows, at, ends, horizon, heap, order, firsts)
         if code != N.DONE:
@@ -174,6 +227,10 @@ class ClusterMerge:
         )
         left = tuple(rows[a:b].copy() for a, b in zip(at.tolist(), ends.tolist(), strict=True))
         return ClusterMerge(names, nodes, left, state), merged
+
+
+def _without(values: tuple[_T, ...], at: int) -> tuple[_T, ...]:
+    return (*values[:at], *values[at + 1 :])
 
 
 def _error(code: int, rows: Table, ends: Table, row: int, names: Sequence[str]) -> Exception:

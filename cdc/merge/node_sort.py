@@ -80,6 +80,11 @@ class NodeSort:
         """How many committed transactions are not final yet."""
         return len(self.queue)
 
+    def ended(self) -> tuple[NodeSort, Table]:
+        """Where no more items come and no prepare is open: what was not final yet is, sorted."""
+        rows = self.queue[np.lexsort(self.queue[:, [K.Q_SEQ, K.Q_TXN, K.Q_TSO]].T)]
+        return NodeSort(self.state, self.pending, self.queue[:0]), rows
+
     def stand(self, ready: Table) -> NodeStand:
         """Where to read from again if ``ready``, returned before, is to come once more."""
         tso, transaction, sequence = map(int, self.state[[K.MAX_TSO, K.MAX_TXN, K.MAX_SEQ]])

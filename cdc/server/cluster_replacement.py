@@ -54,7 +54,8 @@ def begin_at(
             below = [a for a in known if a.ts <= merged_to.get(name, -1)]
             if below:
                 found[whole_name] = below[-1]
-        if len(found) == len(nodes):
+        # One that has other nodes knows nothing of how they came, or went.
+        if len(found) == len(nodes) == len(merged_to):
             return ClusterBegin(anchor, found)
     return None
 

@@ -1,4 +1,4 @@
-"""Nodes that come to an upstream of kind ``shards`` and leave it: the change as values.
+"""Nodes that come to an upstream and leave it: the change as values.
 
 How that shows in the log of all nodes is in :mod:`cdc.source.membership`. No name is given twice,
 since rows of a node that has left are called by it.
@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping
 
 from cdc.base.ts import Ts
 from cdc.coord.messages import UpstreamInfo
+from cdc.merge.carriers import CARRIERS
 from cdc.server.nodes import (
-    SHARDS,
+    CLUSTER,
+    SEVERAL,
     NewNode,
     NodesInvalid,
     asked_nodes,
@@ -91,7 +93,16 @@ def _with(info: UpstreamInfo, nodes: list[UpstreamInfo]) -> UpstreamInfo:
 
 
 def _check_kind(info: UpstreamInfo) -> None:
-    if info.kind != SHARDS:
+    carrier = CARRIERS.get(info.carrier)
+    if info.kind == CLUSTER and (carrier is None or not carrier.counts):
+        counting = ", ".join(c.name for c in CARRIERS.values() if c.counts)
+        raise NodesInvalid(
+            f"carrier {info.carrier} does not say on how many nodes a heartbeat is, so nothing says"
+            " when nodes change",
+            object=f"upstream {info.name}",
+            hint=f"create another upstream, with --carrier {counting}",
+        )
+    if info.kind not in SEVERAL:
         raise NodesInvalid(
             f"nodes of an upstream of kind {info.kind} do not change",
             object=f"upstream {info.name}",

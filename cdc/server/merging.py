@@ -101,8 +101,8 @@ class Merger:
     def _policy(self) -> Merging | ClusterMerging:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
+        ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
         if self._info.kind != CLUSTER:
-            ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
             return Merging(self._writer, self._nodes, size, ends=ends)
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
         begun = origin.load(self._folder)
@@ -110,7 +110,7 @@ class Merger:
         patterns, kind = self._info.logical_tables, self._info.server_kind
         logical = LogicalTables(self._folder, patterns, kind) if patterns else None
         return ClusterMerging(
-            self._writer, self._nodes, size, coordinator, pins=pins, logical=logical
+            self._writer, self._nodes, size, coordinator, pins=pins, logical=logical, ends=ends
         )
 
     def _opened(self, stack: ExitStack, folder: Path) -> ChangeLog:

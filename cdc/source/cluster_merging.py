@@ -7,7 +7,7 @@ is a function of it, so both are the same after any restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -26,11 +26,13 @@ from cdc.changelog.writer import LogWriter
 from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
 from cdc.merge.items import CommitLogRow, Coordinator, NodeItems, place_of
 from cdc.source.item_reader import ItemReader, commit_ts, ts_before
+from cdc.source.membership import Statement, arrival, departure, placed_statements
 from cdc.source.merged_log import begin_later
 from cdc.source.merged_rows import MergedRows, NodeLog, PlacedRows, clocks_apart, rising
 from cdc.source.merged_schema import united
 from cdc.source.merging import merged_to, position_of, schema_to
 from cdc.source.pinned_order import PinnedOrder
+from cdc.source.statements import History
 
 # Of a node's index in one step.
 _BATCH_ROWS = 200_000
@@ -138,6 +140,12 @@ class Logical(Protocol):
     def placed(self, read: Sequence[NodeRows]) -> Iterator[list[TransactionRows]]:
         """What is to be written, one piece after the other, each before the next is asked for."""
 
+    def joined(self, node: NodeLog, ts: Ts) -> None:
+        """Another node, the last of them; ``ts``: where its log begins."""
+
+    def left(self, number: int) -> None:
+        """The node with this number is none any more."""
+
     def forget(self, merged: Sequence[Ts]) -> None:
         """Forget what no row of a node above its ts of ``merged`` needs."""
 
@@ -147,7 +155,9 @@ class ClusterMerging:
 
     After an error nothing is known of what was read: make another one, of a writer that was
     opened anew. ``pins``: transactions that were delivered out of a log before this one. With
-    ``logical`` it has logical tables, else the nodes' own.
+    ``logical`` it has logical tables, else the nodes' own. Which nodes it has is what its manifest
+    says: another one of ``nodes`` joins at the first heartbeat that is on it too; one of ``ends``,
+    by name of the ts at which its log has all, leaves at the first heartbeat that is not.
     """
 
     def __init__(
@@ -160,24 +170,29 @@ class ClusterMerging:
         pins: Sequence[Pin] = (),
         batch_rows: int = _BATCH_ROWS,
         logical: Logical | None = None,
+        ends: Mapping[str, Ts] | None = None,
     ) -> None:
         self._writer = writer
+        self._coordinator = coordinator
+        self._ends = ends or {}
+        self._all = nodes
         self._pinned = PinnedOrder(pins, writer.state.resolved_ts)
-        self._nodes = nodes
-        self._rows = MergedRows(writer, nodes, segment_bytes)
+        members = merged_to(writer.state.position)
+        self._nodes = [node for node in nodes if node.name in members]
+        self._rows = MergedRows(writer, self._nodes, segment_bytes)
         self._batch_rows = batch_rows
         at = self._durable()
-        self._merge = ClusterMerge.begin([n.name for n in nodes], at.stand)
+        self._merge = ClusterMerge.begin([n.name for n in self._nodes], at.stand)
         self._readers = []
-        for node, stand in zip(nodes, at.stand.nodes, strict=True):
+        for node, stand in zip(self._nodes, at.stand.nodes, strict=True):
             known = {row.transaction: row for row in at.said.get(node.name, ())}
             items = NodeItems(node.name, coordinator, known)
             self._readers.append(ItemReader(node, items, stand.number))
         self._schema = at.schema
         self._logical = logical
         if logical is not None:
-            merged = [at.merged[node.name] for node in nodes]
-            logical.open(writer, self._rows, nodes, merged, at.logical)
+            merged = [at.merged[node.name] for node in self._nodes]
+            logical.open(writer, self._rows, self._nodes, merged, at.logical)
 
     def behind(self) -> NodeLog:
         """The node that is known least far, as of the last step: all others wait for it."""
@@ -199,7 +214,8 @@ class ClusterMerging:
         """
         found, at = {}, self._durable()
         for number, (node, stand) in enumerate(zip(self._nodes, at.stand.nodes, strict=True)):
-            segment = min(lowest.get(number, node.log.state.segment), place_of(stand.number)[0])
+            place = node.place if node.place >= 0 else number
+            segment = min(lowest.get(place, node.log.state.segment), place_of(stand.number)[0])
             merged = at.merged[node.name]
             found[node.name] = node_logs.collectable(node.log.state, segment, merged)
         return found
@@ -209,19 +225,28 @@ class ClusterMerging:
 
         Raises what reading and writing logs and ``cdc.merge`` raise.
         """
-        for node in self._nodes:
+        for node in self._all:
             node.log.refresh()
+        counts = self._counts()
+        changed = bool(counts) and self._merge.aligned and self._change_members(counts)
+        if changed:
+            counts = self._counts()
         held = self._merge.holding()
         items = [
             reader.read(self._batch_rows if n == held or self._has_room(n) else 0)
             for n, reader in enumerate(self._readers)
         ]
-        if not any(map(len, items)):
+        ended = [n for n in range(len(self._nodes)) if counts and self._ended(n)]
+        if not any(map(len, items)) and not ended and not changed:
             return False
         aligned = self._merge.aligned
-        self._merge, merged = self._merge.step(items)
+        self._merge, merged = self._merge.step(items, counts, ended)
         if not self._merge.aligned:
             return True
+        if not any(map(len, items)) and not len(merged):
+            # What ended may have been all that was waited for.
+            found = self._merge.change(counts)
+            return found is not None and self._merge.horizon == found[0]
         if not aligned:
             self._begin(merged)
         before = self._writer.last_ts
@@ -235,6 +260,77 @@ class ClusterMerging:
             if self._logical is not None:
                 self._logical.forget([position.merged[node.name] for node in self._nodes])
         return True
+
+    # --- nodes that come and go ------------------------------------------------------------------
+
+    def _counts(self) -> list[int]:
+        """Of how many branches a heartbeat may be behind which the cluster has other nodes."""
+        count = len(self._nodes)
+        leaving = sum(node.name in self._ends for node in self._nodes)
+        found = range(count - leaving, count + len(self._joining()) + 1)
+        return [n for n in found if n != count]
+
+    def _joining(self) -> list[NodeLog]:
+        known = {node.name for node in self._nodes}
+        return [n for n in self._all if n.name not in known and n.name not in self._ends]
+
+    def _ended(self, number: int) -> bool:
+        """Whether nothing more comes of a node that leaves."""
+        node = self._nodes[number]
+        ends = self._ends.get(node.name)
+        at_end = self._readers[number].at_end
+        return ends is not None and node.log.state.resolved_ts >= ends and at_end
+
+    def _change_members(self, counts: Collection[int]) -> bool:
+        """Have a node join or leave at the heartbeat that says so, durably; whether one has.
+
+        All below it was merged: that heartbeat is the first transaction of the other nodes.
+        """
+        found = self._merge.change(counts)
+        if found is None or self._merge.horizon != found[0]:
+            return False
+        if found[1] > len(self._nodes):
+            self._join(self._joining()[0])
+            return True
+        gone = [n for n in range(len(self._nodes)) if self._ended(n) and self._merge.drained(n)]
+        if gone:
+            self._leave(gone[0])
+        return bool(gone)
+
+    def _join(self, node: NodeLog) -> None:
+        first = node.log.state.first_ts
+        self._nodes.append(node)
+        self._readers.append(ItemReader(node, NodeItems(node.name, self._coordinator), 0))
+        self._merge = self._merge.joined(node.name)
+        self._schema[node.name] = first
+        if self._logical is not None:
+            self._logical.joined(node, first)
+            self._told((), "")
+        else:
+            self._told(arrival(node.name, node.log.snapshot_at(first)), f"{node.name}:joined")
+
+    def _leave(self, number: int) -> None:
+        node = self._nodes.pop(number)
+        merged = self._durable().merged[node.name]
+        self._readers.pop(number)
+        self._merge = self._merge.without(number)
+        del self._schema[node.name]
+        if self._logical is not None:
+            self._logical.left(number)
+            self._told((), "")
+        else:
+            databases = History(node.log, merged).versions.at(merged).databases
+            gone = departure(node.name, (d.name for d in databases.values()))
+            self._told(gone, f"{node.name}:left")
+
+    def _told(self, statements: Iterable[Statement], source: str) -> None:
+        """Write statements of our own above all that is there, and who is merged from here on."""
+        last = max(self._writer.last_ts, self._writer.state.resolved_ts)
+        listed = list(statements)
+        if listed:
+            rows = placed_statements(listed, last + 1, self._writer.source_id(source))
+            self._rows.append(rows)
+        self._writer.commit(max(self._writer.last_ts, last), self._position().to_dict())
 
     def _has_room(self, node: int) -> bool:
         return self._merge.waiting(node) < _MOST_WAITING

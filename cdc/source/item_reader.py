@@ -46,6 +46,15 @@ class ItemReader:
                 self._segment, self._row = self._segment + 1, 0
         return np.concatenate(found)
 
+    @property
+    def at_end(self) -> bool:
+        """Whether all of the log was read, as of its last refresh."""
+        log = self.node.log
+        if not log.state.segment:
+            return True
+        last = log.state.segment
+        return self._segment == last and self._row == len(log.index_of(last))
+
     def statements(self) -> Table:
         """Numbers (int64) of all schema changes of the log, as far as it was read."""
         found = [np.empty(0, np.int64)]

@@ -34,6 +34,16 @@ MARKS_TABLE = (
     " META_INFO LONGTEXT, VISIBILITY BIGINT NOT NULL, EXT MEDIUMTEXT) DEFAULT CHARSET = utf8mb4"
 )
 
+# The coordinator's own tables on a node, anew.
+OWN_TABLES = (
+    "DROP DATABASE IF EXISTS __cdc__",
+    "CREATE DATABASE __cdc__",
+    "CREATE TABLE __cdc__.__cdc_heartbeat__ (id INT NOT NULL PRIMARY KEY, at BIGINT)",
+    "CREATE TABLE __cdc__.__cdc_commit_log__ (transaction_id BIGINT NOT NULL PRIMARY KEY,"
+    " tso BIGINT NOT NULL, branches INT NOT NULL)",
+    MARKS_TABLE,
+)
+
 
 def accounts(node: int, first: int = 0) -> list[str]:
     """The statements that make a node's accounts, as they are at the beginning."""
@@ -100,17 +110,8 @@ class DistributedDatabase:
     def create(self) -> None:
         """The bank and the coordinator's own tables, anew."""
         for n, node in enumerate(self.nodes):
-            node.execute(
-                "DROP DATABASE IF EXISTS bank",
-                "DROP DATABASE IF EXISTS __cdc__",
-                "CREATE DATABASE bank",
-                "CREATE DATABASE __cdc__",
-                "CREATE TABLE __cdc__.__cdc_heartbeat__ (id INT NOT NULL PRIMARY KEY, at BIGINT)",
-                "CREATE TABLE __cdc__.__cdc_commit_log__ (transaction_id BIGINT NOT NULL PRIMARY"
-                " KEY, tso BIGINT NOT NULL, branches INT NOT NULL)",
-                MARKS_TABLE,
-                *accounts(n, n * self.spread),
-            )
+            node.execute("DROP DATABASE IF EXISTS bank", "CREATE DATABASE bank", *OWN_TABLES)
+            node.execute(*accounts(n, n * self.spread))
 
     def transaction_id(self) -> int:
         with self._lock:
@@ -267,11 +268,11 @@ class Session:
         ]
         return self._two_phases(parts, die=die or self._fate())
 
-    def heartbeat(self) -> None:
-        """On every node."""
+    def heartbeat(self, nodes: Sequence[int] = ()) -> None:
+        """On every node, or on these."""
         now = time.time_ns()
         text = f"REPLACE INTO __cdc__.__cdc_heartbeat__ VALUES (1, {now})"
-        parts = [(node, [text]) for node in range(len(self.connections))]
+        parts = [(node, [text]) for node in nodes or range(len(self.connections))]
         self._two_phases(parts, heartbeat=True)
 
     def everywhere(self, text: str) -> int:

@@ -14,9 +14,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from tests.cluster.coordinator import DistributedDatabase, Session
+from tests.servers import Database
 
 PARTS = 4
 PATTERN = "{schema}_#.{table}_#"
+
+
+def drop_parts(node: Database) -> None:
+    """Drop the databases of parts that others have left on a node."""
+    listed = "SELECT schema_name FROM information_schema.schemata"
+    for (name,) in node.execute(f"{listed} WHERE schema_name REGEXP '_[0-9]{{6}}$'"):
+        node.execute(f"DROP DATABASE {name}")
 
 
 class ShardedDatabase:
@@ -29,11 +37,10 @@ class ShardedDatabase:
         self._session = Session(cluster, seed)
         self._number = 0
         self._writers: list[Writer] = []
+        for node in cluster.nodes:
+            drop_parts(node)
         for part in range(PARTS):
-            name = f"mall_{part:06d}"
-            cluster.nodes[self.node(part)].execute(
-                f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}"
-            )
+            cluster.nodes[self.node(part)].execute(f"CREATE DATABASE mall_{part:06d}")
 
     def node(self, part: int) -> int:
         return part % len(self.cluster.nodes)

@@ -13,6 +13,7 @@ import pytest
 from cdc.base.vtso import VTso
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.sharded import PATTERN, ShardedDatabase
 from tests.e2e import topics
 from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker
@@ -144,3 +145,43 @@ def test_no_state_of_a_target_is_torn(
     until(lambda: capture.ask("GET", "/upstreams/bank")["waits_for"] == "n2", "it says who")
     nodes[1].start()
     until(lambda: not capture.ask("GET", "/upstreams/bank")["waits_for"], "it goes on")
+
+
+def test_parts_of_a_logical_table_are_one_table_and_change_once(
+    captures: CaptureMaker, nodes: list[Database], mysql: Database
+) -> None:
+    cluster = DistributedDatabase(nodes, seed())
+    cluster.create()
+    sharded = ShardedDatabase(cluster, seed())
+    columns = "id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7"
+    sharded.over_parts("orders", f"CREATE TABLE {{part}} ({columns})")
+    capture = captures()
+    words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
+    cluster.beat()
+    done = capture.cli(
+        *("upstream", "create", "-u", "mall", "--kind", "cluster", *words),
+        *("--carrier", "commit-log", "--logical-tables", PATTERN),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    mysql.execute("DROP DATABASE IF EXISTS mall", "CREATE DATABASE mall")
+    mysql.execute(f"CREATE TABLE mall.orders ({columns})")
+    config = capture.folder / "mall.toml"
+    config.write_text('[filter]\nrules = ["mall.*"]\n')
+    create = (
+        *("changefeed", "create", "--upstream", "mall", "-c", "mall-table"),
+        *("--sink-uri", f"mysql://root@127.0.0.1:{mysql.port}/", "--config", str(config)),
+    )
+    copied = capture.cli(*create, "--snapshot", "initial")
+    assert "TG:ErrSnapshotNotPossible" in copied.stderr
+    done = capture.cli(*create)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with sharded.writing("orders", ["a", "b"], pause_s=0.05):
+        sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT", "", 0.1)
+        sharded.shows(["a", "c"])
+        sharded.change("orders", "ALTER TABLE orders DROP COLUMN b", "", 0.1)
+    cluster.rest()
+    capture.wait_checkpoint("mall-table")
+    cluster.finish()
+    wanted = sharded.rows("orders", "*")
+    assert len(wanted) > 20
+    assert sorted(mysql.execute("SELECT * FROM mall.orders"), key=repr) == wanted

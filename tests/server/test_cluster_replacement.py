@@ -46,6 +46,8 @@ def test_logs_begin_below_what_is_needed_and_below_what_is_merged() -> None:
     assert begin_at(9, merged, nodes) is None
     # Where a node has none that is low enough, an earlier place does not help either.
     assert begin_at(99, merged, nodes | {"bank.n2": ("n2", [_anchor(30)])}) is None
+    # One of other nodes says nothing of how the others went.
+    assert begin_at(99, [_anchor(10, n1=9, n2=9, n3=9)], nodes) is None
     # One that was written before anchors said what is merged is none.
     assert begin_at(99, [_anchor(10)], nodes) is None
 

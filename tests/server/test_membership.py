@@ -27,13 +27,21 @@ def test_another_node_is_reached_as_the_others_are() -> None:
     assert [n.name for n in made.nodes] == ["fleet.n1", "fleet.n2", "fleet.n3"]
 
 
+def test_nodes_of_a_cluster_change_where_branches_are_counted() -> None:
+    info = _fleet("n1", kind="cluster", carrier="commit-log")
+    assert membership.to_add(info, NewNode("n3", "mysql://root@h:3")).name == "fleet.n3"
+
+
 @pytest.mark.parametrize(
     ("info", "name", "uri", "why"),
     [
         (_fleet("n1", "n2"), "n2", "mysql://root@h:3", "two nodes are called n2"),
         (_fleet("n1", "n2"), "n3", "mysql://root@h:2", "are one server"),
         (_fleet("n1", left=["n3"]), "n3", "mysql://root@h:3", "has been of it"),
-        (_fleet("n1", kind="cluster"), "n3", "mysql://root@h:3", "of kind cluster do not change"),
+        (
+            _fleet("n1", kind="cluster", carrier="timestamp"),
+            *("n3", "mysql://root@h:3", "carrier timestamp does not say on how many nodes"),
+        ),
         (_fleet(kind="single"), "n3", "mysql://root@h:3", "of kind single do not change"),
         (_fleet("n1"), "N.3", "mysql://root@h:3", "is not a name of a node"),
     ],
