@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.base.errors import TransientError
-from cdc.base.ts import MAX_TS, Ts
+from cdc.base.ts import Ts
 from cdc.changelog import names, origin
 from cdc.changelog.origin import Origin
 from cdc.coord.anchors import Anchors
@@ -82,7 +82,7 @@ class ClusterReplacement:
     def anchored_ts(self, info: UpstreamInfo, node: str) -> Ts:
         """The ts of a node's log at or below which an anchor must stay, as another one needs it."""
         anchors = self._anchors(info.name).all()
-        return min((a.position.get("nodes", {}).get(node, 0) for a in anchors), default=MAX_TS)
+        return min((a.position.get("nodes", {}).get(node, 0) for a in anchors), default=0)
 
     def ensure(self, info: UpstreamInfo, held: Sequence[Compare], *, used: bool) -> None:
         """See to it that all logs of a cluster are there, and are those that positions belong to.

@@ -283,7 +283,7 @@ class Pullers:
             if here is not None:
                 # Whoever has it now says how it fares.
                 self._observer.forget_upstream(name)
-                if name not in wanted and self._alone(name):
+                if name not in wanted and self._replaceable(name):
                     self._left.add(name)
         if here is not None:
             self._left.tidy(here)
@@ -297,11 +297,11 @@ class Pullers:
         self._wait(None if calm else _CLAIM_S)
         return True
 
-    def _alone(self, name: str) -> bool:
-        """Whether it is registered, and one server: those of several keep logs for each other."""
+    def _replaceable(self, name: str) -> bool:
+        """Whether it is an upstream, with all its nodes, of which another capture makes a log."""
         entry = self._store.get(self._keys.upstream_info(name))
         with suppress(StoredValueUnreadable):
-            return entry is not None and not read(entry, UpstreamInfo).nodes
+            return entry is not None and read(entry, UpstreamInfo).replaceable
         return False
 
     def _wait(self, timeout_s: float | None) -> None:

@@ -95,6 +95,8 @@ def test_a_cluster_moves_and_is_taken_over(
         assert done.returncode == 0, done.stderr
         until(lambda: at() == goes, "it has moved")
         goes_on()
+        behind = captures[ids.index(begun)].data_dir / "log" / "moving"
+        until(lambda: not behind.exists(), "its logs there, of all nodes, are removed")
         # Whoever has it now goes with its disk.
         lost, left = (first, second) if ids[0] == goes else (second, first)
         lost.kill_with_its_disk()
