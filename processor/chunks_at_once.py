@@ -24,6 +24,9 @@ _log = logging.getLogger("processor")
 
 # Chunks that cannot be read are tried again for so long before what was read is given up.
 _PATIENCE_S = 120.0
+WHOLE_TABLE_S = 7 * 24 * 3600.0
+"""A table that nothing cuts is read by one SELECT, which may take so long; with a condition no row
+may come for as long."""
 
 
 class ChunksNotRead(TransientError):
@@ -82,7 +85,8 @@ class ChunksAtOnce:
 
     def begin(self, chunk: Chunk, task: ChunkTask) -> None:
         """Have one read."""
-        reading = self._pool.submit(self._read, task)
+        timeout_s = WHOLE_TABLE_S if chunk.whole else self._settings.job_timeout_s
+        reading = self._pool.submit(self._read, task, timeout_s)
         self._reading[reading] = chunk, self._clock.monotonic()
 
     def ended(self, each: Callable[[Chunk, ChunkRead, float], None]) -> None:
@@ -95,7 +99,7 @@ class ChunksAtOnce:
             chunk, began_s = self._reading.pop(reading)
             each(chunk, reading.result(), began_s)
 
-    def _read(self, task: ChunkTask) -> ChunkRead:
+    def _read(self, task: ChunkTask, timeout_s: float) -> ChunkRead:
         """Read one; again, for a while, if its worker or the server was lost.
 
         So is one whose server lets nobody in who comes by an access that was changed meanwhile.
@@ -103,7 +107,7 @@ class ChunksAtOnce:
         backoff = Backoff(self._settings.retry_first_s, max_s=self._settings.retry_max_s)
         began_s = self._clock.monotonic()
         while True:
-            found = self._attempt(task)
+            found = self._attempt(task, timeout_s)
             if isinstance(found, ChunkRead):
                 return found
             newest = replace(task, info=self._access(task.table))
@@ -118,10 +122,10 @@ class ChunksAtOnce:
             if self._stopping.wait(backoff.delay_s()):
                 raise CopyStopped
 
-    def _attempt(self, task: ChunkTask) -> ChunkRead | TidegateError:
+    def _attempt(self, task: ChunkTask, timeout_s: float) -> ChunkRead | TidegateError:
         what = f"{self._feed}: a chunk of {task.table.full_name}"[:200]
         try:
-            (read,) = self._jobs.read([task], what, self._settings.job_timeout_s)
+            (read,) = self._jobs.read([task], what, timeout_s)
         except TidegateError as error:
             return error
         except Exception as error:

@@ -39,7 +39,7 @@ from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
-from processor.chunks_at_once import ChunksAtOnce, CopyStopped
+from processor.chunks_at_once import WHOLE_TABLE_S, ChunksAtOnce, CopyStopped
 from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
 from processor.keyless import read_still
@@ -333,6 +333,8 @@ class RowCopy(ABC):
     ) -> ChunkTask:
         path = self._folder / "chunks" / f"{number}-{low_ts}-{chunk.number}"
         info, settings = servers.access_of(table), servers.of(table).settings
+        if chunk.whole and self._config.snapshot.where:
+            settings = settings.model_copy(update={"silence_s": WHOLE_TABLE_S})
         return ChunkTask(info, settings, table, condition, number, str(path))
 
     def _settle(

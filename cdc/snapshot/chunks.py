@@ -51,6 +51,11 @@ class Chunk:
     high: Border | None = None
     rows: int = 0
 
+    @property
+    def whole(self) -> bool:
+        """Whether all rows of the table are in it, however many: nothing cuts the table."""
+        return self.low is None and self.high is None
+
     def condition(self, handle: Handle | None, where: str = "") -> str:
         """SQL behind WHERE for its rows, of those that the operator's ``where`` is true for."""
         range_ = handle.within(self.low, self.high) if handle is not None else "1 = 1"

@@ -95,10 +95,13 @@ class Reading(InProcessJobs):
         super().__init__()
         self.between: list[Callable[[], object]] = []
         self.lost: list[Callable[[list[ChunkRead]], list[ChunkRead]]] = []
+        # By table how long its last job might take, and no byte come.
+        self.limits: dict[str, tuple[float, float]] = {}
 
     def read(
         self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
     ) -> list[ChunkRead]:
+        self.limits[tasks[0].table.name] = (timeout_s, tasks[0].settings.silence_s)
         found = super().read(tasks, description, timeout_s)
         if self.between and tasks[0].table.name == "numbers":
             self.between.pop(0)()
@@ -357,6 +360,19 @@ def test_rows_leave_the_disk_what_the_log_needs(way: Way) -> None:
         way.settings = ProcessorSettings(copy_reserve_bytes=1)
         way.reports.clear()
         assert way.copy().error is None
+
+
+def test_a_table_that_nothing_cuts_may_take_long(way: Way) -> None:
+    uncut = "create table uncut (kind enum('a', 'b'), id int, primary key (kind, id))"
+    way.source.execute(uncut, "insert into uncut values ('a', 1)", database=way.schema)
+    with way.pulled as pulled:
+        way.config["snapshot"] |= {"where": "1 = 1"}
+        way.info = way.info.model_copy(update={"config": way.config})
+        pulled.caught_up()
+        assert way.copy().error is None
+    limits = way.jobs.limits
+    assert limits["numbers"] == (ProcessorSettings().job_timeout_s, pulled.settings.silence_s)
+    assert min(limits["uncut"]) > 86400
 
 
 def test_tables_that_change_are_read_again(way: Way) -> None:
