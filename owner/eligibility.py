@@ -26,8 +26,8 @@ class TableIneligible(InvalidError):
 
 
 def rule_matcher(config: FeedConfig) -> Wanted:
-    """Whether ``filter.rules`` match a table, by database and name."""
-    return TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches
+    """The tables that ``filter.rules`` match."""
+    return TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
 
 
 def matched_tables(schema: Schema, config: FeedConfig) -> list[Table]:

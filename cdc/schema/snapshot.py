@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from cdc.schema.catalog import Catalog, Database, Tables, Unread
 from cdc.schema.charsets import default_collation
@@ -48,8 +48,14 @@ class CreateText(NamedTuple):
     collation: str | None
 
 
-Wanted = Callable[[str, str], bool]
-"""Whether a table, by database and name, is asked about."""
+class Wanted(Protocol):
+    """Which tables are asked about, such as rules say it."""
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Whether a table is, by database and name."""
+
+    def matches_schema(self, schema: str) -> bool:
+        """Whether any table of a database could be."""
 
 
 class Schema(Mapping[tuple[str, str], Table]):

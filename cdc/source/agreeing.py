@@ -15,7 +15,7 @@ def agrees(known: Schema, read: Mapping[str, Any], wanted: Wanted) -> bool:
     A table that statements have lost agrees with none.
     """
     fresh = Schema(read)
-    names = {name for name in known if wanted(*name)}
+    names = {n for n in known.tables_of(wanted.matches_schema) if wanted.matches(*n)}
     if names != set(fresh):
         return False
     try:

@@ -18,6 +18,7 @@ from cdc.source.registration import register, schema_now
 from cdc.source.settings import SourceSettings
 from cdc.source.start import StartInvalid
 from cdc.source.statements import History
+from filter.rules import TableRules
 from tests.servers.database import Database, database
 from tests.source.pulling import CLOCK, Pulled
 
@@ -150,10 +151,7 @@ def test_of_few_tables_a_snapshot_is_taken_only_where_the_log_has_not_their_chan
         f"CREATE TABLE {schema}.a (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
         f"CREATE TABLE {schema}.b (id INT PRIMARY KEY)",
     )
-
-    def wanted(database: str, table: str) -> bool:
-        return database == schema and table != "b"
-
+    wanted = TableRules([f"{schema}.*", f"!{schema}.b"])
     with Pulled(db, tmp_path / "log") as p:
 
         def asked(*statements: str) -> tuple[bool, list[str]]:

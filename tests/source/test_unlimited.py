@@ -12,6 +12,7 @@ from cdc.coord.messages import UpstreamInfo
 from cdc.source.connection import open_connection, rows
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
+from filter.rules import TableRules
 from sink.mysql.connection import SinkSession
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
@@ -53,9 +54,7 @@ def _info(server: Any) -> UpstreamInfo:
 def test_all_tables_are_in_the_schema_of_an_upstream(limited: Any, fresh_name: str) -> None:
     limited.execute(f"create database {fresh_name}")
     limited.execute(*(f"create table t{n} (i int)" for n in range(5)), database=fresh_name)
-    _, found = take_snapshot(
-        _info(limited), SourceSettings(), lambda schema, _: schema == fresh_name
-    )
+    _, found = take_snapshot(_info(limited), SourceSettings(), TableRules([f"{fresh_name}.*"]))
     assert len(found["tables"]) == 5
 
 
@@ -66,7 +65,7 @@ def test_a_key_that_the_server_has_made_and_hides_is_in_the_schema(
     made = ("set sql_generate_invisible_primary_key = 1", "create table t (i int)")
     limited.execute(f"create database {fresh_name}")
     limited.execute(*made, database=fresh_name)
-    _, found = take_snapshot(_info(limited), SourceSettings(), lambda s, _: s == fresh_name)
+    _, found = take_snapshot(_info(limited), SourceSettings(), TableRules([f"{fresh_name}.*"]))
     assert "`my_row_id` bigint unsigned NOT NULL" in found["tables"][f"{fresh_name}.t"]
 
 
