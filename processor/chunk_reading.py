@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pymysql
+from pymysql.constants import ER
 
 from cdc.base.errors import TidegateError
 from cdc.base.nodes import plain
@@ -22,11 +24,16 @@ from cdc.schema.tokens import quoted
 from cdc.snapshot.chunks import select_error
 from cdc.snapshot.handle import SESSION as BORDER_SESSION
 from cdc.snapshot.images import RowImages
-from cdc.snapshot.rows_reader import read_rows
-from cdc.snapshot.select_list import SESSION, select_list
+from cdc.snapshot.rows_reader import RowBlock, read_rows
+from cdc.snapshot.select_list import SESSION, can_be_prepared, select_list
 from cdc.source.connection import open_connection
 from cdc.source.settings import SourceSettings
 from processor.log_reading import scratch, send
+
+# No such command, not for this statement, and as many statements as the server allows are prepared.
+_NOT_PREPARED = frozenset(
+    {ER.UNKNOWN_COM_ERROR, ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED}
+)
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,6 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
     """The same over an open connection, in the transaction that it is in."""
     table = task.table
     images = RowImages(table, task.info.server_kind, table_number=task.number)
-    chosen = ", ".join(select_list(table))
-    place = quoted(plain(table.schema), table.name)
     rows = events = 0
     with path.open("wb") as file:
         try:
@@ -101,9 +106,7 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
                 # Those of borders last: zero dates are constants like any others.
                 for statement in (*SESSION, *BORDER_SESSION):
                     cursor.execute(statement)
-            for block in read_rows(
-                connection, f"SELECT {chosen} FROM {place} WHERE {task.condition}"
-            ):
+            for block in _blocks(connection, task):
                 rows += block.rows
                 for event in images.events(block):
                     events += EventHeader.parse(event).type_code != EventType.TABLE_MAP
@@ -111,3 +114,23 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
         except pymysql.err.MySQLError as error:
             raise select_error(error, table.schema, table.name) from None
         return rows, events, file.tell()
+
+
+def _blocks(connection: Any, task: ChunkTask) -> Iterator[RowBlock]:
+    """The rows by the binary protocol, as text where a server or what is before it has it not."""
+    if can_be_prepared(task.table):
+        try:
+            yield from read_rows(connection, _select(task, prepared=True), prepared=True)
+            return
+        except pymysql.err.MySQLError as error:
+            # It is refused before the first row, and the connection is free again.
+            if not error.args or error.args[0] not in _NOT_PREPARED:
+                raise
+    yield from read_rows(connection, _select(task))
+
+
+def _select(task: ChunkTask, *, prepared: bool = False) -> str:
+    table = task.table
+    chosen = ", ".join(select_list(table, prepared=prepared))
+    place = quoted(plain(table.schema), table.name)
+    return f"SELECT {chosen} FROM {place} WHERE {task.condition}"

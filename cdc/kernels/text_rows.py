@@ -39,8 +39,8 @@ _NULL = 0xFB
 
 
 @small
-def _length(buf, p, end):  # type: ignore[no-untyped-def]
-    # (length, start) of a length-encoded string; -2 for NULL, -1 if it goes on behind end.
+def length_of(buf, p, end):  # type: ignore[no-untyped-def]
+    """``(length, start)`` of a length-encoded string; -2 for NULL, -1 if it goes on behind end."""
     if p >= end:
         return np.int64(-1), p
     n = load8(buf, p)
@@ -60,7 +60,8 @@ def _length(buf, p, end):  # type: ignore[no-untyped-def]
 
 
 @rare
-def _put_rare(buf, p, n, op, a, width, nodes, out, o):  # type: ignore[no-untyped-def]
+def put_rare(buf, p, n, op, a, width, nodes, out, o):  # type: ignore[no-untyped-def]
+    """A value of one of the types that tables seldom have."""
     if op == L.OP_DATE:
         return date(buf, p, n, out, o)
     if op == L.OP_TIME2:
@@ -103,7 +104,7 @@ def _put(buf, p, n, c, columns, nodes, out, o):  # type: ignore[no-untyped-def]
         return double(buf, p, n, out, o)
     if op == L.OP_FLOAT:
         return float32(buf, p, n, out, o)
-    return _put_rare(buf, p, n, op, columns[c, L.C_A], width, nodes, out, o)
+    return put_rare(buf, p, n, op, columns[c, L.C_A], width, nodes, out, o)
 
 
 @kernel(types.UniTuple(I64, 5)(BYTES, I64, MATRIX, I64, I64, I64, NODES, types.uint8[::1]))
@@ -137,7 +138,7 @@ def write_images(buf, at, columns, unused, fixed, spread, nodes, out):  # type: 
         store8(out, o + bitmap - 1, unused << (((count - 1) & 7) + 1))
         o += bitmap
         for c in range(count):
-            n, p = _length(buf, p, end)
+            n, p = length_of(buf, p, end)
             if n == -2:
                 where = begin + (c >> 3)
                 store8(out, where, load8(out, where) | 1 << (c & 7))

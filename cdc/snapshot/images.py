@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
+from cdc.binlog.column_types import ColumnType
 from cdc.binlog.events import EventType
 from cdc.binlog.rows_header import FLAG_STATEMENT_END, RowsHeader, full_bitmap
 from cdc.binlog.writer import build_event
+from cdc.kernels import binary_rows, text_rows
 from cdc.kernels import layout as L  # noqa: N812
-from cdc.kernels import text_rows
 from cdc.kernels.json_binary import NODE_SIZE
 from cdc.rows.agreement import check
 from cdc.rows.matrix import Matrix
@@ -23,6 +25,17 @@ from cdc.snapshot.table_map import table_map
 
 EVENT_BYTES: Final = 1 << 18
 
+# Values that the binary protocol sends without their length.
+_BYTES_OF: Final[dict[int, int]] = {
+    ColumnType.TINY: 1,
+    ColumnType.SHORT: 2,
+    ColumnType.YEAR: 2,
+    ColumnType.INT24: 4,
+    ColumnType.LONG: 4,
+    ColumnType.LONGLONG: 8,
+    ColumnType.FLOAT: 4,
+    ColumnType.DOUBLE: 8,
+}
 # Kernels may write a word past a value.
 _SLACK: Final = 64
 # Bytes of binary JSON for each byte of its text, at most: "[], " in a large array takes 13.
@@ -72,12 +85,19 @@ class RowImages:
         if block.rows == 0:
             return
         yield self._map_event
+        wire = None if block.types is None else self._wire(block.types)
         at = 0
         while at < len(block.data):
-            at, size, _, code, what = text_rows.write_images(
-                block.data, at, self._columns, self._unused, self._fixed, self._spread,
-                self._nodes, self._out,
-            )  # fmt: skip
+            if wire is None:
+                at, size, _, code, what = text_rows.write_images(
+                    block.data, at, self._columns, self._unused, self._fixed, self._spread,
+                    self._nodes, self._out,
+                )  # fmt: skip
+            else:
+                at, size, _, code, what = binary_rows.write_images(
+                    block.data, at, wire, self._columns, self._unused, self._fixed, self._spread,
+                    self._nodes, self._out,
+                )  # fmt: skip
             if code in (text_rows.BAD_ROW, text_rows.BAD_VALUE):
                 raise self._error(code, what)
             if size:
@@ -86,6 +106,11 @@ class RowImages:
                 self._nodes = np.empty((2 * len(self._nodes), NODE_SIZE), np.int64)
             elif code == text_rows.ROOM and not size:
                 self._out = np.empty(what, np.uint8)
+
+    def _wire(self, types: bytes) -> npt.NDArray[np.int64]:
+        if len(types) != len(self._columns):
+            raise self._error(text_rows.BAD_ROW, 0)
+        return np.array([_BYTES_OF.get(code, 0) for code in types], np.int64)
 
     def _rows_event(self, images: bytes, last: bool) -> bytes:
         stored = self.table_map

@@ -1,4 +1,4 @@
-"""What is selected of a table so that the text protocol tells each value exactly."""
+"""What is selected of a table so that the protocol tells each value exactly."""
 
 from __future__ import annotations
 
@@ -26,18 +26,24 @@ SESSION: Final = (
 _BYTES_OF: Final = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
-def select_list(table: Table) -> tuple[str, ...]:
+def select_list(table: Table, *, prepared: bool = False) -> tuple[str, ...]:
     """One SQL expression for each column of the table, virtual and invisible ones included.
 
-    ``cdc.snapshot.images`` makes row images of their values in a session with ``SESSION``.
+    ``cdc.snapshot.images`` makes row images of their values in a session with ``SESSION``;
+    ``prepared``: of those that the binary protocol has.
     """
-    return tuple(_expression(column) for column in table.columns)
+    return tuple(_expression(column, prepared) for column in table.columns)
 
 
-def _expression(column: Column) -> str:
+def can_be_prepared(table: Table) -> bool:
+    """Whether the binary protocol tells all values: of YEAR(2) it does not say which century."""
+    return not any(c.column_type.lower().startswith("year(2)") for c in table.columns)
+
+
+def _expression(column: Column, prepared: bool) -> str:
     name = quoted(column.name)
     kind = column.data_type
-    if kind == "float" or (kind == "double" and column.scale is not None):
+    if not prepared and (kind == "float" or (kind == "double" and column.scale is not None)):
         # They are shown with six digits, and with D decimals as (M,D), which is not always what is
         # stored; a product with as many as tell it. Adding 0 would lose the sign of -0.
         return f"{name} * 1e0"

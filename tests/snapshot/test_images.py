@@ -8,14 +8,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pymysql
 import pytest
 
+from cdc.coord.messages import UpstreamInfo
+from cdc.schema.parse import parse_create_table
+from cdc.schema.session import Session
 from cdc.schema.table import Table
 from cdc.schema.tokens import quoted
 from cdc.snapshot.errors import SnapshotRowUnreadable
 from cdc.snapshot.images import RowImages
-from cdc.snapshot.rows_reader import read_rows
-from cdc.snapshot.select_list import SESSION, select_list
+from cdc.snapshot.rows_reader import RowBlock, read_rows
+from cdc.snapshot.select_list import SESSION, can_be_prepared, select_list
+from cdc.source.settings import SourceSettings
+from processor import chunk_reading
+from processor.chunk_reading import ChunkTask
 from tests import seeds
 from tests.codec.binlog_rows import canal_file, messages_of, table_of
 from tests.codec.test_types import _JSON, _cases
@@ -118,12 +126,20 @@ def cases_of(server: Any) -> list[Case]:
     return cases + [(kind, tuple(random_literals(rng, kind, 200))) for kind in _RANDOM]
 
 
-def ours(connection: Any, table: Table, kind: str, columns: Sequence[str] = ()) -> Logged:
+def ours(
+    connection: Any,
+    table: Table,
+    kind: str,
+    columns: Sequence[str] = (),
+    *,
+    prepared: bool = False,
+) -> Logged:
     """What we make of the table's rows, in the order of column ``id``."""
-    chosen = ", ".join(columns or select_list(table))
+    chosen = ", ".join(columns or select_list(table, prepared=prepared))
     sql = f"SELECT {chosen} FROM {quoted(table.schema, table.name)} ORDER BY id"
     images = RowImages(table, kind, event_bytes=1 << 12)
-    events = (e for block in read_rows(connection, sql, 1 << 14) for e in images.events(block))
+    blocks = read_rows(connection, sql, 1 << 14, prepared=prepared)
+    events = (e for block in blocks for e in images.events(block))
     return in_events(events)[table.full_name]
 
 
@@ -181,11 +197,13 @@ def _differences(made: Logged, theirs: Logged) -> Iterator[tuple[str, object, ob
     yield "length", len(made.images), len(theirs.images)
 
 
-def test_images_are_those_that_the_server_logged(inserted: Inserted) -> None:
+@pytest.mark.parametrize("prepared", [False, True], ids=["text", "binary"])
+def test_images_are_those_that_the_server_logged(inserted: Inserted, prepared: bool) -> None:
     differing = []
     with _session(inserted.server) as connection:
         for table, (kind, _) in zip(inserted.tables, inserted.cases, strict=True):
-            made = ours(connection, table, inserted.server.kind)
+            binary = prepared and can_be_prepared(table)
+            made = ours(connection, table, inserted.server.kind, prepared=binary)
             for what, a, b in _differences(made, inserted.logged[table.full_name]):
                 if a != b:
                     differing.append(f"{kind[:60]}: {what} {a} is {b}")
@@ -248,8 +266,9 @@ def test_each_statement_of_the_session_is_needed(inserted: Inserted, word: str, 
         assert kind in _kinds_that_differ(inserted, connection, only=kind)
 
 
+@pytest.mark.parametrize("prepared", [False, True], ids=["text", "binary"])
 def test_a_table_that_was_changed_meanwhile_is_an_error_by_name(
-    mysql: Any, schema_name: str
+    mysql: Any, schema_name: str, prepared: bool
 ) -> None:
     with _session(mysql) as connection, connection.cursor() as cursor:
         cursor.execute(f"create database {schema_name}")
@@ -258,10 +277,10 @@ def test_a_table_that_was_changed_meanwhile_is_an_error_by_name(
         table = table_of(mysql, schema_name, "t")
         cursor.execute("alter table t modify v int")
         cursor.execute("insert into t values (1, 32767)")
-        assert ours(connection, table, "mysql").images
+        assert ours(connection, table, "mysql", prepared=prepared).images
         cursor.execute("insert into t values (2, 32768)")
         with pytest.raises(SnapshotRowUnreadable, match="smallint") as caught:
-            ours(connection, table, "mysql")
+            ours(connection, table, "mysql", prepared=prepared)
         assert caught.value.object == f"{schema_name}.t.v"
 
 
@@ -294,3 +313,32 @@ def test_messages_of_json_whose_text_does_not_tell_its_types(
 
 def _scale(text: str) -> int:
     return len(text.partition(".")[2])
+
+
+@pytest.mark.parametrize("error", [1461, 1295, 1047, 1317])
+def test_rows_are_read_as_text_where_nothing_can_be_prepared(
+    monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    table = parse_create_table(
+        "CREATE TABLE t (id int primary key, f float)", Session(), schema="s"
+    )
+    asked: list[tuple[str, bool]] = []
+
+    def reading(_: Any, sql: str, *, prepared: bool = False) -> Iterator[RowBlock]:
+        asked.append((sql, prepared))
+        if prepared:
+            raise pymysql.err.OperationalError(error, "no")
+        yield RowBlock(np.empty(0, np.uint8), 1)
+
+    monkeypatch.setattr(chunk_reading, "read_rows", reading)
+    task = ChunkTask(UpstreamInfo(name="u", uri=""), SourceSettings(), table, "1 = 1", 1, "")
+    if error == 1317:
+        with pytest.raises(pymysql.err.OperationalError):
+            list(chunk_reading._blocks(None, task))
+        return
+    assert [block.rows for block in chunk_reading._blocks(None, task)] == [1]
+    place = "FROM `s`.`t` WHERE 1 = 1"
+    assert asked == [
+        (f"SELECT `id`, `f` {place}", True),
+        (f"SELECT `id`, `f` * 1e0 {place}", False),
+    ]

@@ -93,15 +93,34 @@ def test_rows_of_several_packets(connection: Any) -> None:
     assert _read(connection, "select 1", 1 << 20) == [(b"1",)]
 
 
-def test_an_error_among_the_rows_is_the_servers_and_the_connection_lives(connection: Any) -> None:
+@pytest.mark.parametrize("prepared", [False, True], ids=["text", "binary"])
+def test_an_error_among_the_rows_is_the_servers_and_the_connection_lives(
+    connection: Any, prepared: bool
+) -> None:
     sql = "with recursive n (id) as (select 700 union all select id + 1 from n where id < 720) "
     with pytest.raises(pymysql.err.MySQLError) as caught:
-        list(read_rows(connection, sql + "select id, exp(id) from n"))
+        list(read_rows(connection, sql + "select id, exp(id) from n", prepared=prepared))
     assert caught.value.args[0] == 1690
     assert _read(connection, "select 2", 1 << 16) == [(b"2",)]
     with pytest.raises(pymysql.err.ProgrammingError):
-        list(read_rows(connection, "selec"))
+        list(read_rows(connection, "selec", prepared=prepared))
     assert _read(connection, "select 3", 1 << 16) == [(b"3",)]
+
+
+def test_rows_of_the_binary_protocol_leave_no_statement(connection: Any) -> None:
+    sql = "select 7, 0.5e0, null, repeat('b', 300) union all select 8, 1.5e0, 'x', 'y'"
+    for _ in range(3):
+        blocks = list(read_rows(connection, sql, 1 << 12, prepared=True))
+        rows = b"".join(block.data.tobytes() for block in blocks)
+        assert sum(block.rows for block in blocks) == 2
+        assert blocks[0].types is not None
+        assert blocks[0].types[:2] in (b"\x08\x05", b"\x03\x05")
+        assert all(value in rows for value in (b"\0\0\0\0\0\0\xe0?", b"b" * 300, b"\x01x\x01y"))
+    assert _read(connection, "select 1", 1 << 20) == [(b"1",)]
+    with connection.cursor() as cursor:
+        cursor.execute("show session status like 'com_stmt_%'")
+        counts = {str(name).lower(): int(count) for name, count in cursor.fetchall()}
+    assert counts["com_stmt_prepare"] == counts["com_stmt_close"] == 3
 
 
 def test_whoever_leaves_before_the_end_closes_the_connection(connection: Any) -> None:
