@@ -6,7 +6,7 @@ have yet, or lack some that it still has. Such columns are left out, or filled w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -97,14 +97,24 @@ class Shape:
 
 
 def shape(
-    stored: TableMap, physical: Table, logical: Table, server_kind: str, number: int = 0
+    stored: TableMap,
+    physical: Table,
+    logical: Table,
+    server_kind: str,
+    number: int = 0,
+    renamed: Mapping[str, str] | None = None,
 ) -> Shape:
     """How rows that ``stored`` describes, of ``physical``, become rows of ``logical``.
 
-    ``number`` is what the TABLE_MAP calls the table. Raises ShapeUnclear, and SchemaMismatch where
-    ``stored`` is not of ``physical``.
+    ``number`` is what the TABLE_MAP calls the table. ``renamed``: by lower-case names of columns
+    of ``physical`` those that they have in ``logical``. Raises ShapeUnclear, and SchemaMismatch
+    where ``stored`` is not of ``physical``.
     """
     check(physical, stored)
+    if renamed:
+        # Names of columns are no part of how rows are told by number.
+        stored = replace(stored, optional=b"")
+        physical = _named_before(physical, renamed, logical)
     named = replace(stored, table_id=number, schema=logical.schema, name=logical.name)
     if _alike(physical.columns, logical.columns):
         return Shape(logical, named)
@@ -142,6 +152,19 @@ def shape(
         np.array(widths, np.int64),
         np.frombuffer(bytes(fills), np.uint8) if fills else _NO_BYTES,
     )
+
+
+def _named_before(physical: Table, renamed: Mapping[str, str], logical: Table) -> Table:
+    """A part with its columns called as before they were renamed."""
+    names = [renamed.get(c.name.lower(), c.name) for c in physical.columns]
+    if len({name.lower() for name in names}) < len(names):
+        raise ShapeUnclear(
+            f"columns of its part {physical.full_name} were renamed to one another's names",
+            object=logical.full_name,
+            hint="write nothing to a table while its columns exchange their names",
+        )
+    columns = tuple(c.but(name=n) for c, n in zip(physical.columns, names, strict=True))
+    return replace(physical, columns=columns, indexes=())
 
 
 def shown(table: Table) -> Table:

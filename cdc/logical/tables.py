@@ -6,7 +6,7 @@ node's own order, and is told in that of the logical table there. Both are funct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, read_marks, statement
 from cdc.logical.names import PartNames, TableName
+from cdc.logical.renames import Renames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
 from cdc.schema.statement import DdlStatement, Verb
@@ -43,6 +44,7 @@ class _Shaped:
 
     part: Table
     logical: Table | None
+    renamed: Mapping[str, str]
     table: int
     shape: Shape | None
 
@@ -65,6 +67,7 @@ class LogicalTables:
         self._folder = folder
         self._server_kind = server_kind
         self.names = PartNames(tuple(patterns))
+        self._renames = Renames()
         self._nodes: list[_Node] = []
 
     # --- where it stands -------------------------------------------------------------------------
@@ -82,7 +85,9 @@ class LogicalTables:
         ``kept`` is what :meth:`to_keep` was there. Raises LogCollected, LogCorrupt.
         """
         self._writer, self._rows = writer, rows
-        self.names = self.names.with_moved(kept or ())
+        kept = kept or {}
+        self.names = self.names.with_moved(kept.get("moved", ()))
+        self._renames = Renames.of(kept.get("renamed", {}))
         self._nodes = [
             _Node(number, node, History(node.log, ts))
             for number, (node, ts) in enumerate(zip(nodes, merged, strict=True))
@@ -94,9 +99,9 @@ class LogicalTables:
         with closing(ChangeLog.open(self._folder)) as log:
             self._logical = History(log, log.state.resolved_ts)
 
-    def to_keep(self) -> Any:
-        """What must be kept with the log's position, as JSON."""
-        return self.names.to_list()
+    def to_keep(self, merged: Mapping[str, Ts]) -> Any:
+        """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
+        return {"moved": self.names.to_list(), "renamed": self._renames.to_dict(merged)}
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
         """As ``cdc.source.merged_log.Unite``. Raises LogicalTablesDiffer."""
@@ -116,6 +121,10 @@ class LogicalTables:
         """Forget what no row of a node above its ts of ``merged`` needs."""
         for node, ts in zip(self._nodes, merged, strict=True):
             node.history.versions.collect(ts)
+        names = {part: self.names.of(*part[1:]) for part in self._renames.pending}
+        parts = {part: name for part, name in names.items() if name is not None}
+        by_name = {n.log.name: ts for n, ts in zip(self._nodes, merged, strict=True)}
+        self._renames.forget(by_name, parts)
         self._logical.versions.collect(self._writer.last_ts)
 
     # --- rows ------------------------------------------------------------------------------------
@@ -128,7 +137,8 @@ class LogicalTables:
         """
         for one in read:
             node = self._nodes[one.number]
-            node.history.refresh(node.log.log.state.resolved_ts)
+            told = node.history.refresh(node.log.log.state.resolved_ts)
+            self._renames.follow(node.log.name, told)
         marked = self._marked(read)
         begin = 0
         for at in [*sorted(marked), None]:
@@ -206,23 +216,32 @@ class LogicalTables:
         if logical is None and not lost:
             what = f"and there is no logical table {'.'.join(name)}"
             raise self._unclear(node, entry.schema, entry.name, what, ts)
+        renamed = self._renames.at(node.log.name, (entry.schema, entry.name), name, ts)
         known = node.shapes.setdefault(table, [])
         for one in known:
-            if one.part is part and one.logical is logical:
+            if one.part is part and one.logical is logical and one.renamed == renamed:
                 return one
-        made = self._made(entry.map_body, part, logical, name)
+        made = self._made(entry.map_body, part, logical, name, renamed)
         # Those of definitions that are no more are not asked for again.
         known[:] = [*known[-7:], made]
         return made
 
-    def _made(self, body: bytes, part: Table, logical: Table | None, name: TableName) -> _Shaped:
+    def _made(
+        self,
+        body: bytes,
+        part: Table,
+        logical: Table | None,
+        name: TableName,
+        renamed: Mapping[str, str],
+    ) -> _Shaped:
         stored = TableMap.parse(body)
         if logical is None:
             named = replace(stored, table_id=0, schema=name[0], name=name[1])
-            return _Shaped(part, None, self._writer.table_id(*name, named.encode()), None)
-        found = shape(stored, part, logical, self._server_kind)
+            number = self._writer.table_id(*name, named.encode())
+            return _Shaped(part, None, renamed, number, None)
+        found = shape(stored, part, logical, self._server_kind, renamed=renamed)
         number = self._writer.table_id(logical.schema, logical.name, found.stored.encode())
-        return _Shaped(part, logical, number, found)
+        return _Shaped(part, logical, renamed, number, found)
 
     def _unclear(self, node: _Node, schema: str, name: str, what: str, ts: Ts) -> ShapeUnclear:
         return ShapeUnclear(
@@ -293,7 +312,8 @@ class LogicalTables:
         found = statement(mark, self._logical.base, where)
         if found is None:
             return
-        names = self._renamed(found, _places(read, transaction), mark)
+        places = _places(read, transaction)
+        names = self._renamed(found, places, mark)
         data = node.log.log.segment(int(run.segment[0]))
         head = data[int(run.offset[0]) :][:HEADER_LENGTH].tobytes()
         event = statement_event(
@@ -311,6 +331,9 @@ class LogicalTables:
         placed = self._rows.named(of_node.number, run, np.full(1, -1, np.int32), [event])
         yield [TransactionRows(placed, np.array([transaction], np.int64))]
         self._logical.follow(self._writer.last_ts, event)
+        at = {self._nodes[number].log.name: ts for number, ts in places.items()}
+        for table in found.tables:
+            self._renames.mark(table, at)
         self.names = names
 
     def _renamed(self, found: DdlStatement, places: dict[int, Ts], mark: DdlMark) -> PartNames:

@@ -131,8 +131,8 @@ class Logical(Protocol):
     def reopen(self) -> None:
         """Take the schema from the log anew: it begins elsewhere now."""
 
-    def to_keep(self) -> Any:
-        """What must be kept with the log's position, as JSON."""
+    def to_keep(self, merged: Mapping[str, Ts]) -> Any:
+        """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
         """One schema snapshot out of one of each node."""
@@ -346,7 +346,7 @@ class ClusterMerging:
             merged[name] = ts_before(reader.node.log, at.number)
             said[name] = reader.items.astride(at.number)
             self._schema[name] = max(self._schema[name], merged[name])
-        logical = None if self._logical is None else self._logical.to_keep()
+        logical = None if self._logical is None else self._logical.to_keep(merged)
         return ClusterPosition(merged, dict(self._schema), stand, said, logical)
 
     def _begin(self, merged: Merged) -> None:
