@@ -116,7 +116,11 @@ class RealSource:
                 writer.collect(wanted.checkpoint_ts, wanted.starts)
                 if not beside.busy:
                     beside.begin(partial(compact, writer.state, wanted))
-            elif self._clock.monotonic() - anchored > self._settings.changelog.anchor_s:
+            elif (
+                self._clock.monotonic() - anchored > self._settings.changelog.anchor_s
+                # While something is prepared there is no place: the next call may find one.
+                and not writer.state.prepared_from
+            ):
                 anchored = self._clock.monotonic()
                 if not beside.busy:
                     beside.begin(partial(anchor, writer.state, needed()))

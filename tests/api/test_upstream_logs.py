@@ -27,6 +27,7 @@ from cdc.server.data_dir import DataDir
 from cdc.server.log_source import OnStatus
 from cdc.server.metrics import Metrics
 from cdc.server.needed import Needed
+from cdc.server.nodes import NewNode
 from cdc.server.pulling import RealSource
 from cdc.server.settings import ServerSettings
 from cdc.server.upstream_errors import UpstreamExists, UpstreamLogNotReady
@@ -251,3 +252,32 @@ def _until(done: Callable[[], bool]) -> None:
     while not done():
         assert CLOCK.monotonic() < end
         threading.Event().wait(0.02)
+
+
+def test_logs_of_a_cluster_that_go_while_they_are_written_are_made_anew(
+    database: Callable[..., Database], data_dir: DataDir
+) -> None:
+    """All of them, whichever is gone: what one calls its transactions is nothing to the others."""
+    upstreams = _real(data_dir)
+    more = "--innodb-lock-wait-timeout=20"
+    servers = [database("mysql-8.0", options=[f"--server-id={n}", more]) for n in (51, 52)]
+    nodes = [NewNode(f"n{i}", db.uri()) for i, db in enumerate(servers, 1)]
+    upstreams.register("bank", kind="cluster", nodes=nodes)
+    names = ("bank", "bank.n1", "bank.n2")
+    begun = {name: origin.load(data_dir.log(name)) for name in names}
+    upstreams.start()
+    try:
+        _until(lambda: all(upstreams.status(name).state == "running" for name in names))
+        data_dir.log("bank.n2").rename(data_dir.path / "gone")
+        for db in servers:
+            db.execute("CREATE DATABASE IF NOT EXISTS anew", "DROP DATABASE anew")
+
+        def made() -> bool:
+            there = {name: origin.load(data_dir.log(name)) for name in names}
+            return all(there[n] is not None and there[n] != begun[n] for n in names)
+
+        _until(made)
+        _until(lambda: all(upstreams.status(name).state == "running" for name in names))
+        assert upstreams.log_folder("bank") == data_dir.log("bank")
+    finally:
+        upstreams.stop()
