@@ -83,6 +83,11 @@ def run(settings: ServerSettings) -> None:
     before = int(os.environ.get(_BEGUN_ANEW, 0))
     sock = bind(settings.host, before or settings.port, plain=tls is None)
     # What follows loads pyspark and numba; a wrong flag should not wait for them.
+    from processor.spark.context import ContextStart
+
+    # What is loaded below takes as long as its JVM. Of a process that begins anew signals are still
+    # blocked, and would be in all that the JVM starts.
+    begun = None if before else ContextStart(settings.processor, data_dir.spark)
     from cdc.api.guard import Guard, host_of
     from cdc.api.serve import ApiServer
     from cdc.server.capture import Capture
@@ -108,7 +113,7 @@ def run(settings: ServerSettings) -> None:
     def made() -> Capture:
         source = RealSource(settings, clock)
         drained = _DRAINED in os.environ
-        return Capture(settings, data_dir, address, source, clock, drained=drained)
+        return Capture(settings, data_dir, address, source, clock, drained=drained, begun=begun)
 
     capture = _patiently(made, stop) if before else made()
     if capture is None:

@@ -44,6 +44,7 @@ from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs
 from processor.runner import ProcessorRunner
+from processor.spark.context import ContextStart
 from processor.spark.session import SparkRunner
 from sink.contract import RECOVERY_BITS
 from sink.open import sink_of
@@ -77,9 +78,9 @@ class Capture:
     """Store, session, upstreams, owner and processor of one process.
 
     In a cluster each pulls and delivers the upstreams that the owner has placed at it; one that is
-    ``drained`` leaves that to the others. ``address`` is
-    where its API can be reached. Nothing starts before :meth:`start`; a capture is not started
-    twice. ``lost`` is set when the session or the ownership is gone, or a log must be made anew,
+    ``drained`` leaves that to the others. ``address`` is where its API can be reached. Nothing
+    starts before :meth:`start`, but what ``begun`` says; a capture is not started twice. ``lost``
+    is set when the session or the ownership is gone, or a log must be made anew,
     and the process must begin again.
     """
 
@@ -92,6 +93,7 @@ class Capture:
         clock: Clock,
         *,
         drained: bool = False,
+        begun: ContextStart | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -166,7 +168,7 @@ class Capture:
         self._placing: Placing | None = None
         self._endpoint = open_endpoint(settings, self._dir.logs, self.parts)
         access = self._endpoint.access if self._endpoint is not None else None
-        self._spark = SparkRunner(settings.processor, self._dir.spark, access)
+        self._spark = SparkRunner(settings.processor, self._dir.spark, access, begun)
         self.metrics.capture.spark_up = lambda: self._spark.alive
         self._processor = ProcessorRunner(
             self.store,

@@ -14,7 +14,8 @@ def record(archive: Path) -> None:
     """Start Spark once, and keep its classes. Raises OSError and what Spark raises."""
     # They load kernels, which takes longer than to see that the archive is there.
     from processor.settings import ProcessorSettings
-    from processor.spark.session import JVM, SparkRunner, end_jvm
+    from processor.spark.context import JVM
+    from processor.spark.session import SparkRunner, end_jvm
 
     archive.parent.mkdir(parents=True, exist_ok=True)
     for older in archive.parent.glob("*.jsa"):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc.base import egress
 from processor.settings import ProcessorSettings
 from processor.shared_jobs import SharedJobs
-from processor.spark import class_archive
-from processor.spark.scratch import prepare
+from processor.spark.context import ContextStart, open_context
 from processor.spark.task import read, run, tend, warm
 from processor.spark.watching_jobs import ExecutorsLost, watched
 
@@ -30,33 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("processor")
 
-# What the product needs of Spark. A delivering task has one attempt and no speculative copy:
-# either would deliver a window twice behind the ledger's back (design, section 4.5).
-_REQUIRED = {
-    "spark.task.maxFailures": "1",
-    "spark.speculation": "false",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.excludeOnFailure.enabled": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "processor.spark.daemon",
-    # Spark's pages have no login: whoever sees them must not be able to end windows.
-    "spark.ui.killEnabled": "false",
-}
-# Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
-JVM = "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1"
-_DEFAULTS = {
-    "spark.scheduler.mode": "FAIR",
-    # Measured: 34 ms instead of 75 ms for an empty job; TCP waits for delayed acknowledgements.
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.retainedJobs": "200",
-    "spark.ui.retainedStages": "200",
-    "spark.ui.retainedTasks": "1000",
-    "spark.driver.memory": "512m",
-    "spark.executor.heartbeatInterval": "20s",
-    "spark.cleaner.referenceTracking": "true",
-}
 _IN_CLEAR = (
     "what tasks need, passwords of sinks too, crosses the network in clear: set spark.authenticate"
     " and spark.network.crypto.enabled, see docs/spark.md"
@@ -64,26 +33,13 @@ _IN_CLEAR = (
 _WARM = "tidegate: warm workers"
 # An idle worker answers at once.
 _TEND_S = 30.0
-# Nobody else must reach the driver of a local master; the executors of a cluster must.
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-
-
-def configuration(
-    settings: ProcessorSettings, folders: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Spark's configuration: our defaults, the user's over them, and what must be so over all.
-
-    ``folders`` are the defaults of :func:`processor.spark.scratch.prepare`.
-    """
-    local = _LOCAL if settings.spark_master.startswith("local") else {}
-    jvm = {"spark.driver.extraJavaOptions": f"{JVM} {class_archive.options()}".rstrip()}
-    return {**_DEFAULTS, **jvm, **local, **(folders or {}), **settings.spark_conf, **_REQUIRED}
 
 
 class SparkRunner:
     """Owns the Spark context; starts it on first use. Spark writes below ``scratch``.
 
-    ``access`` says how workers that do not see the logs read them, by a log's folder.
+    ``access`` says how workers that do not see the logs read them, by a log's folder; ``begun`` is
+    the start of the first context, if that is under way.
     """
 
     def __init__(
@@ -91,8 +47,10 @@ class SparkRunner:
         settings: ProcessorSettings,
         scratch: Path,
         access: Callable[[Path], LogAccess] | None = None,
+        begun: ContextStart | None = None,
     ) -> None:
         self._settings = settings
+        self._begun = begun
         self._access = access
         self._scratch = scratch
         self._context: SparkContext | None = None
@@ -102,24 +60,11 @@ class SparkRunner:
 
     def start(self) -> None:
         """Start the context and warm one worker per core, so that no window pays for it."""
-        from pyspark import SparkConf, SparkContext
-
-        # Workers must run the interpreter that has our packages, and their compiled kernels.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        if self._settings.spark_master.startswith("local"):
-            # Spark's UI asks this variable only where to listen.
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        conf = SparkConf(loadDefaults=True).setMaster(self._settings.spark_master)
-        conf.setAppName("tidegate")
-        folders = prepare(self._scratch, self._settings.spark_master)
-        for key, value in configuration(self._settings, folders).items():
-            conf.set(key, value)
-        for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", egress.VARIABLE):
-            if name in os.environ:
-                conf.setExecutorEnv(name, os.environ[name])
-        if self._access is not None and not _encrypts(conf):
+        begun, self._begun = self._begun, None
+        opened = begun.result() if begun is not None else None
+        self._context = opened or open_context(self._settings, self._scratch)
+        if self._access is not None and not _encrypts(self._context.getConf()):
             _log.warning("%s", _IN_CLEAR)
-        self._context = SparkContext.getOrCreate(conf)
         self._context.setLogLevel("WARN")
         # Every changefeed gets a pool of its own; Spark warns about pools without a file.
         levels = self._context._jvm.org.apache.logging.log4j

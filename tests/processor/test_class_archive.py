@@ -12,7 +12,7 @@ import pytest
 
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
-from processor.spark.session import configuration
+from processor.spark.context import configuration
 
 _OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from processor.settings import ProcessorSettings
-from processor.spark.session import configuration
+from processor.spark.context import configuration
 
 _ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
 

@@ -7,9 +7,9 @@ product has no such switch, so workers are forked from a daemon in which it is p
 from __future__ import annotations
 
 from cdc.cli.main import main
-from processor.spark import session
+from processor.spark import context
 
-session._REQUIRED["spark.python.daemon.module"] = "tests.soak.daemon_without_ledger"
+context._REQUIRED["spark.python.daemon.module"] = "tests.soak.daemon_without_ledger"
 
 if __name__ == "__main__":
     main()
