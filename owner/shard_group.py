@@ -23,7 +23,16 @@ from owner.shard_ddl import (
     recorded_as,
     tied_together,
 )
-from owner.shard_join import Standings, Verdict, between, carried_out, same_effect, verdict
+from owner.shard_join import (
+    Standings,
+    Verdict,
+    between,
+    by_definition,
+    carried_out,
+    definition_of,
+    same_effect,
+    verdict,
+)
 from owner.shard_part import ShardPart, ShardRole, TableName
 from owner.shard_remnants import LEFT, Remnants, after_change, moved, renamed
 
@@ -89,8 +98,7 @@ class _Group:
         if found is None or not found.together:
             return False
         # What somebody accepts that others cannot come to is done as far as the target can follow.
-        every = self.standings.tables.keys()
-        return not (p.accepted and found.beyond and self._gone(p, every))
+        return not (p.accepted and found.beyond and self._gone(p, self._late))
 
     @cached_property
     def waiting(self) -> Mapping[str, Pending]:
@@ -101,33 +109,52 @@ class _Group:
     def wanted(self) -> frozenset[str]:
         """Tables that have to come to what waits for all."""
         others = {t: d for t, d in self.standings.tables.items() if t not in self.waiting}
+        kinds = by_definition(others)
+        models = {next(iter(tables)): kind for kind, tables in kinds.items()}
+        shown = {table: others[table] for table in models}
         spared: frozenset[str] | None = None
+        told: set[object] = set()
         for p in self.waiting.values():
-            if p.ts not in self.strangers and (part := p.judged.shard) is not None:
-                found = untouched(p, part, others)
-                spared = found if spared is None else spared & found
-        return frozenset(self.standings.tables.keys() - (spared or frozenset()))
+            part = p.judged.shard
+            if p.ts in self.strangers or part is None or part.definition is None:
+                continue
+            if (like := definition_of(part.definition)) in told:
+                continue
+            # What is no stranger has one effect, and of tables there are few definitions.
+            told.add(like)
+            found = untouched(p, part, shown)
+            spared = found if spared is None else spared & found
+        gone = {table for model in spared or () for table in kinds[models[model]]}
+        return frozenset(self.standings.tables.keys() - gone)
 
     @cached_property
     def apart(self) -> Mapping[Ts, DefiniteError]:
         """Changes that wait for all tables, of which some cannot come to them as they are."""
         found: dict[Ts, DefiniteError] = {}
+        late = {t: d for t, d in self._late.items() if t in self.wanted}
         for p in self.waiting.values():
-            if gone := self._gone(p, self.wanted):
+            if gone := self._gone(p, late):
                 found[p.ts] = _left_alone(p, self, *gone)
         return found
 
-    def _gone(self, p: Pending, among: Collection[str]) -> tuple[str, str] | None:
-        """One of some tables that cannot come to a change as it is, and why."""
+    @cached_property
+    def _late(self) -> Mapping[str, Table]:
+        """Tables that have come to nothing that waits for all, one of each definition."""
+        late = {}
+        for table, definition in sorted(self.standings.tables.items()):
+            head = self.heads.get(table)
+            known = self.verdicts.get(head.ts) if head is not None else None
+            if known is None or not known.together:
+                late[table] = definition
+        return {next(iter(t)): late[next(iter(t))] for t in by_definition(late).values()}
+
+    def _gone(self, p: Pending, late: Mapping[str, Table]) -> tuple[str, str] | None:
+        """One of the late tables that cannot come to a change as it is, and why."""
         part, known = p.judged.shard, self.verdicts.get(p.ts)
         if part is None or known is None:
             return None
-        for table in sorted(among):
-            head = self.heads.get(table)
-            came = head is not None and (its := self.verdicts.get(head.ts)) and its.together
-            if table == part.table or came:
-                continue
-            if why := gone_another_way(part, known.beyond, self.standings.tables[table]):
+        for table, definition in late.items():
+            if table != part.table and (why := gone_another_way(part, known.beyond, definition)):
                 return table, why
         return None
 

@@ -10,7 +10,7 @@ whoever takes it over finds the same join.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -182,10 +182,23 @@ def _form(table: Table) -> _Form:
 
 def _distinct(tables: Iterable[Table]) -> list[Table]:
     """One of each definition: hundreds of tables have two or three."""
-    found: dict[tuple[object, ...], Table] = {}
+    found: dict[Hashable, Table] = {}
     for table in tables:
-        found.setdefault((table.columns, table.indexes, table.collation), table)
+        found.setdefault(definition_of(table), table)
     return list(found.values())
+
+
+def definition_of(table: Table) -> Hashable:
+    """What two tables have in common whose rows and keys are alike."""
+    return table.columns, table.indexes, table.collation
+
+
+def by_definition(tables: Mapping[str, Table]) -> dict[Hashable, list[str]]:
+    """Names of tables by what they have in common, in their order."""
+    found: dict[Hashable, list[str]] = {}
+    for name, table in tables.items():
+        found.setdefault(definition_of(table), []).append(name)
+    return found
 
 
 def carried_out(ddl: Ddl, part: ShardPart, found: Verdict) -> Ddl | None:
