@@ -162,6 +162,8 @@ class ProcessorRunner:
             remove_rows(self._logs.pop(name), self._exists)
         done = not unknown
         for name, assignment in wanted.items():
+            if name not in self._logs:
+                self._note_log(name)
             if not assignment.run:
                 if assignment.rows_delivered and name not in self._given_back:
                     self._give_back(name)
@@ -240,6 +242,23 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed)
         return True
+
+    def _note_log(self, name: str) -> None:
+        """Know where the log of a changefeed lies, also of one that does not run.
+
+        Where one is met first, what was copied for changefeeds goes that are no more: they may have
+        been removed while nothing ran here.
+        """
+        entry = self._store.get(self._keys.feed_info(name))
+        try:
+            folder = self._log_folder(read(entry, FeedInfo).upstream) if entry is not None else None
+        except TidegateError:
+            # The log is still looked for, or the owner has to see to the changefeed.
+            return
+        if folder is not None:
+            if folder not in self._logs.values():
+                remove_rows(folder, self._exists)
+            self._logs[name] = folder
 
     def _give_back(self, name: str) -> None:
         """Remove the rows that a changefeed began with: it may have ended before its processor."""
