@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # One entry a changefeed; a worker serves its tasks one after the other.
 _deliveries: dict[str, Any] = {}
+_FEW = 8
 
 
 def preload() -> None:
@@ -66,6 +67,7 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
         if attempt:
             yield refused(descriptor, attempt)
             continue
+        known = len(_deliveries)
         delivery = _followed(descriptor.plan)
         if delivery is not None:
             yield delivery.deliver(descriptor)
@@ -76,10 +78,12 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
             # Its log cannot be opened.
             yield Ack(destinations=descriptor.destinations, error=error.to_dict())
             continue
-        # The schema is known now. To look for garbage with each of many would take too long.
-        if len(_deliveries).bit_count() == 1:
+        # The schema is known now. To look for garbage with each of many would take too long, and
+        # what is begun again and again would leave more of it each time.
+        count = len(_deliveries)
+        if count <= _FEW or (count > known and count.bit_count() == 1):
             settle()
-        else:
+        elif count > known:
             gc.freeze()
         yield ack
 
