@@ -61,6 +61,7 @@ ITEMS: dict[str, Item] = {
     "mysql_sql": mysql.sql,
     "mysql_lag": mysql_lag.mysql_lag,
     "ddl_pause": ddl_pause.ddl_pause,
+    "shard_ddl_pause": ddl_pause.shard_ddl_pause,
     "filter_int": filter.int_,
     "filter_string_ci": filter.string_ci,
     "filter_compile": filter.compile_,

@@ -7,6 +7,9 @@ until the session ends, 5 s after the server first says so. A process of its own
 the 19 others' rows every 50 ms, as ``mysql_lag`` does: a lag is too long by up to one look. Another
 one looks at the changed table every 5 ms: when its new column is there, and when a row is that was
 written behind the change; what lies between is too long by one look too, never too short.
+
+``shard_ddl_pause``: do tables of no shard group notice one that waits? The changed table is one of
+a group of two, and the other one comes to the change 5 s later.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -55,47 +59,77 @@ class Lags:
         """Of rows sent between two Unix times."""
         found = self.lags[(self.sent >= since) & (self.sent < until)]
         if not len(found):
-            raise RuntimeError("no row was sent while the schema change ran")
+            sent = [float(at) for at in (self.sent.min(), self.sent.max())]
+            raise RuntimeError(f"no row was sent in {[since, until]}, but in {sent}")
         p50, p99 = np.percentile(found, [50, 99])
         return {"p50": float(p50), "p99": float(p99), "max": float(found.max()), "rows": len(found)}
 
 
 def ddl_pause(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """A run without the change, and one with it, on the same servers."""
+    return _measured("ddl_pause", settings, _change)
+
+
+def shard_ddl_pause(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
+    """The same where the change waits for another table of its shard group."""
+    rule = f'matcher = ["{_name(0)}", "{_name(TABLES)}"]\ntarget-table = "p00"\n'
+    return _measured(
+        "shard_ddl_pause",
+        settings,
+        _change_of_group,
+        top='shard-mode = "pessimistic"\n',
+        config=f"[[sink.dispatchers]]\n{rule}",
+    )
+
+
+def _measured(
+    name: str,
+    settings: Settings,
+    change: Callable[[Arena], float],
+    *,
+    top: str = "",
+    config: str = "",
+) -> tuple[list[Figure], dict[str, Any]]:
     seconds = settings.seconds or 20.0
     with arena(settings.server, peers=False) as place:
         for server in (place.upstream, place.target):
             server.execute(*(f"CREATE TABLE {_name(n)} LIKE bench.t" for n in range(TABLES)))
+        if top:
+            place.upstream.execute(f"CREATE TABLE {_name(TABLES)} LIKE bench.t")
         sink = sink_uri(place.target)
-        with ours.feeding(place.upstream, "ours", sink, tables=("bench.p*",)) as feed:
+        with ours.feeding(
+            place.upstream, "ours", sink, tables=("bench.p*",), top=top, config=config
+        ) as feed:
             check = our_side(place, feed).check
             _run(place, _WARM, min(_WARM_S, seconds / 3))
             lags, _ = _run(place, _WITHOUT, seconds)
             without = lags.percentiles(lags.sent.min() + SKIP_S)
             check()
-            lags, changed = _run(place, _WITH, seconds)
+            lags, changed = _run(place, _WITH, seconds, change)
             during = lags.percentiles(changed["waits"], changed["ended"])
             check()
     resumed = changed["resumed"] - changed["ended"]
     took = changed["ended"] - changed["waits"]
-    print(f"ddl_pause, {TABLES - 1} others, without: {json.dumps(without)}")
-    print(f"ddl_pause, {TABLES - 1} others, during {took:.2f} s of ALTER: {json.dumps(during)}")
-    print(f"ddl_pause, changed table: first row {resumed:.3f} s after the ALTER's end", flush=True)
+    print(f"{name}, {TABLES - 1} others, without: {json.dumps(without)}")
+    print(f"{name}, {TABLES - 1} others, during {took:.2f} s of ALTER: {json.dumps(during)}")
+    print(f"{name}, changed table: first row {resumed:.3f} s after the ALTER's end", flush=True)
     figures = [
-        Figure.less(f"ddl_pause_{part}", during[part], "s", "without the change", without[part])
+        Figure.less(f"{name}_{part}", during[part], "s", "without the change", without[part])
         for part in ("p50", "p99")
     ]
-    figures.append(Figure.less("ddl_pause_resume", resumed, "s", "target", RESUME_S))
+    figures.append(Figure.less(f"{name}_resume", resumed, "s", "target", RESUME_S))
     found = {"without": without, "during": during, "took_s": took, "resume_s": resumed}
-    return figures, {"ddl_pause": found}
+    return figures, {name: found}
 
 
 def _name(number: int) -> str:
     return f"{load.SCHEMA}.p{number:02d}"
 
 
-def _run(place: Arena, number: int, seconds: float) -> tuple[Lags, dict[str, float]]:
-    """One load; with the change of table 0 in its middle in the run ``_WITH``."""
+def _run(
+    place: Arena, number: int, seconds: float, change: Callable[[Arena], float] | None = None
+) -> tuple[Lags, dict[str, float]]:
+    """One load; with a change of table 0 in its middle, which says when it began to wait."""
     context = multiprocessing.get_context("spawn")
     first, each = number * _SPAN + 1, int(seconds * ROWS_PER_S / TABLES)
     each -= each % _PER_TRANSACTION
@@ -106,15 +140,15 @@ def _run(place: Arena, number: int, seconds: float) -> tuple[Lags, dict[str, flo
         context.Process(target=_read, args=(target, first, each, ends[0][1]), daemon=True),
         context.Process(target=_write, args=(source, first, each, ends[1][1]), daemon=True),
     ]
-    if number == _WITH:
+    if change is not None:
         words = (target, ends[2][1])
         work.append(context.Process(target=_look_at_changed, args=words, daemon=True))
     for process in (work[0], *work[2:], work[1]):
         process.start()
     changed: dict[str, float] = {}
-    if number == _WITH:
+    if change is not None:
         time.sleep(2 + SKIP_S)
-        changed["waits"] = _change(place)
+        changed["waits"] = change(place)
         changed |= _receive(ends[2][0], PAUSE_S + _QUIET_S)
     rate = _receive(ends[1][0], seconds + _QUIET_S)
     print(f"ddl_pause: written at {rate:,.0f} rows/s", flush=True)
@@ -148,6 +182,19 @@ def _change(place: Arena) -> float:
         waits = time.time()
         time.sleep(PAUSE_S)
         holder.rollback()
+    return waits
+
+
+def _change_of_group(place: Arena) -> float:
+    """Change table 0, and 5 s later the other one of its group; when it began to wait for it."""
+    table, other = _name(0), _name(TABLES)
+    row = load.row(_MARK)
+    place.upstream.execute(
+        f"ALTER TABLE {table} ADD COLUMN more INT", load.INSERT.replace(" t ", f" {table} ") + row
+    )
+    waits = time.time()
+    time.sleep(PAUSE_S)
+    place.upstream.execute(f"ALTER TABLE {other} ADD COLUMN more INT")
     return waits
 
 

@@ -97,12 +97,13 @@ def feeding(
     sink: str,
     *,
     tables: tuple[str, ...] = ("bench.t",),
+    top: str = "",
     config: str = "",
     settings: str = "",
 ) -> Iterator[Ours]:
     """A changefeed of ``tables`` to the sink URI.
 
-    ``config`` is added to its file, ``settings`` to the server's.
+    ``top`` begins its file, ``config`` is added to it, ``settings`` to the server's.
     """
     gate = Gate(database, f"ours_{name}"[:32])
     gate.create()
@@ -110,7 +111,7 @@ def feeding(
         uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
         one.cli_json("upstream", "create", "-u", name, "--uri", uri)
         file = one.data_dir.parent / "feed.toml"
-        file.write_text(f"[filter]\nrules = {json.dumps(tables)}\n{config}")
+        file.write_text(f"{top}[filter]\nrules = {json.dumps(tables)}\n{config}")
         words = ["changefeed", "create", "-c", name, "--upstream", name, "--sink-uri", sink]
         one.cli_json(*words, "--config", str(file))
         yield Ours(one, gate, name)
