@@ -83,6 +83,7 @@ class ProcessorRunner:
         self._followers: dict[str, LogFollower] = {}
         # The log's folder of each changefeed that was run here.
         self._logs: dict[str, Path] = {}
+        self._swept: set[Path] = set()
         # Changefeeds that do not run, and have nothing here of the rows they began with.
         self._given_back: set[str] = set()
         # What a changefeed has learned of its sink holds for its next epoch.
@@ -162,9 +163,9 @@ class ProcessorRunner:
             remove_rows(self._logs.pop(name), self._exists)
         done = not unknown
         for name, assignment in wanted.items():
-            if name not in self._logs:
-                self._note_log(name)
             if not assignment.run:
+                if name not in self._logs:
+                    self._note_log(name)
                 if assignment.rows_delivered and name not in self._given_back:
                     self._give_back(name)
                 continue
@@ -211,7 +212,7 @@ class ProcessorRunner:
                     self._publish(self._lost_report(assignment, piece))
                     return True
             log = open_log(folder, rows)
-            self._logs[name] = folder
+            self._know_log(name, folder)
         except TidegateError as e:
             _log.warning("changefeed %s: %s", name, e)
             if e.kind is not ErrorKind.TRANSIENT:
@@ -244,11 +245,7 @@ class ProcessorRunner:
         return True
 
     def _note_log(self, name: str) -> None:
-        """Know where the log of a changefeed lies, also of one that does not run.
-
-        Where one is met first, what was copied for changefeeds goes that are no more: they may have
-        been removed while nothing ran here.
-        """
+        """Know where the log of a changefeed lies that does not run."""
         entry = self._store.get(self._keys.feed_info(name))
         try:
             folder = self._log_folder(read(entry, FeedInfo).upstream) if entry is not None else None
@@ -256,9 +253,17 @@ class ProcessorRunner:
             # The log is still looked for, or the owner has to see to the changefeed.
             return
         if folder is not None:
-            if folder not in self._logs.values():
-                remove_rows(folder, self._exists)
-            self._logs[name] = folder
+            self._know_log(name, folder)
+
+    def _know_log(self, name: str, folder: Path) -> None:
+        """Where a log is met first, what was copied for changefeeds goes that are no more.
+
+        They may have been removed while nothing ran here.
+        """
+        if folder not in self._swept:
+            remove_rows(folder, self._exists)
+            self._swept.add(folder)
+        self._logs[name] = folder
 
     def _give_back(self, name: str) -> None:
         """Remove the rows that a changefeed began with: it may have ended before its processor."""
