@@ -43,7 +43,7 @@ _PER_TRANSACTION = 10.0  # rows/s of a plan for one transaction/s
 _WORKERS = 4
 _CALM_S = 4.0
 _STUCK_S = 240.0
-_SETTINGS = f"{SETTINGS}[source]\nsilence-s = 4.0\n"
+_SETTINGS = f"{SETTINGS}[source]\nsilence-s = 4.0\n[changelog]\nanchor-s = 1.0\n"
 # What is taken away from the product, each in a process of the test's own.
 _MODULES = {
     Control.SORT: "tests.soak.without_sort",
@@ -127,6 +127,21 @@ def _node_and_capture(stage: _Stage) -> None:
     stage.capture.start()
 
 
+def _logs_lost(stage: _Stage) -> None:
+    """All of them, with the order that was written over those of the nodes."""
+    stage.capture.kill()
+    shutil.rmtree(stage.capture.data_dir / "log" / "bank")
+    time.sleep(stage.chosen.uniform(0.0, 2.0))
+    stage.capture.start()
+
+
+def _log_of_a_node_lost(stage: _Stage) -> None:
+    stage.capture.kill()
+    folder = stage.capture.data_dir / "log" / "bank" / "nodes"
+    shutil.rmtree(folder / f"n{stage.node() + 1}")
+    stage.capture.start()
+
+
 Blow = Callable[[_Stage], None]
 
 BLOWS: dict[str, Blow] = {
@@ -136,6 +151,8 @@ BLOWS: dict[str, Blow] = {
     "a node frozen": _node_frozen,
     "a node killed": _node_killed,
     "a node restarted, capture killed": _node_and_capture,
+    "capture killed, logs lost": _logs_lost,
+    "capture killed, a node's log lost": _log_of_a_node_lost,
 }
 """Each lasts, and is put right again before it returns."""
 
