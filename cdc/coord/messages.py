@@ -157,8 +157,9 @@ class UpstreamStatus(StoredMessage):
     ``clock_skew_ms``: the server's clock minus ours. ``ahead_ms``: how far an event's time is ahead
     of the latest time that is believed.
     ``prepared``: XA transactions that have been prepared for long, oldest first. ``first_ts``: the
-    log holds every transaction above it. ``waits_for``: the node that all others wait for,
-    ``held_ms``: how far it is behind them.
+    log holds every transaction above it. ``anchored_ts``: that of the newest place where another
+    log could begin, which the server's binlog must reach back to.
+    ``waits_for``: the node that all others wait for, ``held_ms``: how far it is behind them.
     """
 
     state: str = "starting"
@@ -170,6 +171,7 @@ class UpstreamStatus(StoredMessage):
     error: ErrorInfo | None = None
     prepared: list[PreparedXa] = Field(default_factory=list)
     first_ts: int = 0
+    anchored_ts: int = 0
     waits_for: str = ""
     held_ms: int = 0
 

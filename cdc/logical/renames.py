@@ -24,7 +24,7 @@ _Names = dict[str, str]
 
 
 @dataclass(eq=False)
-class Renames:
+class ColumnRenames:
     """Of all parts of a cluster; names of columns are in lower case, ts those of the nodes' logs.
 
     ``pending``: by part, in order, the ts of a statement and the names before it by those behind
@@ -85,7 +85,7 @@ class Renames:
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Renames:
+    def of(cls, value: Mapping[str, Any]) -> ColumnRenames:
         """Inverse of :meth:`to_dict`."""
         return cls(
             {(a, b, c): [(int(ts), dict(n)) for ts, n in listed]

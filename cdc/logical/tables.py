@@ -25,7 +25,7 @@ from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, read_marks, statement
 from cdc.logical.names import PartNames, TableName
-from cdc.logical.renames import Renames
+from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
 from cdc.schema.statement import DdlStatement, Verb
@@ -67,7 +67,7 @@ class LogicalTables:
         self._folder = folder
         self._server_kind = server_kind
         self.names = PartNames(tuple(patterns))
-        self._renames = Renames()
+        self._renames = ColumnRenames()
         self._nodes: list[_Node] = []
 
     # --- where it stands -------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class LogicalTables:
         self._writer, self._rows = writer, rows
         kept = kept or {}
         self.names = self.names.with_moved(kept.get("moved", ()))
-        self._renames = Renames.of(kept.get("renamed", {}))
+        self._renames = ColumnRenames.of(kept.get("renamed", {}))
         self._nodes = [
             _Node(number, node, History(node.log, ts))
             for number, (node, ts) in enumerate(zip(nodes, merged, strict=True))

@@ -210,6 +210,7 @@ class Merger:
                 error=error,
                 prepared=[one for s in nodes.values() for one in s.prepared],
                 first_ts=log.first_ts,
+                anchored_ts=self._anchoring.newest_ts,
                 waits_for=node.name if behind_ms > _HOLDS_MS else "",
                 held_ms=behind_ms if behind_ms > _HOLDS_MS else 0,
             )

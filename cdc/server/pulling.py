@@ -108,7 +108,7 @@ class RealSource:
 
         def say(status: UpstreamStatus) -> None:
             nonlocal collected, anchored
-            on_status(status)
+            on_status(status.model_copy(update={"anchored_ts": anchoring.newest_ts}))
             # Called on the puller's thread, the only one that may touch the writer.
             if self._clock.monotonic() - collected > self._settings.changelog.collect_s:
                 collected = self._clock.monotonic()

@@ -239,6 +239,9 @@ def _upstream(made: _Families, of: Mapping[str, str], s: UpstreamStatus, now_ms:
     made.gauge("upstream_clock_skew_seconds", "The server's clock minus ours", of, skew)
     text = "How far an event's time is in the future"
     made.gauge("upstream_time_ahead_seconds", text, of, s.ahead_ms / 1000)
+    if s.anchored_ts:
+        text = "The newest place where another log could begin: binlogs must reach back to it"
+        made.gauge("upstream_anchored_ts", f"{text}{_UNIT}", of, physical_ms(s.anchored_ts))
     text = "XA transactions that are prepared for long"
     made.gauge("upstream_prepared_xa", text, of, len(s.prepared))
     pinned = max((p.log_bytes for p in s.prepared), default=0)

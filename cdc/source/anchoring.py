@@ -39,6 +39,11 @@ class Anchoring:
         # By segment, how many statements it had when they were last looked at.
         self._ddls: dict[int, int] | None = None
 
+    @property
+    def newest_ts(self) -> Ts:
+        """The ts of the newest anchor, 0 if there is none."""
+        return self._last[0] if self._last is not None else 0
+
     def run(self, state: LogState, needed_ts: Ts) -> bool:
         """Write an anchor where the log stands, if it can be one; whether it did.
 

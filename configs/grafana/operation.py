@@ -265,6 +265,15 @@ LOG = Dashboard(
                     ),
                 ),
                 graph(
+                    "Anchor",
+                    "How far back binlogs must reach, at least, for a lost log to be made anew",
+                    "s",
+                    (
+                        f"time() - max by (upstream) ({of('upstream_anchored_ts')}) / 1000",
+                        "{{upstream}}",
+                    ),
+                ),
+                graph(
                     "Future",
                     "How far an event was dated into the future",
                     "s",

@@ -47,7 +47,7 @@ def every_metric() -> Metrics:
     made.observe_feed(info, status, ddls, {"1": _READ})
     made.keep_feeds({"f"}, 1)
     made.capture.upstreams = lambda: {"held": 1}
-    made.observe_upstream("u", UpstreamStatus(resolved_ts=ts, error=_ERROR))
+    made.observe_upstream("u", UpstreamStatus(resolved_ts=ts, anchored_ts=ts, error=_ERROR))
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.binlog.query import StatusVariables
 from cdc.logical.errors import ShapeUnclear
-from cdc.logical.renames import Renames, renamed_by
+from cdc.logical.renames import ColumnRenames, renamed_by
 from cdc.logical.shape import shape
 from cdc.schema.ddl import read_ddl
 from cdc.schema.parse import parse_create_table
@@ -38,7 +38,7 @@ def test_statements_tell_what_they_rename(sql: str, wanted: dict[str, str]) -> N
 
 
 def test_names_are_told_from_a_parts_statement_to_the_mark() -> None:
-    renames = Renames()
+    renames = ColumnRenames()
     renames.follow("n1", [told(10, "ALTER TABLE t_0 RENAME COLUMN a TO b")])
     renames.follow("n1", [told(20, "ALTER TABLE t_0 RENAME COLUMN b TO c, RENAME COLUMN x TO y")])
     renames.follow("n2", [told(12, "ALTER TABLE t_0 RENAME COLUMN a TO b")])
@@ -46,7 +46,7 @@ def test_names_are_told_from_a_parts_statement_to_the_mark() -> None:
     assert renames.at("n1", PART, TABLE, 10) == {"b": "a"}
     assert renames.at("n1", PART, TABLE, 25) == {"c": "a", "y": "x"}
     # Where a log is read on from 15, what lies below must have been kept, and nothing twice.
-    kept = Renames.of(renames.to_dict({"n1": 15, "n2": 15}))
+    kept = ColumnRenames.of(renames.to_dict({"n1": 15, "n2": 15}))
     kept.follow("n1", [told(10, "ALTER TABLE t_0 RENAME COLUMN a TO b")])
     kept.follow("n1", [told(20, "ALTER TABLE t_0 RENAME COLUMN b TO c, RENAME COLUMN x TO y")])
     assert kept.at("n1", PART, TABLE, 25) == {"c": "a", "y": "x"}
@@ -58,7 +58,7 @@ def test_names_are_told_from_a_parts_statement_to_the_mark() -> None:
     assert kept.at("n1", PART, TABLE, 25) == {"c": "b", "y": "x"}
     assert set(kept.marked) == {("n1", *TABLE)}
     # A statement below a mark, read again, is done with.
-    again = Renames.of(kept.to_dict({"n1": 14, "n2": 15}))
+    again = ColumnRenames.of(kept.to_dict({"n1": 14, "n2": 15}))
     again.follow("n1", [told(15, "ALTER TABLE t_0 RENAME COLUMN a TO b")])
     assert again.at("n1", PART, TABLE, 25) == {}
 
