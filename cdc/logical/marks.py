@@ -188,6 +188,16 @@ def _outside(items: list[Item]) -> list[Item]:
     return found
 
 
+def is_broadcast(mark: DdlMark, session: Session) -> bool:
+    """Whether a mark makes a table of which each part has all rows."""
+    _, items = tokenize(mark.sql, replace(session, default_schema=mark.schema))
+    creates = items[:1] != [] and items[0].is_word("CREATE")
+    if not creates or not any(item.is_word("TABLE") for item in items[:4]):
+        return False
+    place = _spreads_at(items, creates=True)
+    return any(item.is_word("BROADCAST") and item.start >= place >= 0 for item in items)
+
+
 def _without_spreading(text: str, items: list[Item], mark: DdlMark, where: str) -> tuple[str, bool]:
     """A statement as one server takes it, "" if nothing is left; whether it spread a table."""
     if _of_global_index(items):

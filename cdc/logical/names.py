@@ -2,15 +2,16 @@
 
 A pattern is ``database.table`` with ``{schema}`` and ``{table}`` where the logical names stand,
 ``#`` for digits, ``?`` for any character and ``*`` for any characters:
-``{schema}_#.{table}_????_#``.
+``{schema}_#.{table}_????_#``. Before it may stand ``broadcast:``, where each part has all rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from cdc.logical.errors import LogicalNamesInvalid
 
@@ -20,13 +21,14 @@ _PIECES = {"{schema}": "(?P<schema>.+?)", "{table}": "(?P<table>.+?)", "#": "[0-
            "*": ".*"}  # fmt: skip
 _SPLIT = re.compile(r"(\{schema\}|\{table\}|[#?*])")
 _LONGEST = 200
+BROADCAST = "broadcast:"
 # PolarDB-X calls the table of a global index so.
 _OF_INDEX = re.compile(r"_\$[0-9a-zA-Z]{4}$")
 
 
 def compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A pattern as expressions over a database and a table. Raises LogicalNamesInvalid."""
-    database, dot, table = pattern.partition(".")
+    database, dot, table = pattern.removeprefix(BROADCAST).partition(".")
     for what, wrong in (
         ("has no dot", not dot),
         ("is too long", len(pattern) > _LONGEST),
@@ -55,10 +57,12 @@ class PartNames:
     """The logical table of each part: by ``patterns``, the first that fits, unless it was moved.
 
     ``moved``: by the name that the patterns give, the one that a table has been given since.
+    ``broadcast``: logical tables of which each part has all rows, beside those of patterns.
     """
 
     patterns: tuple[str, ...]
     moved: Mapping[TableName, TableName] = field(default_factory=dict)
+    broadcast: frozenset[TableName] = frozenset()
 
     def of(self, schema: str, table: str) -> TableName | None:
         """The logical table of which a physical one is a part; None: it is none.
@@ -72,11 +76,20 @@ class PartNames:
 
     def by_pattern(self, schema: str, table: str) -> TableName | None:
         """The same by the patterns alone."""
+        found = self._fitting(schema, table)
+        return None if found is None else found[1]
+
+    def everywhere(self, schema: str, table: str) -> bool:
+        """Whether a physical table is a part that has all rows of its logical table."""
+        found, name = self._fitting(schema, table), self.of(schema, table)
+        return name in self.broadcast or (found is not None and found[0].startswith(BROADCAST))
+
+    def _fitting(self, schema: str, table: str) -> tuple[str, TableName] | None:
         for pattern in self.patterns:
             database, name = _compiled(pattern)
             a, b = database.fullmatch(schema), name.fullmatch(table)
             if a is not None and b is not None:
-                return a["schema"], b["table"]
+                return pattern, (a["schema"], b["table"])
         return None
 
     def database(self, schema: str) -> str | None:
@@ -84,26 +97,35 @@ class PartNames:
         found = (_compiled(pattern)[0].fullmatch(schema) for pattern in self.patterns)
         return next((one["schema"] for one in found if one is not None), None)
 
-    def renamed(self, old: TableName, new: TableName) -> PartNames:
-        """After a logical table was renamed whose parts keep their names."""
+    def renamed(self, old: TableName, new: TableName, *, parts: bool) -> PartNames:
+        """After a logical table was renamed; ``parts``: its parts too."""
+        broadcast = frozenset(new if table == old else table for table in self.broadcast)
         origin = next((k for k, v in self.moved.items() if v == old), old)
-        moved = {**self.moved, origin: new}
-        if origin == new:
-            del moved[origin]
-        return PartNames(self.patterns, moved)
+        moved = self.moved if parts else {**self.moved, origin: new}
+        moved = {k: v for k, v in moved.items() if k != v}
+        return PartNames(self.patterns, moved, broadcast)
 
     def dropped(self, table: TableName) -> PartNames:
         """After a logical table was dropped."""
         moved = {k: v for k, v in self.moved.items() if v != table}
-        return PartNames(self.patterns, moved)
+        return PartNames(self.patterns, moved, self.broadcast - {table})
 
-    def to_list(self) -> list[list[list[str]]]:
-        """``moved`` as JSON."""
-        return [[list(k), list(v)] for k, v in sorted(self.moved.items())]
+    def spread(self, table: TableName) -> PartNames:
+        """After a logical table was made each part of which has all rows."""
+        return PartNames(self.patterns, self.moved, self.broadcast | {table})
 
-    def with_moved(self, value: Iterable[list[list[str]]]) -> PartNames:
-        """Inverse of :meth:`to_list`."""
-        return PartNames(self.patterns, {(a, b): (c, d) for (a, b), (c, d) in value})
+    def to_dict(self) -> dict[str, Any]:
+        """What is not in the patterns, as JSON."""
+        return {
+            "moved": [[list(k), list(v)] for k, v in sorted(self.moved.items())],
+            "broadcast": [list(table) for table in sorted(self.broadcast)],
+        }
+
+    def kept(self, value: Mapping[str, Any]) -> PartNames:
+        """Inverse of :meth:`to_dict`."""
+        moved = {(a, b): (c, d) for (a, b), (c, d) in value.get("moved", ())}
+        broadcast = frozenset((a, b) for a, b in value.get("broadcast", ()))
+        return PartNames(self.patterns, moved, broadcast)
 
 
 @lru_cache(maxsize=256)

@@ -23,7 +23,7 @@ from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
-from cdc.logical.marks import MARKS, DdlMark, read_marks, statement
+from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
 from cdc.logical.names import PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
@@ -86,7 +86,7 @@ class LogicalTables:
         """
         self._writer, self._rows = writer, rows
         kept = kept or {}
-        self.names = self.names.with_moved(kept.get("moved", ()))
+        self.names = self.names.kept(kept)
         self._renames = ColumnRenames.of(kept.get("renamed", {}))
         self._nodes = [
             _Node(number, node, History(node.log, ts))
@@ -101,7 +101,7 @@ class LogicalTables:
 
     def to_keep(self, merged: Mapping[str, Ts]) -> Any:
         """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
-        return {"moved": self.names.to_list(), "renamed": self._renames.to_dict(merged)}
+        return {**self.names.to_dict(), "renamed": self._renames.to_dict(merged)}
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
         """As ``cdc.source.merged_log.Unite``. Raises LogicalTablesDiffer."""
@@ -161,10 +161,14 @@ class LogicalTables:
         rows, which = rows.take(ours), which[ours]
         segment, tables = rows.segment.copy(), np.empty(len(rows), np.int32)
         events: dict[int, bytes] = {}
+        heard = np.ones(len(rows), np.bool_)
         for at in self._alike(node, rows):
             table, ts = int(rows.table[at[0]]), int(rows.commit_ts[at[0]])
             name = names[table]
             assert name is not None
+            if not self._heard(node, table, ts):
+                heard[at] = False
+                continue
             found = self._shape(node, table, name, ts)
             tables[at] = found.table
             if found.shape is not None and not found.shape.same:
@@ -174,11 +178,22 @@ class LogicalTables:
                 segment[at] = -1
         placed = self._rows.named(
             read.number,
-            replace(rows, segment=segment),
-            tables,
+            replace(rows, segment=segment).take(heard),
+            tables[heard],
             [events[i] for i in sorted(events)],
         )
-        return TransactionRows(placed, which)
+        return TransactionRows(placed, which[heard])
+
+    def _heard(self, node: _Node, table: int, ts: Ts) -> bool:
+        """Whether rows of a part are delivered: of those that have all rows, it is one part."""
+        entry = node.log.log.tables[table]
+        if not self.names.everywhere(entry.schema, entry.name):
+            return True
+        if node.number:
+            return False
+        name = self.names.of(entry.schema, entry.name)
+        parts = (key for key in node.history.versions.at(ts) if self.names.of(*key) == name)
+        return (entry.schema, entry.name) == min(parts, default=None)
 
     def _alike(self, node: _Node, rows: Runs) -> Iterator[NDArray[np.int64]]:
         """Indices of rows of one table under one version of their node's schema."""
@@ -352,9 +367,10 @@ class LogicalTables:
                 position=f"mark {mark.id}",
                 hint="create the upstream anew behind it",
             )
+        if found.verb is Verb.CREATE and is_broadcast(mark, self._logical.base):
+            names = names.spread(found.tables[0])
         for old, new in found.renames:
-            if self._has_parts(names, old, places):
-                names = names.renamed(old, new)
+            names = names.renamed(old, new, parts=not self._has_parts(names, old, places))
         return names
 
     def _has_parts(self, names: PartNames, table: TableName, places: dict[int, Ts]) -> bool:

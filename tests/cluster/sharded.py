@@ -70,6 +70,14 @@ class ShardedDatabase:
         self.over_parts(table, physical or sql.replace(table, "{part}", 1), pause_s)
         return self.mark(table, sql)
 
+    def everywhere(self, table: str, text: str) -> None:
+        """A statement on each part, in one transaction."""
+        parts: dict[int, list[str]] = {}
+        for part in range(PARTS):
+            own = text.format(part=self.part(table, part))
+            parts.setdefault(self.node(part), []).append(own)
+        self._session.across(sorted(parts.items()))
+
     def rows(self, table: str, columns: str) -> list[tuple[object, ...]]:
         """All rows of all parts, in order."""
         found: list[tuple[object, ...]] = []

@@ -172,6 +172,13 @@ def _changes(sharded: ShardedDatabase) -> None:
         )
         sharded.mark("items", "CREATE GLOBAL INDEX g2 ON items (a)")
         sharded.mark("items", "CREATE SEQUENCE s", 0)
+        sharded.change(
+            "rates",
+            "CREATE TABLE rates (id INT NOT NULL PRIMARY KEY) BROADCAST",
+            "CREATE TABLE {part} (id INT NOT NULL PRIMARY KEY)",
+        )
+        sharded.everywhere("rates", "INSERT INTO {part} VALUES (1), (2)")
+        sharded.everywhere("rates", "DELETE FROM {part} WHERE id = 2")
         with sharded.still():
             sharded.mark("orders", "RENAME TABLE orders TO sales")
 
@@ -205,6 +212,7 @@ def test_a_server_that_follows_the_log_has_what_all_parts_have(
     found = target.execute("SELECT cc, d, id, aa FROM mall.sales")
     assert sorted(found, key=repr) == wanted
     assert target.execute("SELECT * FROM mall.items") == []
+    assert target.execute("SELECT * FROM mall.rates") == [(1,)]
     target.execute("DROP DATABASE mall")
 
 
@@ -229,6 +237,7 @@ def test_each_row_is_of_the_definition_at_its_place(recorded: Recorded, whole: M
         "ALTER TABLE orders RENAME COLUMN a TO aa",
         "ALTER TABLE orders CHANGE c cc BIGINT FIRST",
         "CREATE TABLE items (id INT NOT NULL PRIMARY KEY, a INT)",
+        "CREATE TABLE rates (id INT NOT NULL PRIMARY KEY)",
         "RENAME TABLE orders TO sales",
     ]
     # Only rows from beside a change are written anew.

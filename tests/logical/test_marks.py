@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.logical.errors import LogicalNamesInvalid, MarkRefused
-from cdc.logical.marks import DdlMark, Visibility, statement
+from cdc.logical.marks import DdlMark, Visibility, is_broadcast, statement
 from cdc.logical.names import PartNames, compiled
 from cdc.schema.session import Session
 
@@ -80,13 +80,35 @@ def test_parts_are_told_by_patterns_and_what_was_renamed() -> None:
     # A global index.
     assert names.of("shop_000003", "g_i_$a870_AbCd_07") is None
     assert names.database("shop_000003") == "shop"
-    once = names.renamed(("shop", "orders"), ("shop", "sales"))
+    once = names.renamed(("shop", "orders"), ("shop", "sales"), parts=False)
     assert once.of("shop_000003", "orders_07") == ("shop", "sales")
-    assert PartNames(names.patterns).with_moved(once.to_list()) == once
-    twice = once.renamed(("shop", "sales"), ("shop", "old"))
+    assert names.renamed(("shop", "orders"), ("shop", "sales"), parts=True) == names
+    twice = once.renamed(("shop", "sales"), ("shop", "old"), parts=False)
     assert twice.of("shop_000003", "orders_07") == ("shop", "old")
-    assert twice.renamed(("shop", "old"), ("shop", "orders")) == names
+    assert twice.renamed(("shop", "old"), ("shop", "orders"), parts=False) == names
     assert once.dropped(("shop", "sales")) == names
+    spread = once.spread(("shop", "sales"))
+    assert PartNames(names.patterns).kept(spread.to_dict()) == spread
+    assert spread.everywhere("shop_000003", "orders_07")
+    assert not once.everywhere("shop_000003", "orders_07")
+    assert not spread.dropped(("shop", "sales")).broadcast
+    moved = spread.renamed(("shop", "sales"), ("shop", "old"), parts=False)
+    assert moved.broadcast == {("shop", "old")}
+    told = PartNames(("broadcast:{schema}_#.{table}",))
+    assert told.of("shop_000003", "config") == ("shop", "config")
+    assert told.everywhere("shop_000003", "config")
+
+
+def test_a_table_of_which_each_part_has_all_rows_is_told_by_its_mark() -> None:
+    for sql, wanted in (
+        ("CREATE TABLE t (id INT, broadcast INT) BROADCAST", True),
+        ("CREATE TABLE broadcast (id INT, broadcast INT)", False),
+        ("CREATE TABLE t (id INT) SINGLE", False),
+        ("ALTER TABLE t BROADCAST", False),
+        ("", False),
+    ):
+        mark = DdlMark(1, "", "shop", "t", sql, Visibility.PUBLIC)
+        assert is_broadcast(mark, SESSION) is wanted
 
 
 @pytest.mark.parametrize(
