@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdc.base.ts import Ts
-from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.coord.messages import UpstreamFinding, UpstreamInfo, UpstreamStatus
 from cdc.schema.snapshot import Schema, Wanted
 from cdc.server.log_replacement import LogMaker
 from cdc.server.merging import Statuses
@@ -45,8 +45,10 @@ class LogSource(LogMaker, Protocol):
     def recheck(self, info: UpstreamInfo, folder: Path) -> UpstreamInfo:
         """The upstream, or node, with what is advised now; raises if its server is another."""
 
-    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
-        """Make the log over the logs of nodes, by name."""
+    def unite(
+        self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]
+    ) -> list[UpstreamFinding]:
+        """Make the log over the logs of nodes, by name; what is advised."""
 
     def add_node(self, info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
         """Give a node, whose log is there, a place in the log of all nodes."""

@@ -49,8 +49,10 @@ class NodeSource(Protocol):
     def register(self, asked: UpstreamInfo, start: str | None, folder: Path) -> UpstreamInfo:
         """Check the server, take the snapshot, make the log; the info completed."""
 
-    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
-        """Make the log over the logs of nodes, by name."""
+    def unite(
+        self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]
+    ) -> list[UpstreamFinding]:
+        """Make the log over the logs of nodes, by name; what is advised."""
 
 
 def check_nodes(
@@ -180,8 +182,9 @@ def register_nodes(
             "findings": node_findings(nodes),
         }
     )
-    source.unite(info, folder(asked.name), [(n.node_name, folder(n.name)) for n in nodes])
-    return info
+    logs = [(n.node_name, folder(n.name)) for n in nodes]
+    found_of_all = source.unite(info, folder(asked.name), logs)
+    return info.model_copy(update={"findings": [*info.findings, *found_of_all]})
 
 
 def _check_family(asked: UpstreamInfo, server_kind: str) -> None:

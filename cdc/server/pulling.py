@@ -18,7 +18,7 @@ from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.changelog.writer import LogWriter
-from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
+from cdc.coord.messages import Anchor, UpstreamFinding, UpstreamInfo, UpstreamStatus
 from cdc.logical.names import PartNames
 from cdc.logical.snapshot import logical_snapshot
 from cdc.schema.snapshot import Schema, Wanted
@@ -36,6 +36,7 @@ from cdc.source.puller import Puller
 from cdc.source.statements import History
 
 _log = logging.getLogger(__name__)
+_PATTERNS = "create the upstream anew with other --logical-tables, unless all tables are to come"
 
 
 class RealSource:
@@ -135,8 +136,10 @@ class RealSource:
         """The upstream, or node, with what is advised now; raises if its server is another."""
         return registration.recheck(info, folder, self._settings.source)
 
-    def unite(self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]) -> None:
-        """Make the log over the logs of nodes, by name.
+    def unite(
+        self, info: UpstreamInfo, folder: Path, nodes: Sequence[tuple[str, Path]]
+    ) -> list[UpstreamFinding]:
+        """Make the log over the logs of nodes, by name; what is advised.
 
         Raises NodesUnlike, LogicalTablesDiffer.
         """
@@ -145,6 +148,12 @@ class RealSource:
             names = PartNames(tuple(info.logical_tables))
             unite = partial(logical_snapshot, names) if info.logical_tables else united
             merged_log.begin(info, writer, folder, nodes, unite)
+        with closing(ChangeLog.open(folder)) as log:
+            tables = len(Schema(log.snapshot_at(log.state.first_ts)))
+        if tables or not info.logical_tables:
+            return []
+        what = f"no table is called as {', '.join(info.logical_tables)} says"
+        return [UpstreamFinding(what=what, statement=_PATTERNS)]
 
     def add_node(self, info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:
         """Give a node, whose log is there, a place in the log of all nodes. Raises NodesUnlike."""

@@ -45,6 +45,11 @@ def test_a_node_is_added_and_another_is_removed(
         body = {"name": "shop", "kind": "cluster", "carrier": "commit-log", "nodes": nodes}
         answer = server.api("POST", "/upstreams", body | {"logical_tables": [PATTERN]})
         assert answer.status_code == 200, answer.text
+        said = [one["what"] for one in answer.json()["findings"]]
+        assert not [what for what in said if "no table is called" in what]
+        wrong = {"logical_tables": ["{schema}_x#.{table}"], "name": "wrong"}
+        answer = server.api("POST", "/upstreams", body | wrong)
+        assert "no table is called as {schema}_x#.{table}" in str(answer.json()["findings"])
         folder = server.data_dir / "log" / "shop" / "0"
 
         def shown() -> dict[str, Any]:
