@@ -7,9 +7,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
@@ -33,9 +30,7 @@ from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
-    CopyOrder,
     CopyStatus,
-    DdlDecision,
     DdlEntries,
     ErrorInfo,
     FeedInfo,
@@ -44,11 +39,11 @@ from cdc.coord.messages import (
     Report,
     UpstreamStatus,
 )
-from cdc.coord.stored import StoredValueUnreadable, read
+from cdc.coord.stored import StoredValueUnreadable
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
 from owner.concerned import EVERY, Concerned
-from owner.copies import Orders, read_now
+from owner.copies import read_now
 from owner.ddl import FeedScope
 from owner.executor import Executor, MakeTables, OpenChanger, no_tables
 from owner.guards import Guards, HeldNow, OwnershipLost
@@ -58,13 +53,12 @@ from owner.ports import FeedObserver
 from owner.retry import RetryPolicy
 from owner.scope import scope_of
 from owner.state import ACTIVE, FeedEvent, allowed, transition
+from owner.stored_values import StoredValues
 from owner.target_ties import TargetTies
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from owner.waking import Waking
 
 _log = logging.getLogger("owner")
-
-M = TypeVar("M", bound=BaseModel)
 
 _IDLE_S = 30.0
 # While it must see whether a table is a copy; what shows it is a DDL, which wakes it.
@@ -160,9 +154,7 @@ class OwnerRunner:
         self._observer = observer
         self._feeds: dict[str, _Feed] = {}
         self._broken: dict[str, Broken] = {}
-        self._parsed: dict[str, tuple[int, BaseModel]] = {}
-        self._decided: dict[str, list[StoredKey]] = {}
-        self._ordered: dict[str, list[StoredKey]] = {}
+        self._stored = StoredValues(keys)
         self._progress: list[_Ticked] = []
         # Of this turn, by upstream.
         self._open_logs: dict[str, UpstreamLog] = {}
@@ -233,22 +225,19 @@ class OwnerRunner:
         """
         keys = self._keys
         held = self._guards.now()
-        _, entries = self._store.range(keys.prefix)
-        found = {e.key: e for e in entries}
+        self._stored.take(self._store.range(keys.prefix)[1])
+        found = self._stored.entries
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
-        self._parsed = {k: v for k, v in self._parsed.items() if k in found}
         if captures != self._captures:
             self._captures, concerned = captures, EVERY
-        self._decided = _by_feed(found, "/changefeed/ddl-decision/")
         late = any(keys.feed_info(name) not in found for name in concerned.progress)
-        if held.owner is not None and (concerned.urgent or late or self._decided):
-            self._collect(found, captures, held.owner)
+        if held.owner is not None and (concerned.urgent or late or self._stored.any_decision):
+            self._collect(captures, held.owner)
         alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
-        self._ordered = _by_feed(found, "/changefeed/copy-order/")
         self._progress, self._open_logs = [], {}
-        before, self._held = self._held, self._ours(found, held)
+        before, self._held = self._held, self._ours(held)
         known = set(self._held)
         infos = [found[keys.feed_info(name)] for name in self._held]
         self._feeds = {n: f for n, f in self._feeds.items() if self._held.get(n) == f.held}
@@ -260,11 +249,11 @@ class OwnerRunner:
         self._broken = {name: b for name, b in self._broken.items() if name in known}
         of = self._upstreams(infos)
         for entry in self._to_tick(infos, of, concerned):
-            timeout_s = self._guarded(entry, found, captures)
+            timeout_s = self._guarded(entry, captures)
             self._due[last(entry.key)] = self._clock.monotonic() + timeout_s
-        self._write_progress(found)
+        self._write_progress()
         self._waking.follow_logs({name for name in of.values() if name})
-        self._forget_in_time(infos, found)
+        self._forget_in_time(infos)
         soonest = min(self._due.values(), default=self._clock.monotonic() + _IDLE_S)
         return max(0.0, soonest - self._clock.monotonic())
 
@@ -272,7 +261,7 @@ class OwnerRunner:
         """By changefeed the upstream whose log it needs, empty if none."""
         of = {}
         for entry in infos:
-            info = self._derived(entry, FeedInfo)
+            info = self._stored.info(last(entry.key))
             active = info is not None and info.state in ACTIVE
             of[last(entry.key)] = info.upstream if info is not None and active else ""
         return of
@@ -301,19 +290,19 @@ class OwnerRunner:
             self._observer.keep_feeds(known, alive)
             self._observed, self._observed_s = (known, alive), now_s
 
-    def _ours(self, found: dict[str, StoredKey], held: HeldNow) -> dict[str, Held]:
+    def _ours(self, held: HeldNow) -> dict[str, Held]:
         """The changefeeds that this capture decides about, each with what guards it."""
         ours: dict[str, Held] = {}
         prefix = self._keys.feed_info_prefix
-        for key, entry in found.items():
+        for key in self._stored.entries:
             if key.startswith(prefix):
-                info = self._derived(entry, FeedInfo)
+                info = self._stored.info(last(key))
                 guard = held.of(info.upstream if info is not None else "")
                 if guard is not None:
                     ours[last(key)] = guard
         return ours
 
-    def _guarded(self, entry: StoredKey, found: dict[str, StoredKey], captures: list[str]) -> float:
+    def _guarded(self, entry: StoredKey, captures: list[str]) -> float:
         """Tick one changefeed; what goes wrong with it stays with it."""
         name = last(entry.key)
         before = self._broken.get(name)
@@ -321,14 +310,14 @@ class OwnerRunner:
             return before.until - self._clock.monotonic()
         try:
             with about(changefeed=last(entry.key)):
-                timeout_s = self._tick(entry, self._message(entry, FeedInfo), found, captures)
+                timeout_s = self._tick(entry, self._stored.message(entry, FeedInfo), captures)
         except (OwnershipLost, StoreFailed):
             raise
         except Exception as e:
-            return self._break(entry, e, found)
+            return self._break(entry, e)
         return timeout_s
 
-    def _break(self, entry: StoredKey, error: Exception, found: dict[str, StoredKey]) -> float:
+    def _break(self, entry: StoredKey, error: Exception) -> float:
         """Note that a changefeed's turn has failed; the seconds until it is tried again."""
         name = last(entry.key)
         before = self._broken.get(name)
@@ -341,10 +330,10 @@ class OwnerRunner:
         known = self._feeds.get(name)
         self._feeds[name] = _Feed(self._held[name], capture=known.capture if known else "")
         if broken.final:
-            self._fail(entry, broken.error, found)
+            self._fail(entry, broken.error)
         return broken.until - now_s
 
-    def _write_progress(self, found: dict[str, StoredKey]) -> None:
+    def _write_progress(self) -> None:
         """Write the progress of many changefeeds in few transactions.
 
         Where one of them was changed meanwhile, each is written by itself.
@@ -362,21 +351,21 @@ class OwnerRunner:
                 except (OwnershipLost, StoreFailed):
                     raise
                 except Exception as e:
-                    timeout_s = self._break(ticked.entry, e, found)
+                    timeout_s = self._break(ticked.entry, e)
                     self._due[ticked.info.id] = self._clock.monotonic() + timeout_s
 
-    def _fail(self, entry: StoredKey, error: ErrorInfo, found: dict[str, StoredKey]) -> None:
+    def _fail(self, entry: StoredKey, error: ErrorInfo) -> None:
         """Show the error and let nobody deliver it; a value that cannot be read stays as it is."""
         name, ops = last(entry.key), list[Op]()
-        for key, value in found.items():
+        for key, value in self._stored.entries.items():
             if "/task/assignment/" in key and last(key) == name:
                 with suppress(StoredValueUnreadable):
-                    assignment = self._message(value, Assignment)
+                    assignment = self._stored.message(value, Assignment)
                     if assignment.run:
                         stopped = assignment.model_copy(update={"run": False})
                         ops.append(Put(key, stopped.model_dump_json().encode()))
         with suppress(StoredValueUnreadable):
-            info = self._message(entry, FeedInfo)
+            info = self._stored.message(entry, FeedInfo)
             if allowed(info.state, FeedEvent.FATAL_ERROR):
                 state = transition(info.state, FeedEvent.FATAL_ERROR, name)
                 after = info.model_copy(update={"state": state, "error": error})
@@ -385,20 +374,19 @@ class OwnerRunner:
             held = self._held[name]
             self._store.txn([held, Unchanged(entry.key, entry.mod_revision)], ops)
 
-    def _forget_in_time(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
+    def _forget_in_time(self, infos: list[StoredKey]) -> None:
         now_s = self._clock.monotonic()
         if now_s - self._forgot_s >= _FORGET_S:
-            self._forget(infos, found)
+            self._forget(infos)
             self._forgot_s = now_s
 
-    def _forget(self, infos: list[StoredKey], found: dict[str, StoredKey]) -> None:
+    def _forget(self, infos: list[StoredKey]) -> None:
         """Let logs forget schema changes that every changefeed has behind it."""
         lowest: dict[str, Ts] = {}
         for entry in infos:
             try:
-                info = self._message(entry, FeedInfo)
-                status = found.get(self._keys.feed_status(info.id))
-                passed = self._message(status, FeedStatus).checkpoint_ts if status else 0
+                info = self._stored.message(entry, FeedInfo)
+                passed = self._stored.status(info).checkpoint_ts
             except StoredValueUnreadable:
                 # What it asks for once it can be read is then read anew.
                 continue
@@ -408,10 +396,7 @@ class OwnerRunner:
             with suppress(TidegateError):
                 self._logs(upstream).forget_below(lowest[upstream])
 
-    def _tick(
-        self, entry: StoredKey, info: FeedInfo, found: dict[str, StoredKey], captures: list[str]
-    ) -> float:
-        keys = self._keys
+    def _tick(self, entry: StoredKey, info: FeedInfo, captures: list[str]) -> float:
         feed = self._feeds.setdefault(info.id, _Feed(self._held[info.id]))
         if feed.capture not in captures:
             if not captures:
@@ -419,14 +404,9 @@ class OwnerRunner:
             # Whoever ran it before is gone or unknown: start anew there, under a new epoch.
             feed.capture = self._place(captures)
             feed.tick = FeedTick(retry=feed.tick.retry)
-        status_entry = found.get(keys.feed_status(info.id))
-        status = FeedStatus(checkpoint_ts=info.start_ts)
-        if status_entry:
-            status = self._message(status_entry, FeedStatus)
-        report = self._derived(found.get(keys.report(feed.capture, info.id)), Report)
-        seen = self._look(entry, info, status, report, feed, found)
+        seen = self._look(entry, info, feed)
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
-        ops = self._changes(entry, info, feed, effects, found)
+        ops = self._changes(entry, info, feed, effects)
         ticked = _Ticked(entry, info, feed, seen, tick, effects, ops)
         if ticked.progress_only:
             self._progress.append(ticked)
@@ -481,15 +461,10 @@ class OwnerRunner:
                 load[feed.capture] += 1
         return min(captures, key=lambda c: (load[c], c))
 
-    def _look(
-        self,
-        entry: StoredKey,
-        info: FeedInfo,
-        status: FeedStatus,
-        report: Report | None,
-        feed: _Feed,
-        found: dict[str, StoredKey],
-    ) -> FeedInput:
+    def _look(self, entry: StoredKey, info: FeedInfo, feed: _Feed) -> FeedInput:
+        stored = self._stored
+        status = stored.status(info)
+        report = stored.derived(self._keys.report(feed.capture, info.id), Report)
         if feed.scope is None or feed.scope_revision != entry.mod_revision:
             config = FeedConfig.model_validate(info.config)
             feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
@@ -498,7 +473,7 @@ class OwnerRunner:
             feed.scope_revision = entry.mod_revision
             feed.ties = TargetTies(feed.scope.filter.targets)
         if feed.shown is None:
-            feed.shown = self._shown(info.id, found)
+            feed.shown = stored.ddls(info.id)
         scope = feed.scope
         above = scan_from(feed.tick, info, status)
         seen = FeedInput(
@@ -513,7 +488,7 @@ class OwnerRunner:
             policy=feed.policy,
             # A new owner's first look too: what had ended before it is still shown.
             shown=feed.shown,
-            orders=self._orders(info.id, found),
+            orders=stored.orders(info.id),
         )
         if feed.invalid is not None:
             return replace(seen, changer_error=feed.invalid)
@@ -528,7 +503,7 @@ class OwnerRunner:
                 recorded=progress.recorded,
                 outcomes=progress.outcomes,
                 changer_error=progress.error,
-                decisions=self._decisions(info.id),
+                decisions=stored.decisions(info.id),
             )
         if info.state not in ACTIVE:
             return seen
@@ -544,40 +519,19 @@ class OwnerRunner:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen
             return replace(seen, log_error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms()))
-        upstream = self._derived(
-            found.get(self._keys.upstream_status(info.upstream)), UpstreamStatus
-        )
+        upstream = stored.derived(self._keys.upstream_status(info.upstream), UpstreamStatus)
         error = upstream.error if upstream else None
         if error is not None and error.kind == ErrorKind.TRANSIENT:
             error = None
         return replace(seen, resolved_ts=resolved, ddls=ddls, schemas=schemas, upstream_error=error)
 
-    def _shown(self, feed: str, found: dict[str, StoredKey]) -> DdlEntries:
-        entry = found.get(self._keys.feed_ddls(feed))
-        return self._message(entry, DdlEntries) if entry else DdlEntries()
-
-    def _orders(self, feed: str, found: dict[str, StoredKey]) -> Orders:
-        asked = [self._message(e, CopyOrder) for e in self._ordered.get(feed, ())]
-        keys = [self._keys.copy_status(feed, order.id) for order in asked]
-        known = (self._derived(found.get(key), CopyStatus) for key in keys)
-        return Orders(sorted(asked, key=lambda o: int(o.id)), {s.id: s for s in known if s})
-
-    def _decisions(self, feed: str) -> dict[Ts, DdlDecision]:
-        said = (self._message(e, DdlDecision) for e in self._decided.get(feed, ()))
-        return {d.ts: d for d in said}
-
     def _changes(
-        self,
-        entry: StoredKey,
-        info: FeedInfo,
-        feed: _Feed,
-        effects: Effects,
-        found: dict[str, StoredKey],
+        self, entry: StoredKey, info: FeedInfo, feed: _Feed, effects: Effects
     ) -> tuple[Op, ...]:
         """What differs from what is stored."""
         keys, ops = self._keys, list[Op]()
         key = keys.assignment(feed.capture, info.id)
-        old = self._derived(found.get(key), Assignment)
+        old = self._stored.derived(key, Assignment)
         new = effects.assignment
         # Progress alone is no news to the processor: it knows better.
         progress = {"checkpoint_ts": new.checkpoint_ts, "tables": new.tables}
@@ -591,7 +545,7 @@ class OwnerRunner:
             ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
         for number, said in effects.copies.items():
             key = keys.copy_status(info.id, number)
-            if self._derived(found.get(key), CopyStatus) != said:
+            if self._stored.derived(key, CopyStatus) != said:
                 ops.append(Put(key, said.model_dump_json().encode()))
         return tuple(ops)
 
@@ -617,40 +571,15 @@ class OwnerRunner:
                 )  # fmt: skip
         return written
 
-    def _collect(self, found: dict[str, StoredKey], captures: list[str], owner: Held) -> None:
+    def _collect(self, captures: list[str], owner: Held) -> None:
         def passed(feed: str) -> Ts:
-            status = self._derived(found.get(self._keys.feed_status(feed)), FeedStatus)
+            status = self._stored.derived(self._keys.feed_status(feed), FeedStatus)
             return status.checkpoint_ts if status else 0
 
+        found = self._stored.entries
         gone = list(leftovers(found, self._keys, captures, passed))
         for first in range(0, len(gone), _TOGETHER):
             some = gone[first : first + _TOGETHER]
             # Whoever has its upstream may have written it anew.
             same = [Unchanged(key, found[key].mod_revision) for key in some]
             self._store.txn([owner, *same], [Delete(key) for key in some], durable=False)
-
-    def _message(self, entry: StoredKey, kind: type[M]) -> M:
-        known = self._parsed.get(entry.key)
-        if known is None or known[0] != entry.mod_revision:
-            known = (entry.mod_revision, read(entry, kind))
-            self._parsed[entry.key] = known
-        assert isinstance(known[1], kind)
-        return known[1]
-
-    def _derived(self, entry: StoredKey | None, kind: type[M]) -> M | None:
-        """A message that its writer writes anew; one that cannot be read is none."""
-        if entry is None:
-            return None
-        try:
-            return self._message(entry, kind)
-        except StoredValueUnreadable:
-            return None
-
-
-def _by_feed(found: dict[str, StoredKey], kind: str) -> dict[str, list[StoredKey]]:
-    """What operators have said of some kind, by changefeed."""
-    decided: dict[str, list[StoredKey]] = {}
-    for key, entry in found.items():
-        if kind in key:
-            decided.setdefault(key.split("/")[-2], []).append(entry)
-    return decided
