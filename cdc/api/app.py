@@ -26,24 +26,17 @@ from cdc.api import (
     upstreams,
     verify,
 )
+from cdc.api.answers import Empty, Page, ServerStatus, Tso
 from cdc.api.assigned import assignments
 from cdc.api.audited import Audited
+from cdc.api.capture_models import CaptureOut, Drained
+from cdc.api.changefeed_models import Processor, ProcessorTables
 from cdc.api.console import serving
 from cdc.api.failures import Failures
 from cdc.api.forwarding import ForwardingMiddleware
 from cdc.api.guard import READS, Guard, GuardMiddleware
-from cdc.api.models import (
-    CaptureOut,
-    Drained,
-    Empty,
-    LogLevelChange,
-    Page,
-    Processor,
-    ProcessorTables,
-    ServerStatus,
-    Tso,
-)
 from cdc.api.request_id import RequestIdMiddleware
+from cdc.api.requests import LogLevelChange
 from cdc.api.swagger import serving as swagger
 from cdc.base.ts import compose
 from cdc.coord import draining, election

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from cdc.api.models import AppliedTable
+from cdc.api.changefeed_models import AppliedTable
 from cdc.binlog.table_map import TableMap
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.api import progress
-from cdc.api.models import TaskStatus
+from cdc.api.changefeed_models import TaskStatus
 from cdc.base.errors import TidegateError
 from cdc.coord.keys import last
 from cdc.coord.messages import Assignment, FeedInfo

@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc.api import roles
+from cdc.api.answers import Page
 from cdc.api.audit_models import AuditOut
 from cdc.api.audited import Audited, difference, shown
-from cdc.api.models import Page
 from cdc.base.errors import TidegateError
 from cdc.base.ts import MAX_TS, physical_ms
 from cdc.coord.contract import StoreFailed

@@ -8,24 +8,21 @@ from typing import Literal
 from fastapi import APIRouter, Response
 
 from cdc.api import etags, progress
+from cdc.api.answers import Empty, Page
 from cdc.api.applied import applied
 from cdc.api.assigned import task_status
-from cdc.api.etags import IfMatch
-from cdc.api.models import (
+from cdc.api.changefeed_models import (
     AppliedTable,
     ChangefeedInfo,
     ChangefeedStatus,
     ChangefeedSummary,
-    CreateChangefeed,
     CreatedChangefeed,
-    Empty,
-    Page,
-    ResumeChangefeed,
     Synced,
-    UpdateChangefeed,
     shown_state,
 )
+from cdc.api.etags import IfMatch
 from cdc.api.paging import AskedPart
+from cdc.api.requests import CreateChangefeed, ResumeChangefeed, UpdateChangefeed
 from cdc.coord.keys import last
 from cdc.coord.messages import FeedInfo, FeedState
 from cdc.coord.stored import StoredValueUnreadable, read

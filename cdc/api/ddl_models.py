@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cdc.api.models import FeedError
+from cdc.api.changefeed_models import FeedError
 from cdc.base.secrets import mask_sql, mask_text
 from cdc.base.ts import compose, to_text
 from cdc.coord.messages import DdlAction, DdlDecision, DdlEntry, DdlState

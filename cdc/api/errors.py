@@ -11,7 +11,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from cdc.api import guard
-from cdc.api.models import ApiError, Reason
+from cdc.api.answers import ApiError, Reason
 from cdc.base.errors import ErrorKind, InternalError, InvalidError, TidegateError
 from cdc.base.refusals import SeveralReasons
 from cdc.base.secrets import mask_text

@@ -14,7 +14,7 @@ from cdc.api.explain_models import (
     TablesOfChangefeed,
     TableVerdict,
 )
-from cdc.api.models import CreateChangefeed
+from cdc.api.requests import CreateChangefeed
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table

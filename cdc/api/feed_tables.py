@@ -14,7 +14,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from cdc.api import progress
-from cdc.api.models import FeedError, Page
+from cdc.api.answers import Page
+from cdc.api.changefeed_models import FeedError
 from cdc.api.paging import AskedPart
 from cdc.base.ts import to_text
 from cdc.coord.messages import DdlEntries, DdlEntry, FeedStatus, TableStop

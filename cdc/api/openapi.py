@@ -15,8 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 import cdc
 from cdc.api import roles
+from cdc.api.answers import ApiError
 from cdc.api.guard import OPEN, READS
-from cdc.api.models import ApiError
 
 PATH = "/api/v2/openapi.json"
 _ERROR = "#/components/schemas/ApiError"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from cdc.api.models import Synced
+from cdc.api.changefeed_models import Synced
 from cdc.base.position import Position
 from cdc.base.ts import Ts, compose, physical_ms, to_text
 from cdc.changelog.reader import ChangeLog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from cdc.api.changefeed_models import FeedError
 from cdc.api.ddl_models import shown_time
-from cdc.api.models import FeedError
 from cdc.base.secrets import mask_sql
 from cdc.base.ts import to_text
 from cdc.coord.messages import DdlEntries, DdlEntry, DdlState, ShardStand

@@ -8,7 +8,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from cdc.api.models import FeedError, Page
+from cdc.api.answers import Page
+from cdc.api.changefeed_models import FeedError
 from cdc.api.reading import Reading
 from cdc.base.ts import compose, to_text
 from cdc.coord.messages import CopyOrder, CopyState, CopyStatus

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from cdc.api.models import Empty, Page
+from cdc.api.answers import Empty, Page
 from cdc.api.token_models import CreatedToken, TokenOut
 from cdc.coord.messages import ApiToken
 from cdc.server.api_tokens import NAME, ApiRole

@@ -7,19 +7,11 @@ from dataclasses import replace
 from fastapi import APIRouter, Response
 
 from cdc.api import etags
+from cdc.api.answers import Empty, Page
 from cdc.api.etags import IfMatch
-from cdc.api.models import (
-    CreateNode,
-    CreateUpstream,
-    Empty,
-    MoveUpstream,
-    Page,
-    PlacementOut,
-    UpdateNode,
-    UpdateUpstream,
-    UpstreamOut,
-)
 from cdc.api.paging import AskedPart
+from cdc.api.requests import CreateNode, CreateUpstream, MoveUpstream, UpdateNode, UpdateUpstream
+from cdc.api.upstream_models import PlacementOut, UpstreamOut
 from cdc.coord.messages import UpstreamInfo
 from cdc.server.capture import Capture
 from cdc.server.nodes import NewNode, NodesInvalid

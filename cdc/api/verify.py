@@ -9,8 +9,9 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.api.answers import Empty, Page
+from cdc.api.changefeed_models import FeedError
 from cdc.api.ddl import ddls_of
-from cdc.api.models import Empty, FeedError, Page
 from cdc.api.paging import AskedPart, ListPart
 from cdc.coord.messages import ErrorInfo, FeedState
 from cdc.server.capture import Capture

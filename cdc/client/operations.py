@@ -9,29 +9,25 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
+from cdc.api.answers import Page, ServerStatus, Tso
 from cdc.api.audit_models import AuditOut
-from cdc.api.ddl_models import DdlOut, DdlPage
-from cdc.api.explain_models import ExplanationOut, TablesOfChangefeed
-from cdc.api.models import (
+from cdc.api.capture_models import CaptureOut, Drained
+from cdc.api.changefeed_models import (
     AppliedTable,
-    CaptureOut,
     ChangefeedInfo,
     ChangefeedStatus,
     ChangefeedSummary,
     CreatedChangefeed,
-    CreateNode,
-    Drained,
-    Page,
     Processor,
     ProcessorTables,
-    ServerStatus,
     Synced,
-    Tso,
-    UpdateNode,
-    UpstreamOut,
 )
+from cdc.api.ddl_models import DdlOut, DdlPage
+from cdc.api.explain_models import ExplanationOut, TablesOfChangefeed
+from cdc.api.requests import CreateNode, UpdateNode
 from cdc.api.shard_ddl_models import ShardDdlPage
 from cdc.api.token_models import CreatedToken, TokenOut
+from cdc.api.upstream_models import UpstreamOut
 from cdc.base.ts import Ts
 from cdc.client.access import Access
 from cdc.client.connection import AnswerUnreadable, Connection

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from cdc.api.changefeed_models import ChangefeedInfo
 from cdc.api.errors import answer
-from cdc.api.models import ChangefeedInfo, CreateChangefeed, CreateUpstream
+from cdc.api.requests import CreateChangefeed, CreateUpstream
 from cdc.base.errors import InvalidError, TidegateError
 from cdc.base.ids import FeedId
 from cdc.base.secrets import mask_sql, mask_text, mask_uri, with_password
