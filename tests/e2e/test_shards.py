@@ -31,6 +31,18 @@ target-table = "orders"
 partition = "index-value"
 """
 
+APART = f"""
+shard-mode = "pessimistic"
+[filter]
+rules = ["{SCHEMA}.orders_*"]
+[[sink.dispatchers]]
+matcher = ["{SCHEMA}.orders_*"]
+target-schema = "{TARGET}"
+target-table = "apart"
+extract-table = {{ table-regexp = "_(.)$", target-column = "c_table" }}
+extract-source = {{ source-regexp = "n(.)", target-column = "c_source" }}
+"""
+
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[dict[str, Database]]:
@@ -134,6 +146,28 @@ def test_the_target_is_the_union(
     shown = capture.wait_state("whole", "warning", "failed")
     error = shown["error"] or shown["warning"]
     assert error["code"] == "TG:ErrShardKeyConflict"
+
+    # Where columns say of which table a row is, it is another row.
+    mysql.execute(
+        f"CREATE TABLE {TARGET}.apart (id BIGINT, v INT NOT NULL, c_table VARCHAR(9),"
+        " c_source VARCHAR(9), PRIMARY KEY (id, c_source, c_table))"
+    )
+    start = str(capture.feed("whole")["start_ts"])
+    sink = f"mysql://root@127.0.0.1:{mysql.port}/"
+    _create(capture, "apart", sink, APART, "--start-ts", start)
+    capture.wait_checkpoint("apart")
+    rows_of = {
+        (*row, table[-1], node[-1])
+        for node, server in nodes.items()
+        for table in TABLES
+        for row in server.execute(f"SELECT id, v FROM {SCHEMA}.{table}")
+    }
+    assert len(rows_of) == len(union) + 1
+    found = mysql.execute(f"SELECT id, v, c_table, c_source FROM {TARGET}.apart")
+    assert (len(found), set(found)) == (len(rows_of), rows_of)
+    done = capture.cli("changefeed", "verify", "-c", "apart")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("equal") >= 4
 
 
 CRATES = ("crates_1", "crates_2")
