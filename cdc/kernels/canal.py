@@ -15,7 +15,7 @@ from cdc.kernels.cell import put_value, put_value_called
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
 from cdc.kernels.digits import put_signed, put_unsigned, thirteen
-from cdc.kernels.framing import RECORDS, end_line, frame, value_place
+from cdc.kernels.framing import RECORDS, end_line, frame, frame_keyed, value_place
 from cdc.kernels.memory import copy_padded, load8, move, store8, store32, store64
 from cdc.kernels.rows import MATRIX, next_value, null_bytes, same_bytes, value_span
 
@@ -306,6 +306,24 @@ def put_message(  # type: ignore[no-untyped-def]
     return o, L.OK, at
 
 
+@rare
+def _put_key(  # type: ignore[no-untyped-def]
+    buf, ref, tables, columns, names, blob, starts, offsets, texts, out, o
+):
+    # The handle key as a JSON object, of the row that there is after the change, if there is one.
+    image, bitmap = ref[L.R_AFTER], ref[L.R_BITMAP_AFTER]
+    if ref[L.R_KIND] & L.KIND_MASK == L.KIND_DELETE:
+        image, bitmap = ref[L.R_BEFORE], ref[L.R_BITMAP]
+    partial = ref[L.R_KIND] & L.PARTIAL != 0
+    store8(out, o, 123)
+    o, _, error, at = put_image(
+        buf, image, ref[L.R_END], bitmap, partial, ref[L.R_PLAN], True,
+        tables, columns, names, blob, starts, offsets, texts, out, o + 1,
+    )  # fmt: skip
+    store8(out, o, 125)
+    return o + 1, error, at
+
+
 @kernel(
     types.UniTuple(I64, 5)(
         BYTES, MATRIX, types.int64[::1], I64, MATRIX, MATRIX, MATRIX, MATRIX, BYTES, TABLE64,
@@ -321,7 +339,8 @@ def encode(  # type: ignore[no-untyped-def]
     ``mode`` RECORDS frames them as records of one batch (timestamp: commit ms against ``base_ms``;
     offset delta from 0), LINES and CRLF_LINES end each with a line end. ``starts`` and ``offsets``
     are the time zone (``values.zones``). ``marks`` int64[:, K_SIZE], rising by ts, are what the
-    coordinator of a cluster calls transactions. ``max_value`` bounds a message's bytes.
+    coordinator of a cluster calls transactions. ``max_value`` bounds a message's bytes, its key's
+    included.
 
     Returns ``(next i, bytes, largest message, error, where)``. Errors: ERR_TOO_LARGE (``where`` is
     the index in ``order``; third item its size, or a lower bound of it), ERR_ROOM (``out`` is too
@@ -344,6 +363,9 @@ def encode(  # type: ignore[no-untyped-def]
         if image > 8 * max_value + 65536:
             return i, o, image // 8, L.ERR_TOO_LARGE, i
         bound = heads[plan, C.H_BOUND] + 12 * image + _SLACK
+        keyed = mode == RECORDS and heads[plan, C.H_OPTIONS] & C.OPTION_RECORD_KEY != 0
+        if keyed:
+            bound += bound
         if o + bound > out.size:
             if i > first:
                 break
@@ -355,8 +377,18 @@ def encode(  # type: ignore[no-untyped-def]
             marked = ref[L.R_TS]
             mark = _mark_of(marks, marked)
         number = i - first
-        value = o
-        if mode == RECORDS:
+        key = value = o
+        key_size = np.int64(0)
+        if keyed:
+            key = value_place(o, 2 if image < 4096 else 3, ms - base_ms, number)
+            end, error, at = _put_key(
+                buf, ref, tables, columns, names, blob, starts, offsets, texts, out, key
+            )
+            if error != 0:
+                return i, o, largest, error, at
+            key_size = end - key
+            value = end + (2 if image < 4096 else 3)
+        elif mode == RECORDS:
             value = value_place(o, 4 if image < 4096 else 6, ms - base_ms, number)
         end, error, at = put_message(
             buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
@@ -364,10 +396,12 @@ def encode(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if error != 0:
             return i, o, largest, error, at
-        size = end - value
+        size = end - value + key_size
         if size > max_value:
             return i, o, size, L.ERR_TOO_LARGE, i
-        if mode == RECORDS:
+        if keyed:
+            end, _ = frame_keyed(out, o, key, key_size, value, end - value, ms - base_ms, number)
+        elif mode == RECORDS:
             end = frame(out, o, value, end, ms - base_ms, number)
         else:
             end = end_line(out, end, mode)

@@ -22,6 +22,7 @@ H_SIZE: Final = 13
 
 OPTION_COMMIT_TS: Final = 1  # a commit ts follows the tail, then "}}"
 OPTION_OLD_CHANGED: Final = 2  # old holds changed columns only
+OPTION_RECORD_KEY: Final = 4  # records have the handle key as their key
 
 N_NAME: Final = 0  # blob offset of ``,"name":"``
 N_NAME_LENGTH: Final = 1

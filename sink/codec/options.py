@@ -28,5 +28,6 @@ class FormatOptions(BaseModel):
     content_compatible: bool = False
     only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
+    handle_key_as_record_key: bool = False
     debezium_disable_schema: bool = False
     debezium_output_old_value: bool = True

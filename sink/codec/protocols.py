@@ -63,6 +63,7 @@ def _canal(options: FormatOptions, case_sensitive: bool, merging: bool) -> Messa
         only_output_updated_columns=options.only_output_updated_columns,
         delete_only_output_handle_key_columns=options.delete_only_output_handle_key_columns,
         content_compatible=options.content_compatible,
+        handle_key_as_record_key=options.handle_key_as_record_key,
         dispatchers=options.dispatchers,
         column_selectors=options.column_selectors,
         case_sensitive=case_sensitive,
@@ -90,7 +91,7 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
             codec=_canal,
             options=frozenset(
                 {
-                    *("enable-tidb-extension", "content-compatible"),
+                    *("enable-tidb-extension", "content-compatible", "handle-key-as-record-key"),
                     *("only-output-updated-columns", "delete-only-output-handle-key-columns"),
                 }
             ),

@@ -68,7 +68,7 @@ class FileSettings(FormatOptions):
             fields["flush-interval"] = seconds(
                 "flush-interval", fields["flush-interval"], uri.shown
             )
-        for name in ("topic", "dispatchers"):
+        for name in ("topic", "dispatchers", "handle-key-as-record-key"):
             if fields.pop(name, None):
                 raise SinkOptionNotSupported(
                     f"files have no {name}", object=uri.shown, hint=f"remove {name}"

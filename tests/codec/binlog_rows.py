@@ -116,6 +116,11 @@ def record_batch(batch: EncodedMessages) -> bytes:
 
 def messages_of(file: CanalRows, **limits: int) -> list[dict[str, Any]]:
     """All rows encoded as records, read back by kafka-python's decoder and json."""
+    return [message for _, message in keyed_messages_of(file, **limits)]
+
+
+def keyed_messages_of(file: CanalRows, **limits: int) -> list[tuple[Any, dict[str, Any]]]:
+    """The same, each behind its record's key, which is None without one."""
     order = np.arange(len(file.rows.refs), dtype=np.int64)
     found = []
     batches = file.codec.encode(
@@ -129,8 +134,8 @@ def messages_of(file: CanalRows, **limits: int) -> list[dict[str, Any]]:
         assert [r.offset for r in rows] == list(range(batch.records))
         assert not records.has_next()
         for row in rows:
-            assert row.key is None
             assert row.timestamp == TS >> 18
-            found.append(json.loads(row.value))
+            key = None if row.key is None else json.loads(row.key)
+            found.append((key, json.loads(row.value)))
     assert len(found) == len(order)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +18,7 @@ from cdc.rows.transactions import RunTransactions
 from sink.codec.canal.settings import CanalSettings
 from sink.dispatch.columns import ColumnSelectorFailed
 from sink.errors import MessageTooLarge
-from tests.codec.binlog_rows import TS, canal_file, messages_of, table_of
+from tests.codec.binlog_rows import TS, canal_file, keyed_messages_of, messages_of, table_of
 
 _DDL = (
     "create table t (id int primary key, u bigint unsigned, name varchar(20), "
@@ -93,6 +94,50 @@ def test_content_options(changes: Any) -> None:
     assert rows[0]["mysqlType"]["name"] == "varchar(20)"
     assert rows[4]["data"] == [{"id": "1"}]
     assert rows[4]["sqlType"] == {"id": 4}
+
+
+def test_the_handle_key_is_the_key_of_records_where_that_is_wanted(changes: Any) -> None:
+    plain = keyed_messages_of(canal_file(*changes))
+    assert {key for key, _ in plain} == {None}
+    keyed = keyed_messages_of(canal_file(*changes, CanalSettings(handle_key_as_record_key=True)))
+    assert [message for _, message in keyed] == [message for _, message in plain]
+    assert [key for key, _ in keyed] == [{"id": m["data"][0]["id"]} for _, m in plain]
+    # Of an UPDATE of the key it is the new one.
+    assert any(m["old"] and m["old"][0]["id"] != key["id"] for key, m in keyed)
+
+
+def test_a_key_counts_as_a_part_of_its_message(changes: Any) -> None:
+    file = canal_file(*changes)
+    size = max(len(json.dumps(m, ensure_ascii=False, separators=(",", ":")).encode())
+               for m in messages_of(file))  # fmt: skip
+    assert messages_of(file, message=size)
+    with pytest.raises(MessageTooLarge):
+        messages_of(
+            canal_file(*changes, CanalSettings(handle_key_as_record_key=True)), message=size
+        )
+
+
+def test_keys_of_all_sizes_stand_before_their_messages(database: Any) -> None:
+    # Where key and value lie is guessed from what lengths usually take.
+    server, schema = database("mariadb-11.4"), "codec_keys"
+    ddl = "create table t (n int, k varchar(700), v longtext, w int, primary key (k, n, w))"
+    server.execute(f"drop database if exists {schema}", f"create database {schema}")
+    server.execute("flush binary logs", f"{ddl} charset utf8mb4", database=schema)
+    for size in (0, 1, 40, 63, 64, 700):
+        for value in (1, 4090, 70_000):
+            key = f"{size}, concat(repeat('k\"', {max(0, size - 1) // 2}), 'é')"
+            row = f"{key}, repeat('v', {value}), {value}"
+            server.execute(f"insert into t values ({row})", database=schema)
+    server.execute("delete from t where n = 64", database=schema)
+    data = server.binlogs()[-1].read_bytes()
+    tables = {f"{schema}.t": table_of(server, schema, "t")}
+    keyed = keyed_messages_of(
+        canal_file(data, tables, CanalSettings(handle_key_as_record_key=True))
+    )
+    assert [m for _, m in keyed] == messages_of(canal_file(data, tables))
+    assert [key for key, _ in keyed] == [
+        {column: m["data"][0][column] for column in ("n", "k", "w")} for _, m in keyed
+    ]
 
 
 def test_selected_columns_only(changes: Any) -> None:

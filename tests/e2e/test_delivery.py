@@ -151,6 +151,7 @@ def test_the_program_of_the_page_for_consumers_copies_the_tables(way: Way, tmp_p
         "CREATE TABLE c (id INT PRIMARY KEY)",
     )
     options = {"partition_num": 3, "enable_tidb_extension": True}
+    options["handle_key_as_record_key"] = True
     dispatchers = [{"matcher": ["*.*"], "partition": "index-value"}]
     way.create(sink=way.sink(**options), config={"sink": {"dispatchers": dispatchers}})
     way.execute(
@@ -167,6 +168,11 @@ def test_the_program_of_the_page_for_consumers_copies_the_tables(way: Way, tmp_p
         "DROP TABLE gone",
     )
     way.delivered()
+    for message in way.messages():
+        if message.body["data"]:
+            (row,) = message.body["data"]
+            key = {column: row[column] for column in message.body["pkNames"]}
+            assert json.loads(message.key) == key
     program = _program(tmp_path, "A program in Python")
     command = [sys.executable, str(program), way.broker.bootstrap, way.schema]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -104,9 +104,9 @@ class _Layout:
         for i, hole in heads[2][1].items():
             names[i][C.N_HOLE_DELETE] = hole
         self._names.add(names)
-        self._heads.add([self._head_row([head for head, _ in heads], room)])
+        self._heads.add([self._head_row([head for head, _ in heads], room, keyed=whole)])
 
-    def _head_row(self, heads: list[bytes], room: int) -> list[int]:
+    def _head_row(self, heads: list[bytes], room: int, *, keyed: bool) -> list[int]:
         row = [0] * C.H_SIZE
         for k, head in enumerate(heads):
             row[C.H_HEAD + k], row[C.H_HEAD_LENGTH + k] = self._constants.add(head), len(head)
@@ -118,6 +118,8 @@ class _Layout:
             row[C.H_OPTIONS] |= C.OPTION_COMMIT_TS
         if self._settings.old_changed_only:
             row[C.H_OPTIONS] |= C.OPTION_OLD_CHANGED
+        if self._settings.handle_key_as_record_key and keyed:
+            row[C.H_OPTIONS] |= C.OPTION_RECORD_KEY
         row[C.H_BETWEEN], row[C.H_BETWEEN_LENGTH] = self._constants.add(_BETWEEN), len(_BETWEEN)
         row[C.H_TAIL], row[C.H_TAIL_LENGTH] = self._constants.add(tail), len(tail)
         row[C.H_BOUND] = max(map(len, heads)) + 2 * room + len(_BETWEEN) + len(tail) + 256

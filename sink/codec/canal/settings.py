@@ -26,6 +26,7 @@ class CanalSettings(BaseModel):
     only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
     content_compatible: bool = False
+    handle_key_as_record_key: bool = False
     dispatchers: tuple[DispatcherSettings, ...] = ()
     column_selectors: tuple[ColumnSelectorSettings, ...] = ()
     case_sensitive: bool = False
