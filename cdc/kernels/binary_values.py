@@ -11,8 +11,7 @@ import numpy as np
 
 from cdc.kernels.compile import rare, small
 from cdc.kernels.memory import load8, load16, load32, load64, store8
-from cdc.kernels.text_values import big_endian, little_endian
-from cdc.kernels.values.civil import day_number
+from cdc.kernels.text_values import big_endian, little_endian, put_datetime, put_timestamp
 
 _BAD = -1
 
@@ -99,9 +98,8 @@ def datetime(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     if year < 0:
         return np.int64(_BAD)
     hour, minute, second, micros = _clock_parts(buf, p, n)
-    v = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
-    o = big_endian(v + 0x8000000000, 5, out, o)
-    return big_endian(_fraction(micros, fsp), (fsp + 1) >> 1, out, o)
+    micros = _fraction(micros, fsp)
+    return put_datetime(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 
 @rare
@@ -111,13 +109,8 @@ def timestamp(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     if year < 0:
         return np.int64(_BAD)
     hour, minute, second, micros = _clock_parts(buf, p, n)
-    seconds = np.int64(0)
-    if year > 0 or month > 0 or day > 0:
-        seconds = day_number(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
-    if seconds < 0 or seconds >> 32 != 0:
-        return np.int64(_BAD)
-    o = big_endian(seconds, 4, out, o)
-    return big_endian(_fraction(micros, fsp), (fsp + 1) >> 1, out, o)
+    micros = _fraction(micros, fsp)
+    return put_timestamp(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 
 @rare

@@ -173,15 +173,33 @@ def _moment(buf, p, n, fsp):  # type: ignore[no-untyped-def]
     return year, month, day, hour, minute, second, micros
 
 
+@small
+def put_datetime(year, month, day, hour, minute, second, micros, fsp, out, o):  # type: ignore[no-untyped-def]
+    """A DATETIME(fsp) as row images store it; ``micros`` of that precision."""
+    v = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
+    o = big_endian(v + 0x8000000000, 5, out, o)
+    return big_endian(micros, (fsp + 1) >> 1, out, o)
+
+
+@small
+def put_timestamp(year, month, day, hour, minute, second, micros, fsp, out, o):  # type: ignore[no-untyped-def]
+    """A TIMESTAMP(fsp) in UTC as row images store it; one that has no place there is an error."""
+    seconds = np.int64(0)
+    if year > 0 or month > 0 or day > 0:
+        seconds = day_number(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
+    if seconds < 0 or seconds >> 32 != 0:
+        return np.int64(_BAD)
+    o = big_endian(seconds, 4, out, o)
+    return big_endian(micros, (fsp + 1) >> 1, out, o)
+
+
 @rare
 def datetime(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     """DATETIME(fsp)."""
     year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
     if year < 0:
         return np.int64(_BAD)
-    v = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
-    o = big_endian(v + 0x8000000000, 5, out, o)
-    return big_endian(micros, (fsp + 1) >> 1, out, o)
+    return put_datetime(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 
 @rare
@@ -190,13 +208,7 @@ def timestamp(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
     if year < 0:
         return np.int64(_BAD)
-    seconds = np.int64(0)
-    if year > 0 or month > 0 or day > 0:
-        seconds = day_number(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
-    if seconds < 0 or seconds >> 32 != 0:
-        return np.int64(_BAD)
-    o = big_endian(seconds, 4, out, o)
-    return big_endian(micros, (fsp + 1) >> 1, out, o)
+    return put_timestamp(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 
 @rare
