@@ -105,6 +105,8 @@ def advance(info: FeedInfo, status: FeedStatus, report: Report | None, orders: O
         and (info.piece is None or info.piece.id != o.id)
     }
     turn = _turn(info, status, report, orders)
+    if info.state is FeedState.FINISHED:
+        turn = _ended(info, turn, orders)
     changed = {**statuses, **turn.statuses}
     new = {i: s for i, s in changed.items() if s != orders.known.get(i)}
     # The one in work is always among them: it says from where on the log is needed.
@@ -142,6 +144,14 @@ def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Ord
         done = said.model_copy(update={"state": CopyState.DELIVERING, "tables": copied.tables})
         return CopyTurn(piece=piece, begins=True, statuses={order.id: done})
     return CopyTurn(order, statuses={order.id: said})
+
+
+def _ended(info: FeedInfo, turn: CopyTurn, orders: Orders) -> CopyTurn:
+    """Nothing comes behind the changefeed's end where rows could have a place."""
+    known = {o.id: turn.statuses.get(o.id, orders.status(o.id)) for o in orders.asked}
+    cancelled = {i: _said(s, CopyState.CANCELLED) for i, s in known.items() if s.state not in ENDED}
+    statuses = {**turn.statuses, **cancelled}
+    return CopyTurn(ends=info.piece is not None, statuses=statuses)
 
 
 def _delivering(

@@ -14,12 +14,14 @@ from cdc.coord.messages import (
     CopyOrder,
     CopyReport,
     CopyState,
+    CopyStatus,
     FeedState,
+    FeedStatus,
     RowsPiece,
     SnapshotProgress,
 )
 from owner import admin, orders
-from owner.copies import Orders
+from owner.copies import CopyTurn, Orders, advance
 from owner.requests import ChangefeedUpdate, NewCopy
 from tests.owner.operating import Installation, schema_of
 from tests.owner.test_operations import here, paused, sink, stored
@@ -315,6 +317,24 @@ def test_a_copy_that_is_cancelled_ends_unless_it_is_delivered() -> None:
     assert _state(world, "1") is CopyState.DELIVERING
     world.reported(470)
     assert _state(world, "1") is CopyState.DELIVERED
+
+
+def test_what_has_no_place_before_the_end_of_the_changefeed_is_cancelled() -> None:
+    def ended(piece: RowsPiece | None, state: CopyState) -> CopyTurn:
+        finished = feed(state=FeedState.FINISHED, target_ts=400, piece=piece)
+        orders = Orders((FIRST, SECOND), {"1": CopyStatus(id="1", state=state, tables=["shop.a"])})
+        return advance(finished, FeedStatus(checkpoint_ts=400, main_ts=400), None, orders)
+
+    def states(turn: CopyTurn) -> dict[str, CopyState]:
+        return {number: status.state for number, status in turn.statuses.items()}
+
+    cancelled = {"1": CopyState.CANCELLED, "2": CopyState.CANCELLED}
+    assert states(ended(None, CopyState.COPYING)) == cancelled
+    above = ended(RowsPiece(id="1", tables=["shop.a"], base_ts=390, ts=410), CopyState.DELIVERING)
+    assert (states(above), above.piece, above.ends) == (cancelled, None, True)
+    below = ended(RowsPiece(id="1", tables=["shop.a"], base_ts=390, ts=400), CopyState.DELIVERING)
+    assert (states(below), below.ends) == (cancelled | {"1": CopyState.DELIVERED}, True)
+    assert states(ended(None, CopyState.DELIVERED)) == {"2": CopyState.CANCELLED}
 
 
 def test_a_snapshot_that_cannot_be_is_refused(here: Installation, sink: str) -> None:
