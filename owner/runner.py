@@ -214,8 +214,10 @@ class OwnerRunner:
             self._waking.wake()
             raise
         # Under load it takes half of the time, what it directs the other half.
-        pauses = 1 if concerned.urgent else _PROGRESS_PAUSES
-        self._stop.wait(min(_PAUSE_MAX_S, pauses * (self._clock.monotonic() - began)))
+        took_s = self._clock.monotonic() - began
+        self._stop.wait(min(_PAUSE_MAX_S, took_s))
+        if not concerned.urgent:
+            self._waking.rest(min(_PAUSE_MAX_S, _PROGRESS_PAUSES * took_s))
         return True
 
     def turn(self, concerned: Concerned = EVERY) -> float:

@@ -47,6 +47,8 @@ class Waking:
         self._clock = clock
         self._stop = stop
         self._event = threading.Event()
+        # Set while there is news that somebody waits for.
+        self._urgent = threading.Event()
         self._guard = threading.Lock()
         self._concerned = NOTHING
         # By upstream the error that its status had last.
@@ -80,6 +82,8 @@ class Waking:
         """The owner must look at these changefeeds."""
         with self._guard:
             self._concerned |= what
+            if what.urgent:
+                self._urgent.set()
         self._event.set()
 
     def wait(self, timeout_s: float) -> Concerned:
@@ -88,7 +92,12 @@ class Waking:
         self._event.clear()
         with self._guard:
             found, self._concerned = self._concerned, NOTHING
+            self._urgent.clear()
         return found
+
+    def rest(self, timeout_s: float) -> None:
+        """Leave the processor to others, until somebody waits for the owner."""
+        self._urgent.wait(timeout_s)
 
     def follow_logs(self, upstreams: Set[str]) -> None:
         """Follow the logs of these upstreams, and no others."""

@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess
+from tests.e2e.capture_process import CaptureProcess, until
 from tests.e2e.conftest import Way, make_way
 from tests.servers import Broker, Database, Unavailable, install
 
@@ -101,6 +101,7 @@ def test_pause_resume_update_and_remove(way: Way) -> None:
     way.execute("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)")
     way.delivered()
     capture.ask("POST", f"/changefeeds/{feed}/pause")
+    until(lambda: not capture.feed(feed)["task_status"], "no capture is to run it")
     way.execute("INSERT INTO a VALUES (2)", "INSERT INTO b VALUES (2)")
     assert capture.feed(feed)["state"] == "stopped"
     assert topics.ids(way.messages()) == [1]
