@@ -91,25 +91,29 @@ def date(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return little_endian(year << 9 | month << 5 | day, 3, out, o)
 
 
+@small
+def _moment(buf, p, n, fsp):  # type: ignore[no-untyped-def]
+    # (year, month, day, hour, minute, second, micros); a year of -1 for anything else.
+    year, month, day = _date_parts(buf, p, n)
+    hour, minute, second, micros = _clock_parts(buf, p, n)
+    return year, month, day, hour, minute, second, _fraction(micros, fsp)
+
+
 @rare
 def datetime(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     """DATETIME(fsp)."""
-    year, month, day = _date_parts(buf, p, n)
+    year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
     if year < 0:
         return np.int64(_BAD)
-    hour, minute, second, micros = _clock_parts(buf, p, n)
-    micros = _fraction(micros, fsp)
     return put_datetime(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 
 @rare
 def timestamp(buf, p, n, fsp, out, o):  # type: ignore[no-untyped-def]
     """TIMESTAMP(fsp) in UTC."""
-    year, month, day = _date_parts(buf, p, n)
+    year, month, day, hour, minute, second, micros = _moment(buf, p, n, fsp)
     if year < 0:
         return np.int64(_BAD)
-    hour, minute, second, micros = _clock_parts(buf, p, n)
-    micros = _fraction(micros, fsp)
     return put_timestamp(year, month, day, hour, minute, second, micros, fsp, out, o)
 
 

@@ -377,19 +377,20 @@ def encode(  # type: ignore[no-untyped-def]
             marked = ref[L.R_TS]
             mark = _mark_of(marks, marked)
         number = i - first
+        lengths = 2 if image < 4096 else 3
         key = value = o
         key_size = np.int64(0)
         if keyed:
-            key = value_place(o, 2 if image < 4096 else 3, ms - base_ms, number)
+            key = value_place(o, lengths, ms - base_ms, number)
             end, error, at = _put_key(
                 buf, ref, tables, columns, names, blob, starts, offsets, texts, out, key
             )
             if error != 0:
                 return i, o, largest, error, at
             key_size = end - key
-            value = end + (2 if image < 4096 else 3)
+            value = end + lengths
         elif mode == RECORDS:
-            value = value_place(o, 4 if image < 4096 else 6, ms - base_ms, number)
+            value = value_place(o, 2 * lengths, ms - base_ms, number)
         end, error, at = put_message(
             buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
             tables, columns, heads, names, blob, starts, offsets, texts, marks, mark, out, value,

@@ -12,10 +12,11 @@ import numpy as np
 from numba import types
 
 from cdc.kernels import layout as L  # noqa: N812
-from cdc.kernels.compile import kernel, rare, small
+from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES, CHECKSUM, HEADER, LENGTH_AT, crc32
 from cdc.kernels.memory import copy, load8, load16, load32, store8, store32
 from cdc.kernels.rows import UPDATE_V1, UPDATE_V2, WRITE_V2, event_kind, packed_integer, value_span
+from cdc.kernels.text_values import little_endian
 
 I64 = types.int64
 VECTOR = types.int64[::1]
@@ -45,12 +46,6 @@ VALUE: Final = 1001  # a value has no place in the column as it becomes
 _MAX_COLUMNS: Final = 4096
 
 
-@small
-def _put(out, p, value, n):  # type: ignore[no-untyped-def]
-    for i in range(n):
-        store8(out, p + i, value >> (8 * i) & 255)
-
-
 @rare
 def _integer(buf, p, n, signed):  # type: ignore[no-untyped-def]
     value = np.int64(0)
@@ -78,8 +73,7 @@ def _value(buf, start, length, width, columns, c, fills, out, o):  # type: ignor
         n = columns[c, S_HIGH]
         if o + n > out.size:
             return o, np.int64(ROOM)
-        for i in range(n):
-            store8(out, o + i, load8(fills, columns[c, S_LOW] + i))
+        copy(fills, columns[c, S_LOW], out, o, n)
         return o + n, np.int64(L.OK)
     if op == INTEGER:
         n = columns[c, S_WIDTH]
@@ -88,8 +82,7 @@ def _value(buf, start, length, width, columns, c, fills, out, o):  # type: ignor
         value = _integer(buf, start, length, columns[c, S_SIGNED])
         if value < columns[c, S_LOW] or value > columns[c, S_HIGH]:
             return o, np.int64(VALUE)
-        _put(out, o, value, n)
-        return o + n, np.int64(L.OK)
+        return little_endian(value, n, out, o), np.int64(L.OK)
     n = -width if width < 0 else 0
     if op == PREFIX:
         n = columns[c, S_WIDTH]
@@ -98,8 +91,7 @@ def _value(buf, start, length, width, columns, c, fills, out, o):  # type: ignor
             return o, np.int64(VALUE)
     if o + n + length > out.size:
         return o, np.int64(ROOM)
-    _put(out, o, length, n)
-    o += n
+    o = little_endian(length, n, out, o)
     copy(buf, start, out, o, length)
     return o + length, np.int64(L.OK)
 
@@ -214,8 +206,7 @@ def shape(buf, at, stop, widths, starts, columns, fills, out):  # type: ignore[n
                 o += 1
             else:
                 store8(out, o, 252)
-                _put(out, o + 1, after, 2)
-                o += 3
+                o = little_endian(after, 2, out, o + 1)
             o = _bitmap(out, o, after)
             if update:
                 o = _bitmap(out, o, after)

@@ -40,7 +40,7 @@ def compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     ):
         if wrong:
             raise LogicalNamesInvalid(
-                f"{what}", object=f"pattern {pattern[:_LONGEST]}",
+                what, object=f"pattern {pattern[:_LONGEST]}",
                 hint="for example {schema}_#.{table}_#",
             )  # fmt: skip
     # Names have 64 characters at most, so what is tried stays little.

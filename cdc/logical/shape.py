@@ -34,10 +34,11 @@ HIDDEN_KEYS: Final = frozenset({"_drds_implicit_id_"})
 """Columns, in lower case, that a coordinator keeps in parts and shows to nobody."""
 
 _INTEGERS: Final = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
+_INTEGERS_BY_NAME: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _ZEROS: Final = dict.fromkeys(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"), "0"
+    (*_INTEGERS_BY_NAME, "decimal", "float", "double"), "0"
 ) | dict.fromkeys((*_TEXTS, *_BYTES), "")
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 _T = ColumnType
@@ -194,9 +195,6 @@ def _same(a: Column, b: Column) -> bool:
     return (a.column_type, a.charset, a.unsigned, a.generated, a.compressed) == (
         b.column_type, b.charset, b.unsigned, b.generated, b.compressed,
     )  # fmt: skip
-
-
-_INTEGERS_BY_NAME: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 
 
 def _check_names(physical: Table, logical: Table) -> None:
