@@ -79,6 +79,11 @@ def router(capture: Capture) -> APIRouter:
         etags.put(response, entry)
         return full(info)
 
+    @routes.get("/{feed}/meta_info", responses=etags.TAGGED)
+    def meta_info(feed: str, response: Response) -> ChangefeedInfo:
+        """The same as ``GET /changefeeds/{feed}``, under the name that older TiCDCs have for it."""
+        return query(feed, response)
+
     @routes.put("/{feed}", responses=etags.TAGGED)
     def update(
         feed: str, asked: UpdateChangefeed, response: Response, expected: IfMatch

@@ -1,4 +1,4 @@
-"""``/api/v2/filter/explain`` and ``/api/v2/verify_table``: what a configuration would do."""
+"""What a configuration would do: ``filter/explain``, ``verify_table``, ``get_all_tables``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from cdc.api.errors import ParameterInvalid
 from cdc.api.explain_models import (
+    AllTables,
     ExplainFilter,
     ExplanationOut,
     TableNameOut,
@@ -15,6 +16,7 @@ from cdc.api.explain_models import (
     TableVerdict,
 )
 from cdc.api.requests import CreateChangefeed
+from cdc.coord.feed_config import FeedConfig
 from cdc.schema.session import Session
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
@@ -52,16 +54,26 @@ def router(capture: Capture) -> APIRouter:
     @routes.post("/verify_table")
     def verify_table(asked: CreateChangefeed) -> TablesOfChangefeed:
         config = check(asked.replica_config)
-        _, schema = capture.upstreams.schema_at(
-            asked.upstream, asked.start_ts, rule_matcher(config)
-        )
-        able: list[TableNameOut] = []
-        unable: list[TableNameOut] = []
-        for table in matched_tables(schema, config):
-            (able if eligible(table, config) else unable).append(_out(table))
-        return TablesOfChangefeed(eligible_tables=able, ineligible_tables=unable)
+        wanted = rule_matcher(config)
+        _, schema = capture.upstreams.schema_at(asked.upstream, asked.start_ts, wanted)
+        return _of_changefeed(schema, config)
+
+    @routes.post("/get_all_tables")
+    def get_all_tables(asked: CreateChangefeed) -> AllTables:
+        config = check(asked.replica_config)
+        _, schema = capture.upstreams.schema_at(asked.upstream, asked.start_ts)
+        every = [TableNameOut(database_name=s, table_name=n) for s, n in sorted(schema)]
+        return AllTables(**dict(_of_changefeed(schema, config)), all_tables=every)
 
     return routes
+
+
+def _of_changefeed(schema: Schema, config: FeedConfig) -> TablesOfChangefeed:
+    able: list[TableNameOut] = []
+    unable: list[TableNameOut] = []
+    for table in matched_tables(schema, config):
+        (able if eligible(table, config) else unable).append(_out(table))
+    return TablesOfChangefeed(eligible_tables=able, ineligible_tables=unable)
 
 
 def explain_ddl(

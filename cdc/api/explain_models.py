@@ -76,3 +76,9 @@ class TablesOfChangefeed(BaseModel):
 
     ineligible_tables: list[TableNameOut]
     eligible_tables: list[TableNameOut]
+
+
+class AllTables(TablesOfChangefeed):
+    """Answer of ``POST /get_all_tables``; ``all_tables``: also those that no rule matches."""
+
+    all_tables: list[TableNameOut]

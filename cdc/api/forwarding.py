@@ -38,7 +38,8 @@ _DRAIN = re.compile(r"/api/v2/captures/([^/]+)/drain\Z")
 # They read the log, or what lies beside it.
 _BY_LOG = ("tables", "synced", "apply", "verifications")
 _BY_BODY = frozenset(
-    {"/api/v2/changefeeds", "/api/v2/verify_table", "/api/v2/filter/explain"},
+    f"/api/v2/{name}"
+    for name in ("changefeeds", "verify_table", "get_all_tables", "filter/explain")
 )
 
 

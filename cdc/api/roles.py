@@ -36,6 +36,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("POST", f"{_V2}/tso"): ApiRole.VIEWER,
     ("POST", f"{_V2}/filter/explain"): ApiRole.VIEWER,
     ("POST", f"{_V2}/verify_table"): ApiRole.VIEWER,
+    ("POST", f"{_V2}/get_all_tables"): ApiRole.VIEWER,
     ("POST", f"{_V2}/log"): ApiRole.ADMIN,
     ("GET", f"{_V2}/upstreams"): ApiRole.VIEWER,
     ("POST", f"{_V2}/upstreams"): ApiRole.ADMIN,
@@ -52,6 +53,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("DELETE", _FEED): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/pause"): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/resume"): ApiRole.OPERATOR,
+    ("GET", f"{_FEED}/meta_info"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/synced"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/apply"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/status"): ApiRole.VIEWER,
@@ -76,7 +78,9 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("POST", f"{_V2}/tokens"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/tokens/{{name}}"): ApiRole.ADMIN,
 }
-ASKS = frozenset({f"{_V2}/tso", f"{_V2}/filter/explain", f"{_V2}/verify_table"})
+ASKS = frozenset(
+    f"{_V2}/{name}" for name in ("tso", "filter/explain", "verify_table", "get_all_tables")
+)
 """These ask with a body, and change nothing."""
 # As the framework itself finds a route.
 _PATTERNS = [(method, path, compile_path(path)[0], role) for (method, path), role in ROUTES.items()]

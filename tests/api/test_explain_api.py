@@ -74,6 +74,30 @@ def test_one_table_and_one_statement(asked: CdcServer, config: str) -> None:
     assert statement["verdict"] == "outside"
 
 
+def test_all_tables_and_those_that_a_changefeed_would_deliver(asked: CdcServer) -> None:
+    body = {"upstream": "explained", "replica_config": {"filter": {"rules": ["explained.*"]}}}
+
+    def names(path: str) -> dict[str, set[str]]:
+        found = asked.api("POST", path, body).json()
+        return {
+            key: {f"{t['database_name']}.{t['table_name']}" for t in tables}
+            for key, tables in found.items()
+        }
+
+    every = names("/get_all_tables")
+    rules = {"explained.a", "explained.tmp_1", "explained.nokey"}
+    assert every["eligible_tables"] == {"explained.a", "explained.tmp_1"}
+    assert every["ineligible_tables"] == {"explained.nokey"}
+    assert every["all_tables"] >= rules
+    assert names("/verify_table").keys() == {"eligible_tables", "ineligible_tables"}
+    # What no rule matches is among all of them.
+    body["replica_config"] = {"filter": {"rules": ["explained.a"]}}
+    assert names("/get_all_tables") == every | {
+        "eligible_tables": {"explained.a"},
+        "ineligible_tables": set(),
+    }
+
+
 def test_a_dry_run_creates_nothing(asked: CdcServer, config: str) -> None:
     words = ("-u", "explained", "--sink-uri", "kafka://127.0.0.1:1/t?protocol=canal-json")
     create = ("changefeed", "create", "-c", "dry", *words, "--config", config)

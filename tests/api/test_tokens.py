@@ -29,7 +29,7 @@ KEYS = Keys()
 # What no operator may touch, said again in other words than the table's.
 _ADMINS = re.compile(r"/api/v2/(audit|tokens|upstreams|log|owner|captures)\b")
 # Questions that have a body.
-_ASKS = {"/api/v2/tso", "/api/v2/filter/explain", "/api/v2/verify_table"}
+_ASKS = {f"/api/v2/{n}" for n in ("tso", "filter/explain", "verify_table", "get_all_tables")}
 _OPEN = {"/api/v2/health", "/api/v2/ready", "/metrics"}
 
 
