@@ -54,7 +54,8 @@ class Anchors:
     def disown(self, log: str, capture: str) -> None:
         """Say that this log is not the one: positions do not lie in it where their ts says.
 
-        Nor does what the capture has written since it pulls.
+        Nor do the anchors that were written from it. Those of an earlier version do not say which
+        log that was: all of ``capture`` count as such.
         """
         revision, current = self.current()
         if current is None or current.log != log:
@@ -62,7 +63,7 @@ class Anchors:
         gone = [
             Delete(self.keys.anchor(self.upstream, a.ts))
             for a in self.all()
-            if a.capture == capture
+            if a.log == log or (not a.log and a.capture and a.capture == capture)
         ]
         for first in range(0, len(gone), MAX_OPS):
             self.store.txn([], gone[first : first + MAX_OPS])
@@ -99,11 +100,12 @@ class Anchors:
         snapshot: dict[str, Any] | None,
         held: Sequence[Compare] = (),
         capture: str = "",
+        log: str = "",
     ) -> bool:
         """Write an anchor while ``held`` holds; whether it did.
 
         ``snapshot`` is the schema at ``schema_ts``, None if an anchor before this has it.
-        ``capture`` pulls the log; the first anchor is nobody's.
+        ``capture`` pulls the log, which is ``log``; the first anchor is nobody's.
         """
         chunks = 0
         if snapshot is None:
@@ -117,21 +119,27 @@ class Anchors:
         if not chunks:
             return False
         anchor = Anchor(
-            ts=ts, position=position, schema_ts=schema_ts, chunks=chunks, capture=capture
+            ts=ts, position=position, schema_ts=schema_ts, chunks=chunks, capture=capture, log=log
         )
         put = Put(self.keys.anchor(self.upstream, ts), anchor.model_dump_json().encode())
         return self.store.txn(held, [put])
 
-    def trim(self, needed_ts: Ts, held: Sequence[Compare] = ()) -> None:
-        """Remove anchors from which nothing would begin, as all above ``needed_ts`` is needed."""
+    def trim(self, needed_ts: Ts, held: Sequence[Compare] = (), log: str = "") -> None:
+        """Remove anchors from which nothing would begin, as all above ``needed_ts`` is needed.
+
+        The last one that is not of ``log``, which is pulled now, stays: if that log is disowned,
+        its anchors go with it, and another one begins there.
+        """
         anchors = self.all()
         gone = spare([a.ts for a in anchors], needed_ts)
+        gone -= set([a.ts for a in anchors if a.ts <= needed_ts and a.log != log][-1:])
         if not gone:
             return
         ops: list[Op] = [Delete(self.keys.anchor(self.upstream, ts)) for ts in gone]
         left = {a.schema_ts for a in anchors if a.ts not in gone}
         for entry in self.store.range(self.keys.schema_prefix(self.upstream))[1]:
-            if int(entry.key.split("/")[-2]) < min(left, default=0):
+            # That of the newest may be of an anchor that is about to be written.
+            if (ts := int(entry.key.split("/")[-2])) not in left and ts < max(left, default=0):
                 ops.append(Delete(entry.key))
         for first in range(0, len(ops), MAX_OPS):
             self.store.txn(held, ops[first : first + MAX_OPS], durable=False)

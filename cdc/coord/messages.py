@@ -549,7 +549,8 @@ class Anchor(StoredMessage):
     """Where an upstream's log could begin anew, with all that lies above ``ts``.
 
     ``position`` as a log's manifest has it. The schema there is that of ``schema_ts``, which lies
-    in ``chunks`` values beside it. ``capture`` has pulled up to there.
+    in ``chunks`` values beside it. ``capture`` has pulled up to there, into ``log``; the first one
+    of an upstream is nobody's.
     """
 
     ts: int
@@ -557,6 +558,7 @@ class Anchor(StoredMessage):
     schema_ts: int
     chunks: int
     capture: str = ""
+    log: str = ""
 
 
 class UpstreamPlacement(StoredMessage):

@@ -113,6 +113,7 @@ class Pullers:
         self._replacement = replacement
         self._clusters = ClusterReplacement(store, keys, capture_id, source, folder, replacement)
         self._left = LeftLogs(store, keys, folder)
+        self._left_before = False
         # One at a time, so that logs of a cluster are made before any of them is written.
         self._ensuring = threading.Lock()
         # By whole name those of them that are written now.
@@ -253,6 +254,10 @@ class Pullers:
 
     def _look_on(self) -> bool:
         here = self._here()
+        if here is not None and not self._left_before:
+            # What was placed here when this capture was killed may have gone elsewhere since.
+            self._left.find(one.name for one in self._registered.all() if one.name not in here)
+            self._left_before = True
         # Nodes come before the log of all of them.
         known = [one for one in self._registered.all() if here is None or one.name in here]
         self._wanted = frozenset(one.name for one in known)
@@ -387,6 +392,8 @@ class Pullers:
         except BaseException:
             self._ready.discard(info.name)
             raise
+        if self._delivery is not None and not node:
+            self._left.note(info.name, current.mod_revision)
         self._ready.add(info.name)
         return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cdc.base.ts import Ts
+from cdc.changelog import origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.coord.anchors import Anchors
@@ -34,6 +35,8 @@ class Anchoring:
         self._capture = capture
         self._anchors = anchors
         self._held = held
+        made = origin.load(folder)
+        self._log = made.log if made is not None else ""
         newest = anchors.all()[-1:]
         self._last: tuple[Ts, Ts] | None = (newest[0].ts, newest[0].schema_ts) if newest else None
         # By segment, how many statements it had when they were last looked at.
@@ -63,12 +66,12 @@ class Anchoring:
             if snapshot is None:
                 return False
         added = self._anchors.add(
-            ts, state.position, schema_ts, snapshot, self._held, self._capture
+            ts, state.position, schema_ts, snapshot, self._held, self._capture, self._log
         )
         if not added:
             return False
         self._last, self._ddls = (ts, schema_ts), ddls
-        self._anchors.trim(needed_ts, self._held)
+        self._anchors.trim(needed_ts, self._held, self._log)
         return True
 
     def _changed(self, lo_ts: Ts, hi_ts: Ts) -> bool:

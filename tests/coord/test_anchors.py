@@ -68,15 +68,33 @@ def test_only_while_the_log_is_the_one(kept: Anchors) -> None:
 
 def test_a_log_that_is_disowned_takes_its_anchors_along(kept: Anchors) -> None:
     assert kept.make_current("a", "c1", 0)
-    for ts, capture in ((10, ""), (20, "c0"), (30, "c1"), (40, "c1")):
-        assert kept.add(ts, POSITION, 10, {}, capture=capture)
+    # The capture had another log before, which was the one; the last says only who wrote it.
+    for ts, capture, log in ((10, "", ""), (20, "c0", "x"), (30, "c1", "y"), (40, "c1", "a")):
+        assert kept.add(ts, POSITION, 10, {}, capture=capture, log=log)
+    assert kept.add(50, POSITION, 10, {}, capture="c1")
     kept.disown("other", "c1")
-    assert _ts(kept) == [10, 20, 30, 40]
+    assert _ts(kept) == [10, 20, 30, 40, 50]
     kept.disown("a", "c1")
-    assert _ts(kept) == [10, 20]
+    assert _ts(kept) == [10, 20, 30]
     current = kept.current()[1]
     assert current is not None
     assert current.log == ""
+
+
+def test_behind_a_log_that_is_disowned_there_is_a_place_to_begin(kept: Anchors) -> None:
+    assert kept.make_current("a", "c1", 0)
+    assert kept.add(10, POSITION, 10, {"of": 10}, capture="c0", log="x")
+    for ts in range(20, 60, 10):
+        assert kept.add(ts, POSITION, ts, {"of": ts}, capture="c1", log="a")
+        kept.trim(45, log="a")
+    # Of the log that is pulled the last one that is needed, and the last of any other.
+    assert _ts(kept) == [10, 40, 50]
+    assert {int(e.key.split("/")[-2]) for e in kept.store.range(KEYS.schema_prefix("u"))[1]} == {
+        10, 40, 50,
+    }  # fmt: skip
+    kept.disown("a", "c1")
+    (left,) = kept.all()
+    assert (left.ts, kept.schema(left)) == (10, {"of": 10})
 
 
 def test_what_nothing_begins_with_goes(kept: Anchors) -> None:

@@ -109,6 +109,11 @@ def test_upstreams_are_spread_move_and_are_taken_over(
         load.stop()
         for name in _NAMES:
             other.wait_checkpoint(f"feed-{name}")
+        # It has nothing of them any more, and both of their logs from before.
+        logs = ids[stays].data_dir / "log"
+        assert sorted(f.name for f in logs.iterdir()) == list(_NAMES)
+        ids[stays].start(ready=False)
+        until(lambda: not list(logs.iterdir()), "what it has left is removed", 60)
     finally:
         load.stop()
         for capture in captures:

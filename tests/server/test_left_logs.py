@@ -82,7 +82,52 @@ def test_what_comes_back_goes_on_with_it(ground: Ground) -> None:
     assert not ground.left
 
 
-def test_what_lies_there_from_before_stays(ground: Ground, tmp_path: Path) -> None:
+class Again:
+    """The capture after it was killed: it knows what lies there, and nothing else."""
+
+    def __init__(self, ground: Ground, folder: Path) -> None:
+        self.left = LeftLogs(ground.store, KEYS, lambda name: folder / "log" / name / "0")
+
+    def look(self) -> None:
+        """What it does when it starts, and later."""
+        self.left.find(["u", "never-here"])
+        self.left.tidy(())
+
+
+def test_what_lies_there_from_before_goes_when_another_was_made_since(
+    ground: Ground, tmp_path: Path
+) -> None:
+    ground.left.note("u", ground.anchors.current()[0])
+    again = Again(ground, tmp_path)
+    for other in (ground.ours, "", "another"):
+        again.look()
+        assert ground.there
+        assert again.left
+        ground.current(other)
+    again.look()
+    assert not ground.there
+
+
+def test_what_lies_there_from_before_stays_where_that_is_not_certain(
+    ground: Ground, tmp_path: Path
+) -> None:
+    revision, _ = ground.anchors.current()
+    again = Again(ground, tmp_path)
+    # Of an earlier version, or pulled by a capture that stood alone.
     ground.current("another")
-    LeftLogs(ground.store, KEYS, lambda name: tmp_path / "log" / name / "0").tidy(())
+    again.look()
+    assert ground.there
+    # The store was restored: it says another one, and did so before it came to this log.
+    ground.left.note("u", revision + 100)
+    again.look()
+    assert ground.there
+    # The store is another one, which has an upstream of this name.
+    ground.left.note("u", revision)
+    ground.store.txn([], [Put(KEYS.installation, b"other")])
+    again.look()
+    assert ground.there
+    # The upstream was removed, or registered after the moment that the store was restored to.
+    ground.left.note("u", revision)
+    ground.store.txn([], [Delete(KEYS.upstream_info("u"))])
+    Again(ground, tmp_path).look()
     assert ground.there
