@@ -10,8 +10,6 @@ the store, so a crash leaves either of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cdc.base.errors import InvalidError
 from cdc.base.ts import Ts, compose, physical_ms
 from cdc.coord.feed_config import FeedConfig
@@ -23,6 +21,7 @@ from cdc.coord.messages import (
     FeedStatus,
     Report,
 )
+from owner.stands import Stands
 
 # How far above the log a barrier lies, so that it nearly always comes to the processor in time.
 _AHEAD_MS = 1000
@@ -85,21 +84,9 @@ def aimed(info: FeedInfo, report: Report | None, resolved_ts: Ts) -> FeedInfo:
     return info.model_copy(update={"change": change.model_copy(update={"ts": above})})
 
 
-def due(
-    info: FeedInfo, status: FeedStatus, report: Report | None, judged: Ts, pending: Iterable[Ts]
-) -> bool:
-    """Whether all that the changefeed delivers stands at the ts of its change, and stays there.
-
-    ``judged``: DDLs at or below it are known; ``pending``: ts of those that are not done.
-    """
-    if info.change is None or report is None or not report.running or report.error is not None:
-        return False
-    at = info.change.ts
-    if not at or report.barrier_ts != at or report.checkpoint_ts != at or report.furthest_ts > at:
-        return False
-    one = not report.table_checkpoints and not report.stopped_tables and not status.tables
-    reached = status.checkpoint_ts == status.main_ts == at
-    return one and reached and judged >= at and all(ts > at for ts in pending)
+def due(info: FeedInfo, at: Stands) -> bool:
+    """Whether all that the changefeed delivers stands at the ts of its change, and stays there."""
+    return info.change is not None and bool(info.change.ts) and at.all_at(info.change.ts)
 
 
 def changed(info: FeedInfo, epoch: int) -> FeedInfo:

@@ -17,7 +17,9 @@ from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
 from cdc.coord.messages import ErrorInfo, FeedInfo
 from owner.changes import ChangeOutcome, Order
+from owner.sync_points import SyncOutcome
 from sink.schema_change import Recorded, SchemaChanger
+from sink.sync_points import SyncPoints, none_kept
 
 _log = logging.getLogger("owner.ddl")
 
@@ -27,12 +29,20 @@ _AT_ONCE = 4
 OpenChanger = Callable[[FeedInfo], SchemaChanger]
 """The changer of a changefeed in its epoch; raises invalid errors of its sink's configuration."""
 
+OpenSyncPoints = Callable[[FeedInfo], SyncPoints]
+"""Who writes sync points of a changefeed in its epoch; raises as ``OpenChanger``."""
+
 MakeTables = Callable[[FeedInfo], None]
 """Makes tables that the target of a changefeed does not have, if its rows are to come into such."""
 
 
 def no_tables(info: FeedInfo) -> None:
     """Makes none."""
+
+
+def no_points(info: FeedInfo) -> SyncPoints:
+    """Of changefeeds that have none."""
+    return none_kept()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class EpochProgress:
     ties: tuple[tuple[str, str], ...] = ()
     error: ErrorInfo | None = None
     outcomes: tuple[ChangeOutcome, ...] = ()
+    synced: SyncOutcome | None = None
 
 
 @dataclass
@@ -54,6 +65,7 @@ class _Epoch:
     ties: tuple[tuple[str, str], ...] = ()
     error: ErrorInfo | None = None
     outcomes: dict[Ts, ChangeOutcome] = field(default_factory=dict)
+    synced: SyncOutcome | None = None
 
 
 class Executor:
@@ -65,8 +77,10 @@ class Executor:
         clock: Clock,
         wake: Callable[[str], None],
         make_tables: MakeTables = no_tables,
+        open_points: OpenSyncPoints = no_points,
     ) -> None:
         self._open_changer = open_changer
+        self._open_points = open_points
         self._make_tables = make_tables
         self._clock = clock
         self._wake = wake
@@ -87,7 +101,11 @@ class Executor:
                 known = self._epochs[info.id] = _Epoch(info.epoch, pool)
                 pool.submit(self._take_over, known, info)
             return EpochProgress(
-                known.recorded, known.ties, known.error, tuple(known.outcomes.values())
+                known.recorded,
+                known.ties,
+                known.error,
+                tuple(known.outcomes.values()),
+                known.synced,
             )
 
     def knows(self, info: FeedInfo) -> bool:
@@ -102,6 +120,15 @@ class Executor:
             known = self._epochs.get(feed)
             if known is not None and known.epoch == epoch:
                 known.pool.submit(self._execute, known, feed, order)
+
+    def submit_point(self, info: FeedInfo, ts: Ts) -> None:
+        """Have a sync point written; its outcome shows in ``progress`` until the next one is."""
+        with self._guard:
+            known = self._epochs.get(info.id)
+            if known is not None and known.epoch == info.epoch:
+                # What an attempt before it came to is no word about this one.
+                known.synced = None
+                known.pool.submit(self._write_point, known, info, ts)
 
     def taken(self, feed: str, outcomes: tuple[ChangeOutcome, ...]) -> None:
         """The owner has written what these mean."""
@@ -180,6 +207,20 @@ class Executor:
             epoch.ties = ties
             epoch.outcomes[ddl.ts] = ChangeOutcome(ddl.ts, error)
         self._wake(feed)
+
+    def _write_point(self, epoch: _Epoch, info: FeedInfo, ts: Ts) -> None:
+        error: ErrorInfo | None = None
+        try:
+            self._open_points(info).write(ts)
+        except Exception as e:
+            error = self._error(e, f"ts {ts}")
+            _log.warning("changefeed %s: sync point at ts %d: %s", info.id, ts, e)
+        else:
+            _log.debug("changefeed %s: sync point at ts %d written", info.id, ts)
+        measures.SYNC_POINTS.labels(info.id, "failed" if error else "written").inc()
+        with self._guard:
+            epoch.synced = SyncOutcome(ts, error)
+        self._wake(info.id)
 
     def _forget(self, epoch: _Epoch, feed: str, ts: Ts) -> None:
         assert epoch.changer is not None

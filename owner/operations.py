@@ -69,6 +69,7 @@ from owner.requests import ChangefeedUpdate, NewChangefeed, NewCopy
 from owner.rerouting import check_rerouting
 from owner.rewinding import lost_stands, rewound
 from owner.state import FeedEvent, transition
+from owner.sync_points import check_sync_points
 from sink.contract import Sink
 
 _log = logging.getLogger("changefeed")
@@ -171,6 +172,7 @@ class Operations:
                 if sink is not None:
                     mariadb = schema.session.mariadb
                     check_copyable(tables, config, asked.start_ts, sink, mariadb=mariadb)
+                    check_sync_points(config, sink, FeedId("", feed, 0))
                     found = _Checked(feed, sink, config, start_ts, schema, tables)
         refusals.check()
         assert found is not None
@@ -382,6 +384,7 @@ class Operations:
         sink = configured_sink(after.sink_uri, after.config)
         tables = checked_tables(schema, config)
         check_creatable(config, sink)
+        check_sync_points(config, sink, before.ledger_id)
         sink.driver().verify(tables, mariadb=schema.session.mariadb)
         if copied_tables(tables, config):
             sink.first_rows(config.snapshot.on_existing)

@@ -56,9 +56,6 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "enable-old-value": (True,),
     "sql-mode": ("",),
     "bdr-mode": (False,),
-    "enable-sync-point": (False,),
-    "sync-point-interval": (),
-    "sync-point-retention": (),
     "mounter.worker-num": (_ANY,),
     "scheduler.enable-table-across-nodes": (False,),
     "scheduler": (),
@@ -86,6 +83,9 @@ _SWITCHES: tuple[tuple[str, tuple[Any, ...], frozenset[str]], ...] = (
         frozenset({"active-active-progress-interval", "active-active-sync-stats-interval"}),
     ),
 )
+_DURATIONS = frozenset(
+    {"changefeed-error-stuck-duration", "sync-point-interval", "sync-point-retention"}
+)
 _SECTIONS = frozenset({"filter", "sink", "mounter", "scheduler", "consistent", "integrity"})
 _KEPT = frozenset({"filter", "sink", "synced-status"})
 
@@ -98,8 +98,7 @@ def check(given: Mapping[str, Any]) -> FeedConfig:
     """
     refusals = Refusals()
     kept = _sift(_without_features(_spelt(given, "-")), refusals)
-    duration = "changefeed-error-stuck-duration"
-    if duration in kept:
+    for duration in sorted(_DURATIONS & kept.keys()):
         with refusals.gathered():
             kept[duration] = _seconds(duration, kept.pop(duration))
     with refusals.gathered():

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.log_fields import about
@@ -45,7 +46,14 @@ from owner.changes import next_retry_ms, undecided
 from owner.concerned import EVERY, Concerned
 from owner.copies import read_now
 from owner.ddl import FeedScope
-from owner.executor import Executor, MakeTables, OpenChanger, no_tables
+from owner.executor import (
+    Executor,
+    MakeTables,
+    OpenChanger,
+    OpenSyncPoints,
+    no_points,
+    no_tables,
+)
 from owner.guards import Guards, HeldNow, OwnershipLost
 from owner.leftovers import leftovers
 from owner.logs import Logs, UpstreamLog
@@ -54,6 +62,7 @@ from owner.retry import RetryPolicy
 from owner.scope import scope_of
 from owner.state import ACTIVE, FeedEvent, allowed, transition
 from owner.stored_values import StoredValues
+from owner.sync_points import SyncTurn
 from owner.target_ties import TargetTies
 from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
 from owner.waking import Waking
@@ -86,6 +95,7 @@ class _Feed:
     capture: str = ""
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     ddl_policy: DdlPolicy = DdlPolicy.AUTO
+    sync_interval_ms: int = 0
     scope: FeedScope | None = None
     scope_revision: int = 0
     ties: TargetTies = field(default_factory=TargetTies)
@@ -140,6 +150,7 @@ class OwnerRunner:
         parts: Parts | None = None,
         only: str = "",
         make_tables: MakeTables = no_tables,
+        open_points: OpenSyncPoints = no_points,
     ) -> None:
         self._only = only
         self._store = store
@@ -170,7 +181,7 @@ class OwnerRunner:
         parts = parts or Parts()
         self._part = parts.make("owner", self._look_on, self._stop)
         self._waking = Waking(store, keys, logs, clock, self._stop, parts)
-        self._executor = Executor(open_changer, clock, self._wake, make_tables)
+        self._executor = Executor(open_changer, clock, self._wake, make_tables, open_points)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -422,9 +433,10 @@ class OwnerRunner:
         waiting = seen.recorded is None and after.state in ACTIVE
         if effects.info is not None or (tick.scanned_ts < seen.resolved_ts and not waiting):
             return 0.0
-        retry_ms = next_retry_ms(tick.changes)
-        if retry_ms is not None:
-            return max(0.0, (retry_ms - self._clock.now_ms()) / 1000)
+        now_ms = self._clock.now_ms()
+        due_ms = [next_retry_ms(tick.changes), tick.point.due_ms(now_ms)]
+        if any(due_ms):
+            return max(0.0, (min(ms for ms in due_ms if ms) - now_ms) / 1000)
         return _UNDECIDED_S if undecided(tick.changes) else _IDLE_S
 
     def _taken(self, ticked: _Ticked) -> None:
@@ -443,6 +455,8 @@ class OwnerRunner:
         self._executor.taken(info.id, seen.outcomes)
         for order in effects.orders:
             self._executor.submit(info.id, info.epoch, order)
+        if effects.sync is not None:
+            self._sync(info, effects.sync)
         status = effects.status or seen.status
         if seen.recorded and status.checkpoint_ts > feed.forgotten_ts:
             passed = any(feed.forgotten_ts < ts <= status.checkpoint_ts for ts in seen.recorded)
@@ -450,6 +464,16 @@ class OwnerRunner:
                 if passed:
                     self._executor.forget_below(info.id, status.checkpoint_ts)
                 feed.forgotten_ts = status.checkpoint_ts
+
+    def _sync(self, info: FeedInfo, turn: SyncTurn) -> None:
+        if turn.order:
+            self._executor.submit_point(info, turn.point.ts)
+        if turn.left_out:
+            _log.warning(
+                "changefeed %s: sync point at ts %d left out: %s",
+                info.id, turn.left_out, turn.why,
+            )  # fmt: skip
+            measures.SYNC_POINTS.labels(info.id, "left_out").inc()
 
     def _made_durable(self, feed: str, status: FeedStatus) -> bool:
         """Whether the store has this progress for good: progress alone goes with the power."""
@@ -471,6 +495,7 @@ class OwnerRunner:
             config = FeedConfig.model_validate(info.config)
             feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
             feed.ddl_policy = config.ddl_policy
+            feed.sync_interval_ms = config.sync_interval_ms
             feed.scope, feed.invalid = scope_of(info, config, self._clock)
             feed.scope_revision = entry.mod_revision
             feed.ties = TargetTies(feed.scope.filter.targets)
@@ -487,6 +512,7 @@ class OwnerRunner:
             ddls=(),
             scope=scope,
             ddl_policy=feed.ddl_policy,
+            sync_interval_ms=feed.sync_interval_ms,
             policy=feed.policy,
             # A new owner's first look too: what had ended before it is still shown.
             shown=feed.shown,
@@ -505,6 +531,7 @@ class OwnerRunner:
                 recorded=progress.recorded,
                 outcomes=progress.outcomes,
                 changer_error=progress.error,
+                synced=progress.synced,
                 decisions=stored.decisions(info.id),
             )
         if info.state not in ACTIVE:

@@ -47,7 +47,10 @@ from owner.copies import CopyTurn, Orders, advance, past_target
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.shard_ddl import ended_by
+from owner.stands import Stands
 from owner.state import ACTIVE, RUNNING, FeedEvent, allowed, event_of_error, transition
+from owner.sync_points import SyncOutcome, SyncPoint, SyncTurn
+from owner.sync_points import advance as advance_point
 from sink.schema_change import Recorded
 
 
@@ -62,6 +65,7 @@ class FeedTick:
     ``table_stops``: tables that the processor had to stop, by lower-case name. ``names``: what the
     upstream calls the transactions of DDLs above the checkpoint that the ledger may speak of.
     ``delivers``: the sink was taken over, so positions lie in the log where their ts says.
+    ``point``: the sync point that it comes to next.
     """
 
     epoch: int = 0
@@ -73,6 +77,7 @@ class FeedTick:
     table_stops: Mapping[str, Stop] = field(default_factory=dict)
     names: Mapping[Ts, list[Any]] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
+    point: SyncPoint = field(default_factory=SyncPoint)
 
     @property
     def stops(self) -> dict[str, Stop]:
@@ -94,7 +99,8 @@ class FeedInput:
     this epoch began, None while it is not known; ``outcomes`` are of this epoch; ``shown`` is what
     people see now. ``upstream_error`` is a definite error of the upstream: its log will not grow
     any more. ``log_error``: the log itself cannot serve this changefeed; ``changer_error``: the
-    sink could not be taken over for changes.
+    sink could not be taken over for changes. ``sync_interval_ms``: between sync points, 0 if there
+    are none; ``synced``: how the writing of one has ended.
     """
 
     info: FeedInfo
@@ -114,6 +120,8 @@ class FeedInput:
     log_error: ErrorInfo | None = None
     changer_error: ErrorInfo | None = None
     orders: Orders = field(default_factory=Orders)
+    sync_interval_ms: int = 0
+    synced: SyncOutcome | None = None
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
@@ -122,7 +130,8 @@ class Effects:
     """What to write: each field is the new value, or None where nothing changes.
 
     ``assignment`` is always the value that should stand, ``ddls`` too where it is not None; the
-    runner writes differences only. ``orders`` are schema changes to execute, once.
+    runner writes differences only. ``orders`` are schema changes to execute, once. ``sync`` has the
+    sync point that is to be written down, and one that is left out.
     """
 
     assignment: Assignment
@@ -131,6 +140,7 @@ class Effects:
     ddls: DdlEntries | None = None
     orders: tuple[Order, ...] = ()
     copies: Mapping[str, CopyStatus] = field(default_factory=dict)
+    sync: SyncTurn | None = None
 
 
 def next_epoch(epoch: int, now_ms: int) -> int:
@@ -181,17 +191,20 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     copies = advance(info, status, report, Orders() if awaits else seen.orders)
     info = _with_rows(info, status, copies, now_ms)
     status = status.model_copy(update={"copied_above_ts": copies.low_ts})
-    idle = runs and copies.order is None and info.piece is None
-    pending = [p.ts for p in changes.pending]
-    if idle and config_change.due(info, status, report, tick.scanned_ts, pending):
+    # Which tables are held for rows is the processor's word.
+    busy = copies.order is not None or info.piece is not None
+    at = Stands(status, report, tick.scanned_ts, changes.pending, busy)
+    if runs and not busy and config_change.due(info, at):
         info = config_change.changed(info, next_epoch(info.epoch, now_ms))
     tick, info = _react(tick, seen, info, report, status, now_ms)
     main, tables = _starts(status, changes)
     # A new epoch is judged anew, by the next tick, before anything of it runs.
     same = info.epoch == tick.epoch
     held = _held(tick)
-    # Which tables are held for rows is the processor's word.
-    busy = copies.order is not None or info.piece is not None
+    sync: SyncTurn | None = None
+    if info.state in RUNNING and same:
+        sync = advance_point(tick.point, seen.sync_interval_ms, at, seen.synced, now_ms)
+        tick = replace(tick, point=sync.point)
     assignment = Assignment(
         feed=info.id,
         epoch=info.epoch,
@@ -214,6 +227,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         changes.entries(reached, tick.names) if tick.ready else None,
         orders,
         copies.statuses,
+        sync,
     )
 
 
@@ -359,7 +373,8 @@ def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:
     stop = tick.changes.stop
     held = stop.ts - 1 if stop else MAX_TS
     change = info.change.ts if info.change is not None and info.change.ts else MAX_TS
-    return min(info.target_ts or MAX_TS, held, change, global_barrier(tick.changes.pending))
+    point = tick.point.barrier
+    return min(info.target_ts or MAX_TS, held, change, point, global_barrier(tick.changes.pending))
 
 
 def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:

@@ -27,6 +27,7 @@ from sink.dispatch.rules import Route
 from sink.first_rows import FirstRows
 from sink.new_tables import NewTables
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints
 
 RECOVERY_BITS = 16
 """An epoch of a ledger is the owner's, shifted by so many bits, and a count of recoveries in it."""
@@ -249,6 +250,12 @@ class Sink(Protocol):
 
     def new_tables(self) -> NewTables:
         """Who makes tables that it does not have. Raises SinkOptionNotSupported if nobody can."""
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """Who writes down sync points, each kept so long.
+
+        Raises SinkOptionNotSupported if nobody can.
+        """
 
     def repeatable(self) -> Sink:
         """The same, for windows with inserts of rows that may be there already.

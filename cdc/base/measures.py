@@ -72,6 +72,11 @@ DELIVERY_LAG = _histogram(
 DDL_SECONDS = _histogram(
     "changefeed_ddl_seconds", "Schema changes at the target, failed ones included", _LONG_S, FEED
 )
+SYNC_POINTS = _counter(
+    "changefeed_sync_points",
+    "Sync points by what became of them; one that failed is tried again",
+    *(FEED, "outcome"),
+)
 UPSTREAM_ERRORS = _counter("upstream_errors", "Errors of pullers", UPSTREAM, "code")
 PULLED_BYTES = _counter("upstream_pulled_bytes", "Bytes taken from the server", UPSTREAM)
 SERVED_BYTES = _counter(

@@ -77,8 +77,8 @@ class SyncedStatus(BaseModel):
 class FeedConfig(BaseModel):
     """TiCDC's replica config, as far as it is supported; keys in snake_case, durations in s.
 
-    ``online_ddl``, the two lists of rules and ``shard_mode`` are DM's; without a shard mode two
-    tables never become one.
+    ``sync_point_interval`` is a whole number of seconds. ``online_ddl``, the two lists of rules and
+    ``shard_mode`` are DM's; without a shard mode two tables never become one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -92,10 +92,18 @@ class FeedConfig(BaseModel):
     shadow_table_rules: list[str] | None = None
     trash_table_rules: list[str] | None = None
     shard_mode: ShardMode | None = Field(default=None, strict=False)
+    enable_sync_point: bool = False
+    sync_point_interval: float = Field(default=600.0, ge=1, multiple_of=1)
+    sync_point_retention: float = Field(default=86_400.0, ge=3600)
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     sink: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def sync_interval_ms(self) -> int:
+        """Between sync points, 0 if there are none."""
+        return int(self.sync_point_interval) * 1000 if self.enable_sync_point else 0
 
     @property
     def merging(self) -> bool:

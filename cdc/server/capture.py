@@ -49,6 +49,7 @@ from processor.spark.session import SparkRunner
 from sink.contract import RECOVERY_BITS
 from sink.open import sink_of
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints
 
 # A stop while Spark starts waits for it, within the ten seconds that a stop may take.
 _SPARK_STOP_S = 4.0
@@ -410,6 +411,7 @@ class Capture:
             parts=self.parts,
             only=self.id,
             make_tables=self._make_tables,
+            open_points=_open_points,
         )
 
     def _make_tables(self, info: FeedInfo) -> None:
@@ -420,3 +422,10 @@ def _open_changer(info: FeedInfo) -> SchemaChanger:
     config = FeedConfig.model_validate(info.config)
     sink = sink_of(info.sink_uri, config)
     return sink.changer(info.ledger_id, info.epoch << RECOVERY_BITS)
+
+
+def _open_points(info: FeedInfo) -> SyncPoints:
+    config = FeedConfig.model_validate(info.config)
+    sink = sink_of(info.sink_uri, config)
+    epoch = info.epoch << RECOVERY_BITS
+    return sink.sync_points(info.ledger_id, epoch, config.sync_point_retention)

@@ -263,6 +263,15 @@ DDL = Dashboard(
                     "ops",
                     (rate("changefeed_ddl_seconds_count", "changefeed"), "{{changefeed}}"),
                 ),
+                graph(
+                    "Sync points",
+                    "Written down at the target, left out, or failed and tried again",
+                    "none",
+                    (
+                        f"sum by (outcome) ({of('changefeed_sync_points_total')})",
+                        "{{outcome}}",
+                    ),
+                ),
             ),
         ),
     ),

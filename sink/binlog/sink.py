@@ -16,6 +16,7 @@ from sink.contract import Deliverer, Layout, Routes, SinkDriver
 from sink.first_rows import FirstRows, appended
 from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints, none_kept
 
 
 class BinlogSink:
@@ -56,6 +57,10 @@ class BinlogSink:
     def new_tables(self) -> NewTables:
         """It is no database."""
         return none_made()
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """It is no database."""
+        return none_kept()
 
     def repeatable(self) -> BinlogSink:
         """Messages say what a row is; whether it was there before is the reader's."""

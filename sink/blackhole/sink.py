@@ -38,6 +38,7 @@ from sink.dispatch.settings import PartitionMode
 from sink.first_rows import FirstRows, appended
 from sink.new_tables import NewTables, none_made
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
+from sink.sync_points import SyncPoints, none_kept
 
 _NAME = "blackhole"
 # Tables spread over so many destinations, so that all cores have some.
@@ -75,6 +76,10 @@ class BlackholeSink:
     def new_tables(self) -> NewTables:
         """It is no database."""
         return none_made()
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """It is no database."""
+        return none_kept()
 
     def repeatable(self) -> BlackholeSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -18,6 +18,7 @@ from sink.file.worker import FileWorker
 from sink.first_rows import FirstRows, appended
 from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints, none_kept
 
 
 class FileSink:
@@ -58,6 +59,10 @@ class FileSink:
     def new_tables(self) -> NewTables:
         """It is no database."""
         return none_made()
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """It is no database."""
+        return none_kept()
 
     def repeatable(self) -> FileSink:
         """Messages say what a row is; whether it was there before is the reader's."""

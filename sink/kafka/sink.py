@@ -19,6 +19,7 @@ from sink.kafka.settings import KafkaSettings
 from sink.kafka.worker import KafkaWorker
 from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints, none_kept
 
 
 class KafkaSink:
@@ -71,6 +72,10 @@ class KafkaSink:
     def new_tables(self) -> NewTables:
         """It is no database."""
         return none_made()
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """It is no database."""
+        return none_kept()
 
     def repeatable(self) -> KafkaSink:
         """Messages say what a row is; whether it was there before is the reader's."""

@@ -28,6 +28,7 @@ from sink.mysql.errors import (
 from sink.mysql.methods import chosen
 from sink.mysql.placement import NOT_SHARED, TARGET, Placement, Shared, parted, place, spreads
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
+from sink.mysql.sync_points import TABLE as SYNC_POINTS
 from sink.mysql.target import read_table, references
 
 # An earlier worker may still commit what it has. What it loses is delivered again, so it is not
@@ -196,6 +197,7 @@ class MysqlDriver:
         try:
             ledger.forget(session, feed)
             ddl_ledger.forget(session, feed)
+            ledger.forget(session, feed, (SYNC_POINTS,))
         finally:
             session.close()
 

@@ -17,9 +17,11 @@ from sink.mysql.driver import MysqlDriver
 from sink.mysql.first_rows import MysqlFirstRows
 from sink.mysql.placement import BucketRoutes
 from sink.mysql.settings import Apply, Atomicity, MysqlSettings
+from sink.mysql.sync_points import MysqlSyncPoints
 from sink.mysql.worker import MysqlWorker
 from sink.new_tables import NewTables
 from sink.schema_change import SchemaChanger
+from sink.sync_points import SyncPoints
 
 
 class MysqlSink:
@@ -81,6 +83,19 @@ class MysqlSink:
                 hint="make them at the target by hand, with these columns, and leave it out",
             )
         return MysqlNewTables(self._settings, self._route)
+
+    def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
+        """A table of the target has them.
+
+        Raises SinkOptionNotSupported where workers of before may still write.
+        """
+        if not self._settings.exactly_once:
+            raise SinkOptionNotSupported(
+                "without the ledger nobody can say that no other rows are there",
+                object="enable-sync-point",
+                hint="set exactly-once=true, or leave sync points out",
+            )
+        return MysqlSyncPoints(self._settings, feed, epoch, kept_s)
 
     def repeatable(self) -> MysqlSink:
         """It writes SQL that replaces rows; row images could not, so they must not be asked for."""

@@ -187,7 +187,12 @@ def test_a_table_whose_schema_is_lost_stops_and_shows_it(
     ("config", "sink", "code"),
     [
         ("", "kafka://127.0.0.1:1/t?protocol=canal-json", "TG:ErrTableIneligible"),
-        ("enable-sync-point = true", None, "TG:ErrConfigNotSupported"),
+        ("bdr-mode = true", None, "TG:ErrConfigNotSupported"),
+        (
+            "enable-sync-point = true\n[filter]\nrules = ['op.a']",
+            "kafka://127.0.0.1:1/t?protocol=canal-json",
+            "TG:ErrSinkOptionNotSupported",
+        ),
         ("force-replicat = true", None, "TG:ErrConfigUnknownKey"),
         ("case-sensitive = 1", None, "TG:ErrConfigInvalid"),
         ("[filter]\nrules = ['a.b.c[']", None, "TG:ErrFilterRuleInvalid"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
 from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS, TABLES, ledger, turn
 from tests.servers import Broker, Database
+from tests.servers.following import Following
 from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import content, same_schema
 
@@ -52,7 +54,7 @@ class Pair:
         """Run statements upstream."""
         self.source.execute(*statements, database=self.schema)
 
-    def create(self, query: str = "worker-count=2", port: int = 0) -> None:
+    def create(self, query: str = "worker-count=2", port: int = 0, more: str = "") -> None:
         """Create the changefeed by the command line."""
         upstream = self.source.name.replace(".", "-")
         known = [u["name"] for u in self.capture.ask("GET", "/upstreams")["items"]]
@@ -60,7 +62,8 @@ class Pair:
             self.capture.register(upstream, self.source.uri())
         uri = f"mysql://root@127.0.0.1:{port or self.target.port}/?{query}"
         config = self.capture.folder / "feed.toml"
-        config.write_text(f'force-replicate = true\n[filter]\nrules = ["{self.schema}.*"]\n')
+        rules = f'[filter]\nrules = ["{self.schema}.*"]\n'
+        config.write_text(f"force-replicate = true\n{more}\n{rules}")
         done = self.capture.cli(
             *("changefeed", "create", "--upstream", upstream, "-c", self.name),
             *("--sink-uri", uri, "--config", str(config)),
@@ -214,3 +217,59 @@ def test_a_row_that_the_target_refuses_stops_its_table_with_the_key(pair: Pair) 
     pair.target.execute("delete from t where id = 7", database=pair.schema)
     pair.capture.ask("POST", f"/changefeeds/{pair.name}/resume")
     pair.same()
+
+
+def test_a_sync_point_is_the_upstream_at_its_ts(
+    own: CaptureProcess, database: Callable[..., Database], fresh_name: str
+) -> None:
+    """A replica of the target that stops at a point has what the upstream had committed by then."""
+    with (
+        servers.database("mysql-8.0") as target,
+        servers.database("mysql-8.0", options=["--server-id=2"]) as replica,
+    ):
+        pair = Pair(own, database("mysql-8.0"), target, fresh_name)
+        pair.tables("create table a (id int primary key)", "create table b (id int primary key)")
+        pair.create(more='enable-sync-point = true\nsync-point-interval = "1s"')
+        said = "select primary_ts, secondary_position from tidegate.sync_points order by primary_ts"
+
+        def points() -> list[tuple[int, str]]:
+            there = target.execute("show tables in tidegate like 'sync_points'")
+            return [(int(ts), str(at)) for ts, at in target.execute(said)] if there else []
+
+        # By the number of a transaction: when it was sent, and when it was known to be committed.
+        sent: list[float] = []
+        known: list[float] = []
+
+        def transfer() -> list[tuple[int, str]]:
+            number = len(sent)
+            sent.append(time.time())
+            pair.change(
+                "begin", f"insert into a values ({number})", f"insert into b values ({number})",
+                "commit",
+            )  # fmt: skip
+            known.append(time.time())
+            if number == 5:
+                until(own.workers, "there are workers")[0].kill()
+            return [p for p in points() if p[0] >> 18 > 1000 * sent[min(8, number)]]
+
+        until(lambda: len(transfer()) >= 3, "there are three points while rows come")
+        pair.same()
+        found = [p for p in points() if p[0] >> 18 > 1000 * sent[0]]
+        following = Following(target, replica)
+        following.follow()
+        following.part()
+        for ts, at in found:
+            replica.execute(f"START REPLICA UNTIL SQL_AFTER_GTIDS = '{at}'")
+            wait = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{at}', 60)"
+            assert replica.execute(wait)[0][0] == 0
+            following.part()
+            a, b = (
+                [row[0] for row in replica.execute(f"select id from {t} order by id")]
+                for t in (f"{fresh_name}.a", f"{fresh_name}.b")
+            )
+            least = sum(t * 1000 < ts >> 18 for t in known)
+            most = sum(t * 1000 <= (ts >> 18) + 1 for t in sent)
+            assert a == b == list(range(len(a))), f"all of each transaction at ts {ts}"
+            assert least <= len(a) <= most, f"what was committed at ts {ts}"
+        own.api("DELETE", f"/changefeeds/{pair.name}")
+        assert points() == []

@@ -8,11 +8,11 @@ table stands on.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
 from cdc.base.position import Position
-from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
@@ -155,13 +155,15 @@ class World:
     scope: FeedScope = SCOPE
     shown: DdlEntries = field(default_factory=DdlEntries)
     decisions: dict[int, DdlDecision] = field(default_factory=dict)
+    # So far apart are moments of the log.
+    unit: int = 1
 
     def __post_init__(self) -> None:
         self.sink = Sink(self)
 
     def upstream(self) -> None:
         """A row or a statement, and perhaps the log resolves."""
-        self.last_ts += self.rng.randint(1, 3)
+        self.last_ts += self.unit * self.rng.randint(1, 3)
         if self.rng.random() < 0.2:
             sql = self.rng.choice(STATEMENTS).format(*self.rng.sample(TABLES, 2))
             ddl = statement(self.last_ts, sql)
@@ -191,7 +193,7 @@ class World:
             outcomes=tuple(self.outcomes),
             decisions=self.decisions,
         )
-        self.tick, effects = step(self.tick, seen, self.now)
+        self.tick, effects = step(self.tick, self.seen(seen), self.now)
         self.outcomes = []
         self.info = effects.info or self.info
         self.status = effects.status or self.status
@@ -201,6 +203,10 @@ class World:
             assert order.ddl.ts not in self.running
             self.running[order.ddl.ts] = order
         return effects
+
+    def seen(self, seen: FeedInput) -> FeedInput:
+        """What the owner sees, with what a kind of world has besides."""
+        return seen
 
     def execute(self, upto: str = "told") -> None:
         """One running change goes on: recorded as executing, executed, recorded as done, told."""
@@ -249,9 +255,9 @@ class World:
             )
         main, caps = self.standing.main, dict(a.table_barriers)
         upper = min(self.unjudged(a.judged_ts), a.barrier_ts)
-        hi = Position(max(main.ts, self.rng.randint(main.ts, max(main.ts, upper))))
+        hi = Position(max(main.ts, self.some_way(main.ts, max(main.ts, upper))))
         caught = {
-            t: Position(self.rng.randint(s.lo.ts, s.hi.ts))
+            t: Position(self.some_way(s.lo.ts, s.hi.ts))
             for t, s in sorted(self.standing.behind(caps).items())
         }
         spans = self.standing.spans(hi, caps, caught)
@@ -273,7 +279,13 @@ class World:
             table_checkpoints=self.standing.checkpoints(),
             error=error,
             running=error is None,
+            barrier_ts=a.barrier_ts,
+            furthest_ts=max([self.standing.main.ts, *(ts for ts, _ in self.sink.known)]),
         )
+
+    def some_way(self, low: int, high: int) -> int:
+        """How far a window goes."""
+        return self.rng.randint(low, high)
 
     def unjudged(self, judged_ts: int) -> int:
         """Below the first DDL of the log that the owner may not have seen, or its end."""
@@ -295,7 +307,7 @@ class World:
         idle = concerned | running | told | late
         assert a.table_barriers.keys() <= idle, "an unrelated table waits"
         if EVERY not in idle and a.run:
-            assert a.barrier_ts == MAX_TS, "all wait for nothing"
+            assert a.barrier_ts == self.tick.point.barrier, "all wait for nothing"
             last = max((d.ts for d, _ in self.history if d.ts <= self.resolved), default=0)
             assert a.judged_ts >= last, "all wait for a DDL that is judged"
         assert self.status.checkpoint_ts <= a.barrier_ts
@@ -328,10 +340,10 @@ def disturb(world: World, rng: random.Random, steps: int) -> None:
             world.check()
 
 
-def run(seed: int, steps: int = 120) -> World:
+def run(seed: int, steps: int = 120, made: Callable[[random.Random], World] = World) -> World:
     """One schedule, then left alone until all is done; asserts all along."""
     rng = random.Random(seed)
-    world = World(rng)
+    world = made(rng)
     disturb(world, rng, steps)
     world.resolved = world.last_ts
     rng.random = lambda: 1.0  # type: ignore[method-assign]

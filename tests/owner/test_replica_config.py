@@ -48,6 +48,17 @@ def test_defaults() -> None:
     assert config.changefeed_error_stuck_duration == 1800
 
 
+def test_sync_points() -> None:
+    config = check({"enable-sync-point": True, "sync-point-interval": "30s"})
+    assert (config.sync_interval_ms, config.sync_point_retention) == (30_000, 86_400)
+    assert check({"sync_point_interval": "10m"}).sync_interval_ms == 0
+    for wrong in ("500ms", "1.5s", "0s"):
+        with pytest.raises(ConfigInvalid, match="sync-point-interval"):
+            check({"enable_sync_point": True, "sync_point_interval": wrong})
+    with pytest.raises(ConfigInvalid, match="sync-point-retention"):
+        check({"enable_sync_point": True, "sync_point_retention": "59m"})
+
+
 def test_what_asks_for_nothing_is_accepted() -> None:
     off = {
         "memory-quota": 1 << 30,
@@ -72,8 +83,6 @@ def test_what_asks_for_nothing_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"enable-sync-point": True}, "enable-sync-point"),
-        ({"sync_point_interval": "10m"}, "sync-point-interval"),
         ({"bdr-mode": True}, "bdr-mode"),
         ({"consistent": {"level": "eventual"}}, "consistent.level"),
         ({"consistent": {"storage": "s3://x"}}, "consistent.storage"),

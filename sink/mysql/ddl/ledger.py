@@ -230,6 +230,19 @@ def begun_table(session: SinkSession, feed: FeedId) -> TableName | None:
     return schema, name
 
 
+def in_epoch(session: SinkSession, feed: FeedId, epoch: int, step: Callable[[], T]) -> T:
+    """Take a step in a transaction during which nobody takes the changefeed over.
+
+    Raises FencedEpoch if somebody has.
+    """
+
+    def fenced() -> T:
+        _own(session, feed, epoch, 0)
+        return step()
+
+    return _transaction(session, fenced)
+
+
 def forget_below(session: SinkSession, feed: FeedId, epoch: int, ts: Ts) -> None:
     """Remove records at or below ``ts`` that have ended."""
 
