@@ -18,6 +18,7 @@ from cdc.base.clock import SystemClock
 from cdc.base.errors import TransientError
 from cdc.server.data_dir import DataDir
 from cdc.server.listener import bind
+from cdc.server.open_files import allow_open_files
 from cdc.server.settings import LogLevel, ServerSettings, load
 
 _log = logging.getLogger("server")
@@ -77,6 +78,7 @@ def run(settings: ServerSettings) -> None:
     """Run a capture; returns after a clean stop."""
     # What this process and its children write holds rows and passwords.
     os.umask(0o077)
+    allow_open_files()
     egress.install(settings.security.egress)
     tls = settings.security.tls()
     data_dir = DataDir(settings.data_dir)

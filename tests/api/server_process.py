@@ -43,7 +43,16 @@ class CdcServer:
 
     def start(self, *, ready: bool = True) -> CdcServer:
         """Start; waits for the API, and with ``ready`` for Spark too."""
-        command = [self.python, "-m", self.module, "server", "--data-dir"]
+        # As a login shell starts it, whatever this machine allows.
+        command = [
+            "prlimit",
+            "--nofile=1024:",
+            self.python,
+            "-m",
+            self.module,
+            "server",
+            "--data-dir",
+        ]
         command += [str(self.data_dir), "--addr", "127.0.0.1:0"]
         command += ["--spark-master", "local[2]", *self.flags]
         offset = self.log.stat().st_size if self.log.exists() else 0

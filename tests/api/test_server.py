@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import cdc
 from cdc.client import Access, AnswerLate, Client, connection
+from cdc.server import open_files
 from processor.spark import class_archive
 from tests.api.server_process import CdcServer, run_cdc
 
@@ -183,6 +185,15 @@ def test_the_data_is_private(server: CdcServer) -> None:
     for file in (server.data_dir / "store").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o700
+
+
+def test_many_files_may_be_open_where_a_login_shell_allows_few(server: CdcServer) -> None:
+    capture = psutil.Process(server.process.pid)
+    hard = capture.rlimit(psutil.RLIMIT_NOFILE)[1]
+    most = open_files.ENOUGH if hard == resource.RLIM_INFINITY else min(open_files.ENOUGH, hard)
+    assert most > 1024, "nothing is shown where the hard limit is that of the soft one"
+    for process in (capture, *capture.children(recursive=True)):
+        assert process.rlimit(psutil.RLIMIT_NOFILE)[0] >= most, process.cmdline()
 
 
 def test_spark_starts_from_its_kept_classes(server: CdcServer) -> None:
