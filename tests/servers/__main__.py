@@ -78,7 +78,7 @@ def main() -> int:
     fetching.add_argument("--all", action="store_true", help="every server, optional ones too")
     fetching.add_argument("--demo", action="store_true", help="what the demo needs")
     starting = commands.add_parser("start", help="run one until Ctrl-C")
-    not_startable = ("prometheus", "chromium", "spark-kafka")
+    not_startable = ("prometheus", "chromium", "jars")
     startable = [n for n, s in SERVERS.items() if s.kind not in not_startable]
     starting.add_argument("name", choices=startable)
     starting.add_argument("options", nargs="*", help="after --: more server options")

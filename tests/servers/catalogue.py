@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus", "chromium", "spark-kafka"]
+Kind = Literal["mysql", "mariadb", "kafka", "etcd", "prometheus", "chromium", "jars"]
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,10 @@ SERVERS: dict[str, Server] = {
             optional=True,
         ),
         Server("kafka-4.1", "kafka", Path(__file__).with_name("kafka-4.1.pom.xml")),
-        # Not a server: what Spark reads topics with, for the program of docs/consumers.md.
-        Server(
-            "spark-kafka-4.2",
-            "spark-kafka",
-            Path(__file__).with_name("spark-kafka-4.2.pom.xml"),
+        # No servers: what the examples of docs/consumers.md need.
+        *(
+            Server(name, "jars", Path(__file__).with_name(f"{name}.pom.xml"))
+            for name in ("spark-kafka-4.2", "flink-2.1", "connect-jdbc-3.5")
         ),
         Server("etcd-3.4", "etcd", _etcd("bookworm")),
         Server("etcd-3.5", "etcd", _etcd("trixie")),

@@ -19,6 +19,8 @@ import pymysql.connections
 from tests.servers import install, options, process, template, tls
 from tests.servers.errors import StartFailed
 
+_NO_SUCH_THREAD = 1094
+
 Connection = pymysql.connections.Connection
 
 
@@ -142,6 +144,24 @@ class Database:
             for statement in statements:
                 cursor.execute(statement)
             return list(cursor.fetchall())
+
+    def kill_connections(self, which: str) -> int:
+        """Kill connections by a condition on the process list; how many there were.
+
+        One that ends by itself meanwhile is none to kill.
+        """
+        killed = 0
+        for (number,) in self.execute(
+            f"SELECT id FROM information_schema.processlist WHERE {which}"
+        ):
+            try:
+                self.execute(f"KILL {number}")
+            except pymysql.err.Error as error:
+                if error.args[0] != _NO_SUCH_THREAD:
+                    raise
+            else:
+                killed += 1
+        return killed
 
     def uri(self, user: str = "root", password: str = "") -> str:
         """Return ``mysql://user:password@127.0.0.1:port``."""

@@ -17,7 +17,7 @@ from etcd3 import etcdrpc
 from tests.servers import install, process, tls
 from tests.servers.errors import StartFailed
 
-_START_S = 30.0
+_START_S = 90.0
 
 
 class Member:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.servers.broker import SASL_USER, Broker, broker
+from tests.waiting import until
 
 _PRINCIPAL = f"User:{SASL_USER}"
 
@@ -53,19 +54,23 @@ class Guarded:
     broker: Broker
 
     def grant(self, *rights: Right) -> None:
-        """Give rights, at once."""
+        """Give rights; they are in force on return."""
         bindings = [AclBinding(*r.pattern, *self._entry(r)) for r in rights]
         # The client must outlive its futures.
         admin = self._admin()
         for future in admin.create_acls(bindings).values():
-            future.result(20)
+            future.result(60)
+        until(lambda: all(_holds(admin, f) for f in self._filters(rights)), "rights are given")
 
     def revoke(self, *rights: Right) -> None:
-        """Take rights back, at once."""
-        filters = [AclBindingFilter(*r.pattern, *self._entry(r)) for r in rights]
+        """Take rights back; they are gone on return."""
         admin = self._admin()
-        for future in admin.delete_acls(filters).values():
-            assert future.result(20), "no such right was given"
+        for future in admin.delete_acls(self._filters(rights)).values():
+            assert future.result(60), "no such right was given"
+        until(lambda: not any(_holds(admin, f) for f in self._filters(rights)), "rights are gone")
+
+    def _filters(self, rights: tuple[Right, ...]) -> list[AclBindingFilter]:
+        return [AclBindingFilter(*r.pattern, *self._entry(r)) for r in rights]
 
     @staticmethod
     def _entry(right: Right) -> tuple[str, str, AclOperation, AclPermissionType]:
@@ -73,6 +78,11 @@ class Guarded:
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.broker.internal, "log_level": 2})
+
+
+def _holds(admin: AdminClient, right: AclBindingFilter) -> bool:
+    """Whether the broker goes by a right: its controller knows of it a little earlier."""
+    return bool(admin.describe_acls(right).result(60))
 
 
 @contextmanager

@@ -124,9 +124,17 @@ def _build(server: Server, base: Path) -> None:
     )
 
 
+_NAMED_BY = {
+    "kafka-4.1": "kafka-clients-",
+    "spark-kafka-4.2": "spark-sql-kafka-0-10_2.13-",
+    "flink-2.1": "flink-table-runtime-",
+    "connect-jdbc-3.5": "debezium-connector-jdbc-",
+}
+"""By whose version a folder of jars is called: the jar's name up to it."""
+
+
 def _version(server: Server, base: Path) -> str:
-    if server.kind in ("kafka", "spark-kafka"):
-        prefix = "kafka-clients-" if server.kind == "kafka" else "spark-sql-kafka-0-10_2.13-"
+    if prefix := _NAMED_BY.get(server.name):
         (jar,) = (base / "lib").glob(f"{prefix}*.jar")
         return jar.stem.removeprefix(prefix)
     if server.kind == "chromium":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.errors import StartFailed
+from tests.waiting import PATIENCE
 
 _PR_SET_PDEATHSIG = 1
 _requests: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
@@ -95,16 +96,25 @@ def spawn(
     return process
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a port that nobody listens on, below those that the kernel gives to clients."""
+    """Return a port that nobody listens on, below those that the kernel gives to clients.
+
+    Nor has it been returned before: whoever has it may not listen yet.
+    """
     for _ in range(200):
         port = random.SystemRandom().randrange(15000, 32000)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+        _given.add(port)
         return port
     raise StartFailed("no free port between 15000 and 32000")
 
@@ -150,6 +160,7 @@ def wait_until(
     name: str,
 ) -> None:
     """Return when ``ready()`` holds; raise `StartFailed` if the process ends or time is up."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while not ready():
         if process.poll() is not None:
