@@ -21,10 +21,11 @@ from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.sink_binlog.following import ServedInPlace, at_the_end, follow
+from tests.waiting import until
 
 _NODES = 3
 _TOPIC, _PARTITIONS = "bank_accounts", 3

@@ -30,6 +30,7 @@ from bench.figures import Figure
 from bench.lag import SKIP_S, Seconds
 from bench.mysql import our_side, sink_uri
 from bench.settings import Settings
+from tests.servers.database import Database
 
 TABLES = 20
 ROWS_PER_S = 10_000
@@ -90,7 +91,7 @@ def _measured(
     top: str = "",
     config: str = "",
 ) -> tuple[list[Figure], dict[str, Any]]:
-    seconds = settings.seconds or 20.0
+    seconds, rate = settings.seconds or 20.0, settings.rows or ROWS_PER_S
     with arena(settings.server, peers=False) as place:
         for server in (place.upstream, place.target):
             server.execute(*(f"CREATE TABLE {_name(n)} LIKE bench.t" for n in range(TABLES)))
@@ -101,11 +102,11 @@ def _measured(
             place.upstream, "ours", sink, tables=("bench.p*",), top=top, config=config
         ) as feed:
             check = our_side(place, feed).check
-            _run(place, _WARM, min(_WARM_S, seconds / 3))
-            lags, _ = _run(place, _WITHOUT, seconds)
+            _run(place, _WARM, rate, min(_WARM_S, seconds / 3))
+            lags, _ = _run(place, _WITHOUT, rate, seconds)
             without = lags.percentiles(lags.sent.min() + SKIP_S)
             check()
-            lags, changed = _run(place, _WITH, seconds, change)
+            lags, changed = _run(place, _WITH, rate, seconds, change)
             during = lags.percentiles(changed["waits"], changed["ended"])
             check()
     resumed = changed["resumed"] - changed["ended"]
@@ -127,18 +128,22 @@ def _name(number: int) -> str:
 
 
 def _run(
-    place: Arena, number: int, seconds: float, change: Callable[[Arena], float] | None = None
+    place: Arena,
+    number: int,
+    per_s: int,
+    seconds: float,
+    change: Callable[[Arena], float] | None = None,
 ) -> tuple[Lags, dict[str, float]]:
     """One load; with a change of table 0 in its middle, which says when it began to wait."""
     context = multiprocessing.get_context("spawn")
-    first, each = number * _SPAN + 1, int(seconds * ROWS_PER_S / TABLES)
+    first, each = number * _SPAN + 1, int(seconds * per_s / TABLES)
     each -= each % _PER_TRANSACTION
     source = {"unix_socket": str(place.upstream.socket), "user": "root"}
     target = {"unix_socket": str(place.target.socket), "user": "root"}
     ends = [context.Pipe(False) for _ in range(3)]
     work = [
         context.Process(target=_read, args=(target, first, each, ends[0][1]), daemon=True),
-        context.Process(target=_write, args=(source, first, each, ends[1][1]), daemon=True),
+        context.Process(target=_write, args=(source, first, each, per_s, ends[1][1]), daemon=True),
     ]
     if change is not None:
         words = (target, ends[2][1])
@@ -147,7 +152,9 @@ def _run(
         process.start()
     changed: dict[str, float] = {}
     if change is not None:
-        time.sleep(2 + SKIP_S)
+        begun = f"SELECT 1 FROM {_name(1)} WHERE id >= {first} LIMIT 1"
+        _until_rows(place.upstream, begun, "no row was written in time")
+        time.sleep(SKIP_S)
         changed["waits"] = change(place)
         changed |= _receive(ends[2][0], PAUSE_S + _QUIET_S)
     rate = _receive(ends[1][0], seconds + _QUIET_S)
@@ -158,6 +165,15 @@ def _run(
     if len(lags.sent) != each * (TABLES - 1):
         raise RuntimeError(f"{len(lags.sent)} of {each * (TABLES - 1)} rows came")
     return lags, changed
+
+
+def _until_rows(server: Database, query: str, late: str) -> None:
+    """Wait until a query has rows; raises TimeoutError with ``late``."""
+    deadline = time.monotonic() + _QUIET_S
+    while not server.execute(query):
+        if time.monotonic() > deadline:
+            raise TimeoutError(late)
+        time.sleep(0.01)
 
 
 def _change(place: Arena) -> float:
@@ -171,14 +187,12 @@ def _change(place: Arena) -> float:
             f"ALTER TABLE {table} ADD COLUMN more INT",
             load.INSERT.replace(" t ", f" {table} ") + row,
         )
-        deadline = time.monotonic() + _QUIET_S
-        while not place.target.execute(
+        _until_rows(
+            place.target,
             "SELECT 1 FROM information_schema.processlist WHERE info LIKE '%ALTER TABLE%more%'"
-            " AND state LIKE 'Waiting for table metadata lock%' AND id <> CONNECTION_ID()"
-        ):
-            if time.monotonic() > deadline:
-                raise TimeoutError("the target never said that the schema change waits")
-            time.sleep(0.01)
+            " AND state LIKE 'Waiting for table metadata lock%' AND id <> CONNECTION_ID()",
+            "the target never said that the schema change waits",
+        )
         waits = time.time()
         time.sleep(PAUSE_S)
         holder.rollback()
@@ -204,7 +218,7 @@ def _receive(connection: Connection, timeout_s: float) -> Any:
     return connection.recv()
 
 
-def _write(place: dict[str, str], first: int, each: int, result: Connection) -> None:
+def _write(place: dict[str, str], first: int, each: int, per_s: int, result: Connection) -> None:
     import pymysql
 
     text = load.row(12345).split(",")
@@ -215,7 +229,7 @@ def _write(place: dict[str, str], first: int, each: int, result: Connection) -> 
         time.sleep(2)
         began, sent = time.time(), 0
         while sent < each * TABLES:
-            due = began + sent / ROWS_PER_S
+            due = began + sent / per_s
             time.sleep(max(0.0, due - time.time()))
             rounds, table = divmod(sent // _PER_TRANSACTION, TABLES)
             low = first + rounds * _PER_TRANSACTION

@@ -23,10 +23,11 @@ import httpx
 from bench.narration import command, exit_code, tell
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.shard_load import ShardLoad
 from tests.servers import Broker, Database, schema_tools
 from tests.servers.process import data_folder
+from tests.waiting import until
 
 _SERVER = "mariadb-11.8"
 _NODES = ("n1", "n2")

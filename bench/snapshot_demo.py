@@ -22,9 +22,10 @@ from bench.snapshot_ends import judge
 from bench.snapshot_load import SCHEMA, TABLES, Load, fill
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
+from tests.waiting import until
 
 _SERVER = "mariadb-11.4"
 _TOPIC = "shop_rows"
