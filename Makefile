@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 LOCKS := requirements-build.lock requirements.lock
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tidegate
 export NUMBA_CACHE_DIR ?= $(CACHE)/numba
-# Half of the tests wait for servers, so two workers keep two cores busy.
-WORKERS ?= 2
+# Tests wait about as long as they compute: two workers leave half of two cores idle, four are too many
+# where captures run.
+WORKERS ?= 3
 PYTEST_ARGS ?=
 
 COMPILE := $(BIN)/pip-compile -q --generate-hashes --strip-extras --no-header --no-annotate \

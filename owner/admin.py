@@ -20,11 +20,14 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import (
     Acknowledgements,
     ConfigChange,
+    CopyOrder,
     CopyStatus,
     FeedInfo,
     FeedStatus,
+    RowsAgain,
     StoredMessage,
 )
+from cdc.coord.snapshot_config import SnapshotMode
 from cdc.coord.stored import StoredValueUnreadable, read
 from owner.copies import undone
 from owner.state import FeedEvent, transition
@@ -142,6 +145,7 @@ def resume(
             "incarnation": incarnation,
             "installation": place,
             "piece": None,
+            "again": None,
         }
         if info.copies or info.snapshot_ts:
             # Changes from there on, whatever rows were there before.
@@ -179,9 +183,49 @@ def rewind(
     def changes(info: FeedInfo) -> Mapping[str, Any]:
         # Rows that it began with may be above: where they are gone, it cannot deliver them again.
         epoch = next_epoch(info.epoch, now_ms)
-        return {"error": None, "epoch": epoch, "rows_delivered": False}
+        opened: dict[str, Any] = {}
+        if info.again is not None and info.again.order in again:
+            opened["again"] = info.again.model_copy(update={"delivered": False})
+        return {"error": None, "epoch": epoch, "rows_delivered": False, **opened}
 
     return _change(store, keys, feed, FeedEvent.RESUME, changes, also, expected, compared)
+
+
+def copy_again(
+    store: Store,
+    keys: Keys,
+    seen: FeedInfo,
+    now_ms: int,
+    status: FeedStatus,
+    again: RowsAgain,
+    order: CopyOrder | None,
+    expected: Expected = None,
+) -> FeedInfo:
+    """Deliver again behind rows that were lost, under a new epoch; ``order`` copies them again.
+
+    It was ``seen`` without its rows: raises ChangedSince where it has them, or others, by now.
+    """
+    also: list[Op] = [Put(keys.feed_status(seen.id), status.model_dump_json().encode())]
+    compared: list[Unchanged] = []
+    if order is not None:
+        key = keys.copy_order(seen.id, order.id)
+        also.append(Put(key, _json(order)))
+        compared.append(Unchanged(key, 0))
+
+    def changes(info: FeedInfo) -> Mapping[str, Any]:
+        if (info.epoch, info.error) != (seen.epoch, seen.error):
+            raise ChangedSince(
+                "somebody else has changed it meanwhile",
+                object=f"changefeed {seen.id}",
+                hint="look at it again",
+            )
+        moved: dict[str, Any] = {"rows_delivered": True, "again": again, "piece": None}
+        if order is not None and info.config["snapshot"]["mode"] == SnapshotMode.ONLY:
+            # It ends behind the rows, wherever these will lie.
+            moved["target_ts"] = 0
+        return {"error": None, "epoch": next_epoch(info.epoch, now_ms), **moved}
+
+    return _change(store, keys, seen.id, FeedEvent.RESUME, changes, also, expected, compared)
 
 
 def update(
@@ -249,6 +293,7 @@ def _remove(store: Store, keys: Keys, feed: str, entry: StoredKey) -> bool:
         Delete(keys.feed_status(feed)),
         Delete(keys.feed_ddls(feed)),
         Delete(keys.acknowledged(feed)),
+        Delete(keys.copied_rows(feed)),
     ]
     return store.txn([unchanged], [Delete(entry.key), *also])
 
@@ -274,7 +319,7 @@ def _change(
 
 
 def _beginning(ts: Ts, start: TransactionName | None) -> FeedStatus:
-    names = {ts: list(start)} if start is not None else {}
+    names = {ts: start.to_list()} if start is not None else {}
     return FeedStatus(checkpoint_ts=ts, transactions=names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc.base.backoff import Backoff
-from cdc.base.errors import InternalError, TidegateError
+from cdc.base.errors import InternalError, TidegateError, text_of_foreign
 from cdc.coord.messages import ErrorInfo
 from cdc.coord.stored import StoredValueUnreadable
 
@@ -43,7 +43,7 @@ class Broken:
         """The state after one more failure; ``final``: the changefeed is to fail with it."""
         if not isinstance(error, TidegateError):
             said: TidegateError = TickFailed(
-                f"{type(error).__name__}: {error}"[:300],
+                text_of_foreign(error),
                 object=f"changefeed {feed}",
                 hint="report this with the capture's log; resume tries again",
             )

@@ -5,7 +5,7 @@ All of it is values: what executes them is behind ``owner.executor``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -137,6 +137,11 @@ class Changes:
                 for table in p.tables:
                     found.setdefault(table, Stop(p.ts, p.obstacle))
         return found
+
+    def kept_by_ts(self, decided: Collection[Ts]) -> list[Ddl]:
+        """Pending ones of which the store knows more: of begun rounds, and ``decided`` on."""
+        of_rounds = {ts for all_of in self.rounds.values() for ts in all_of}
+        return [p.ddl for p in self.pending if p.ts in of_rounds or p.ts in decided]
 
     def entries(self, reached: Reached, names: Mapping[Ts, list[Any]]) -> DdlEntries:
         """What people are shown, with the names of all that the sink's ledger may speak of."""

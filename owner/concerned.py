@@ -14,6 +14,7 @@ _NO_NEWS = (
     "/task/assignment/",
     "/task/slots/",
     "/task/acknowledged/",
+    "/task/copied-rows/",
 )
 _ITS_NUMBER_LAST = (
     "/changefeed/ddl-decision/",

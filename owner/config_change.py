@@ -10,6 +10,8 @@ the store, so a crash leaves either of them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cdc.base.errors import InvalidError
 from cdc.base.ts import Ts, compose, physical_ms
 from cdc.coord.feed_config import FeedConfig
@@ -22,6 +24,7 @@ from cdc.coord.messages import (
     Report,
 )
 from owner.stands import Stands
+from sink.dispatch.read import read_dispatchers
 
 # How far above the log a barrier lies, so that it nearly always comes to the processor in time.
 _AHEAD_MS = 1000
@@ -43,14 +46,14 @@ def check_changeable(
     copies_rows: bool,
 ) -> None:
     """Raises ConfigChangeRefused where tables could not come to one ts, or nothing could be said
-    of it: a table has stopped or waits for an operator, rows are copied, shards are merged, or the
-    rows would go to another place.
+    of it: a table has stopped or waits for an operator, rows are copied, shard groups would have
+    other tables, or the rows would go to another place.
     """
     why = ""
     held = [d for d in ddls.pending if d.state in _HELD]
-    configs = (FeedConfig.model_validate(c) for c in (info.config, after.config))
-    if any(c.merging for c in configs):
-        why = "tables of a shard group wait for each other"
+    config, new = (FeedConfig.model_validate(c) for c in (info.config, after.config))
+    if (config.merging or new.merging) and _grouping(config) != _grouping(new):
+        why = "tables of shard groups, and where they are one, change while it is paused"
     elif status.stopped_tables:
         why = f"{status.stopped_tables[0].table} has stopped"
     elif held:
@@ -65,18 +68,36 @@ def check_changeable(
         )
 
 
+def _grouping(config: FeedConfig) -> tuple[object, ...]:
+    """What decides which tables are one at the target."""
+    routes = tuple(
+        (rule.matcher, rule.target_schema, rule.target_table, rule.extracts)
+        for rule in read_dispatchers(config.sink.get("dispatchers", ()))
+        if rule.routes
+    )
+    kept = ("shard_mode", "case_sensitive", "force_replicate", "ignore_ineligible_table")
+    tools = ("online_ddl", "shadow_table_rules", "trash_table_rules")
+    return (routes, config.filter.rules, *(getattr(config, name) for name in kept + tools))
+
+
 def _place(sink_uri: str) -> str:
     return sink_uri.partition("?")[0]
 
 
-def aimed(info: FeedInfo, report: Report | None, resolved_ts: Ts) -> FeedInfo:
+def aimed(
+    info: FeedInfo, report: Report | None, resolved_ts: Ts, grouped: Collection[Ts] = ()
+) -> FeedInfo:
     """With a ts for its change, if it has one that has none, or one that was passed.
 
-    ``report`` is of its epoch; ``resolved_ts`` 0 if the log could not be asked.
+    ``report`` is of its epoch; ``resolved_ts`` 0 if the log could not be asked. ``grouped`` are
+    schema changes of shard groups that are not done. While one lies at or below the ts there is
+    none: it waits for other tables, which may come to theirs above it only.
     """
     change = info.change
     if change is None or not resolved_ts:
         return info
+    if any(not change.ts or ts <= change.ts for ts in grouped):
+        return info.model_copy(update={"change": change.model_copy(update={"ts": 0})})
     furthest = max(report.checkpoint_ts, report.furthest_ts) if report else 0
     if change.ts and furthest <= change.ts:
         return info

@@ -62,6 +62,17 @@ def past_target(info: FeedInfo, copied: SnapshotProgress, now_ms: int) -> ErrorI
     return ErrorInfo(**error.to_dict(), time_ms=now_ms)
 
 
+def rows_missing(info: FeedInfo, now_ms: int) -> ErrorInfo:
+    """A changefeed has come to its end, and rows are copied again that would lie behind it."""
+    error = RowsPastTarget(
+        f"its target-ts {info.target_ts} is reached, and rows that were lost are still copied",
+        object=f"changefeed {info.id}",
+        position=f"ts {info.target_ts}",
+        hint="update it with a later --target-ts, or 0 for none, and resume",
+    )
+    return ErrorInfo(**error.to_dict(), time_ms=now_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What operators have ordered, oldest first, and what was last said of each, by id."""
@@ -136,7 +147,8 @@ def _turn(info: FeedInfo, status: FeedStatus, report: Report | None, orders: Ord
         update={"state": now, "progress": copied.progress, "error": copied.error}
     )
     if copied.error is not None:
-        if copied.error.kind != ErrorKind.TRANSIENT:
+        # What the changefeed cannot go on without is tried again when that is resumed.
+        if copied.error.kind != ErrorKind.TRANSIENT and not order.again:
             return CopyTurn(statuses={order.id: _said(said, CopyState.FAILED)})
     elif copied.progress.ts:
         at = copied.progress
@@ -166,6 +178,14 @@ def _delivering(
     if all(status.tables.get(table, main) >= piece.ts for table in piece.tables):
         return CopyTurn(ends=True, statuses={piece.id: _said(known, CopyState.DELIVERED)})
     return CopyTurn(piece=piece)
+
+
+def fails(info: FeedInfo, report: Report) -> ErrorInfo | None:
+    """Why rows cannot be copied that a changefeed does not go on without."""
+    copied, again = report.copied, info.again
+    if copied is None or copied.error is None or again is None or copied.id != again.order:
+        return None
+    return None if copied.error.kind == ErrorKind.TRANSIENT else copied.error
 
 
 def read_now(status: FeedStatus, orders: Orders, new: Mapping[str, CopyStatus]) -> Reads:

@@ -11,6 +11,7 @@ from cdc.coord.snapshot_config import OnExisting, SnapshotMode
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.snapshot.images import RowImages
+from cdc.snapshot.target_only import TargetOnly
 from filter.copied import CopiedTables
 from sink.contract import Sink
 from sink.schema_change import TableName
@@ -115,6 +116,21 @@ def check_copyable_beside(
     _check_keys(copied)
     _check_tables(copied, mariadb=schema.session.mariadb)
     absent_tables(copied, schema, config, sink)
+
+
+def check_repairable(tables: Iterable[Table], config: FeedConfig, gone: TargetOnly) -> None:
+    """Raises SnapshotNotPossible where rows that only the target has cannot be told by these keys;
+    ``config.snapshot`` says of which table they are.
+    """
+    taken = CopiedTables(config)
+    for table in tables:
+        if gone.keys and (table.schema, table.name) in taken and not gone.fits(table):
+            raise SnapshotNotPossible(
+                f"rows were compared by ({', '.join(gone.columns)}), and are delivered by another"
+                " key, so rows that only the target has cannot be deleted",
+                object=table.full_name,
+                hint="delete them at the target by hand",
+            )
 
 
 def _check_keys(copied: Iterable[Table]) -> None:

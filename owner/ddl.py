@@ -283,7 +283,7 @@ def _said(error: DefiniteError, ddl: Ddl, now_ms: int) -> ErrorInfo:
     info = ErrorInfo(**error.to_dict(), time_ms=now_ms)
     return info.model_copy(
         update={
-            "message": f"{error.message}; statement: {excerpt(ddl.sql)}",
+            "message": f"{info.message}; statement: {excerpt(ddl.sql)}",
             "position": error.position or f"ts {ddl.ts}",
         }
     )

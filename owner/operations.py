@@ -29,6 +29,7 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import (
     Acknowledgements,
     ConfigChange,
+    CopiedRows,
     CopyOrder,
     DdlEntries,
     FeedInfo,
@@ -37,8 +38,9 @@ from cdc.coord.messages import (
 from cdc.coord.stored import read
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
+from cdc.snapshot.target_only import TargetOnly
 from filter.traps import traps
-from owner import admin, orders
+from owner import admin, orders, rows_again
 from owner.admission import (
     changefeed_id,
     check_target,
@@ -54,6 +56,7 @@ from owner.copyable import (
     check_copyable_beside,
     check_creatable,
     check_mode_kept,
+    check_repairable,
     copied_tables,
 )
 from owner.eligibility import (
@@ -226,6 +229,43 @@ class Operations:
         now_ms = self.clock.now_ms()
         return admin.rewind(self.store, self.keys, feed, now_ms, after, kept, expected)
 
+    def copy_again(self, feed: str, expected: Expected = None) -> FeedInfo:
+        """Resume a changefeed whose rows were lost in the middle of their delivery.
+
+        All changes since their ts are delivered, and tables that lack rows are copied again. Raises
+        CopyAgainRefused if they are not lost, SnapshotNotPossible if they cannot be copied
+        beside changes, LogCollected if the log does not reach so far, TransitionRefused unless the
+        changefeed may be resumed.
+        """
+        info, now_ms = self._allowed(feed, FeedEvent.RESUME, expected), self.clock.now_ms()
+        entry = self.store.get(self.keys.copied_rows(feed))
+        copied = rows_again.check(info, read(entry, CopiedRows) if entry else None)
+        status = admin.status(self.store, self.keys, info)
+        self.logs.check_kept(info.upstream, copied.ts)
+        config, sink = _config(info), configured_sink(info.sink_uri, info.config)
+        _, schema = self.upstreams.schema_at(info.upstream, 0, rule_matcher(config))
+        whole = rows_again.delivered(status, copied)
+        tables = copied_tables(checked_tables(schema, config), config)
+        left = [t for t in tables if t.full_name not in whole]
+        order = None
+        if left:
+            self._check_readable(info.upstream, config, copies=True)
+            check_copyable_beside(left, schema, config, sink)
+            number = orders.next_number(self.store, self.keys, feed)
+            order = rows_again.ordered(info, number, now_ms)
+        ledger = [at.ts for at in sink.driver().delivered(info.ledger_id).values()]
+        lacking = {t.name for t in copied.tables} - whole
+        rows = rows_again.repeated(status, copied, ledger, lacking) if left else 0
+        again = rows_again.noted(status, order, rows, now_ms)
+        self.upstreams.revive(info.upstream)
+        after = rows_again.behind(status, copied)
+        made = admin.copy_again(self.store, self.keys, info, now_ms, after, again, order, expected)
+        _log.warning(
+            "changefeed %s: rows of %d tables that were lost are copied again;"
+            " at most %d rows come twice", feed, len(left), rows,
+        )  # fmt: skip
+        return made
+
     def update(self, feed: str, asked: ChangefeedUpdate, expected: Expected = None) -> FeedInfo:
         """Change sink, target or configuration of a changefeed.
 
@@ -301,6 +341,7 @@ class Operations:
         sink = configured_sink(info.sink_uri, info.config)
         self._check_readable(info.upstream, config, copies=True)
         check_copyable_beside(tables, schema, config, sink)
+        check_repairable(tables, config, TargetOnly(asked.key, asked.target_only))
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
 
     def remove(self, feed: str, expected: Expected = None) -> None:

@@ -58,16 +58,23 @@ def one(found: Orders, feed: str, number: str) -> CopyOrder:
     )
 
 
+def next_number(store: Store, keys: Keys, feed: str) -> int:
+    """That of the next one. Raises ChangefeedNotFound."""
+    return max((int(o.id) for o in ordered(store, keys, feed).asked), default=0) + 1
+
+
 def add(store: Store, keys: Keys, feed: str, asked: NewCopy, now_ms: int) -> CopyOrder:
     """Write a new one; the owner begins it when those before it have ended."""
     for _ in range(_ATTEMPTS):
         entry, _ = get(store, keys, feed)
-        taken = [int(o.id) for o in ordered(store, keys, feed).asked]
         order = CopyOrder(
-            id=str(max(taken, default=0) + 1),
+            id=str(next_number(store, keys, feed)),
             tables=list(asked.tables),
             where=asked.where,
             time_ms=now_ms,
+            repairs=asked.repairs,
+            key=list(asked.key),
+            target_only=[list(key) for key in asked.target_only],
         )
         key = keys.copy_order(feed, order.id)
         put = Put(key, order.model_dump_json().encode())
@@ -79,6 +86,12 @@ def add(store: Store, keys: Keys, feed: str, asked: NewCopy, now_ms: int) -> Cop
 
 def cancel(store: Store, keys: Keys, feed: str, number: str) -> CopyOrder:
     """Cancel one that copies or waits. Raises CopyNotFound or CopyNotCancelled."""
+    if one(ordered(store, keys, feed), feed, number).again:
+        raise CopyNotCancelled(
+            "its rows are those that the changefeed began with, and which its target lacks",
+            object=f"changefeed {feed}, snapshot {number}",
+            hint="pause it; or remove the changefeed",
+        )
     return _change(store, keys, feed, number, CopyNotCancelled, "cancelled", cancelled=True)
 
 

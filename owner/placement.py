@@ -53,8 +53,8 @@ class Member:
 class Placeable:
     """An upstream, and where it was placed last, if anywhere.
 
-    ``bound``: its log cannot be made anew, so only a capture that has it can go on. ``asked``: an
-    operator has chosen the place. ``settled``: the capture of its place has taken it. ``rows``:
+    ``bound``: its log cannot be made anew now, so only a capture that has it can go on. ``asked``:
+    an operator has chosen the place. ``settled``: the capture of its place has taken it. ``rows``:
     what its capture alone has of rows that were there before.
     """
 
@@ -150,6 +150,19 @@ def choose(
         )
 
     return min(members, key=worth).id
+
+
+def at_stake(members: Sequence[Member], upstreams: Sequence[Placeable]) -> set[str]:
+    """Those that may have to go elsewhere: not at a capture that has their log, and is to stay."""
+    logs = {m.id: m.logs for m in members if not m.drained}
+    return {u.name for u in upstreams if u.name not in logs.get(u.capture, ())}
+
+
+def waits_in_vain(upstream: Placeable, members: Sequence[Member]) -> bool:
+    """Whether nobody has the log that an upstream is bound to."""
+    known = {m.id: m for m in members}
+    gone = bool(upstream.capture) and upstream.capture not in known
+    return upstream.bound and gone and not _has_log(upstream.name, known)
 
 
 def _reason(upstream: Placeable, known: Mapping[str, Member]) -> PlacementReason | None:

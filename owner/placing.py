@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from cdc.base.clock import Clock
 from cdc.base.errors import InvalidError
 from cdc.base.parts import Parts
+from cdc.base.ts import MAX_TS
 from cdc.coord import election
 from cdc.coord.contract import Delete, Held, Op, Put, Store, StoredKey, Unchanged, WatchCompacted
 from cdc.coord.draining import CaptureNotFound
 from cdc.coord.keys import Keys, last
+from cdc.coord.log_begin import could_begin, needed_ts
 from cdc.coord.messages import (
+    ENDED,
     CaptureInfo,
     CurrentLog,
     FeedInfo,
@@ -28,6 +31,7 @@ from cdc.coord.messages import (
     UpstreamPlacement,
 )
 from cdc.coord.stored import StoredValueUnreadable, read, readable
+from cdc.snapshot.log import SnapshotLost
 from owner.placement import (
     KeptRows,
     Member,
@@ -35,15 +39,15 @@ from owner.placement import (
     Placeable,
     PlacementPlan,
     PlacementReason,
+    at_stake,
     choose,
     plan,
+    waits_in_vain,
 )
 
 _log = logging.getLogger("owner")
 _LOOK_S = 1.0
 _BY_CHOICE = frozenset({PlacementReason.DRAINED, PlacementReason.UNEVEN})
-_OVER = frozenset({FeedState.FINISHED, FeedState.REMOVED})
-_ROWS_LOST = "TG:ErrSnapshotLost"
 
 
 class PlacementRefused(InvalidError):
@@ -69,7 +73,10 @@ def of(store: Store, keys: Keys, upstream: str) -> tuple[UpstreamPlacement | Non
 
 
 def look(store: Store, keys: Keys) -> tuple[list[Member], list[Placeable]]:
-    """The captures that live, and the upstreams that are registered, as ``plan`` wants them."""
+    """The captures that live, and the upstreams that are registered, as ``plan`` wants them.
+
+    What is dear to know is not among it: :func:`with_rows`, :func:`with_bound`.
+    """
     current = {
         last(e.key): log for e, log in readable(store.range(keys.current_log_prefix)[1], CurrentLog)
     }
@@ -102,8 +109,8 @@ def with_rows(store: Store, keys: Keys, upstreams: Sequence[Placeable]) -> list[
 
 
 def _kept_rows(info: FeedInfo) -> KeptRows:
-    lost = info.error is not None and info.error.code == _ROWS_LOST
-    if info.state in _OVER or (info.state is FeedState.FAILED and lost):
+    lost = info.error is not None and info.error.code == SnapshotLost.code
+    if info.state in ENDED or (info.state is FeedState.FAILED and lost):
         return KeptRows.NONE
     if info.snapshot_ts and not info.rows_delivered:
         return KeptRows.DELIVERED
@@ -113,20 +120,42 @@ def _kept_rows(info: FeedInfo) -> KeptRows:
 def _placeable(
     entry: StoredKey, placed: UpstreamPlacement | None, held: dict[str, str]
 ) -> Placeable:
-    name, nodes, bound = last(entry.key), 0, False
+    name, nodes = last(entry.key), 0
     with suppress(StoredValueUnreadable):
-        info = read(entry, UpstreamInfo)
-        nodes, bound = len(info.nodes), not info.replaceable
+        nodes = len(read(entry, UpstreamInfo).nodes)
     if placed is None:
-        return Placeable(name, weight=max(1, nodes), bound=bound, settled=False)
+        return Placeable(name, weight=max(1, nodes), settled=False)
     return Placeable(
         name,
         placed.capture,
         weight=max(1, nodes),
-        bound=bound,
         asked=placed.reason == PlacementReason.ASKED,
         settled=held.get(name) == placed.capture,
     )
+
+
+def with_bound(
+    store: Store, keys: Keys, upstreams: Sequence[Placeable], names: Collection[str]
+) -> list[Placeable]:
+    """With whether these are bound to their logs; the anchors of no others are read."""
+    if not names:
+        return list(upstreams)
+    entries = [e for name in names if (e := store.get(keys.upstream_info(name))) is not None]
+    bound = bound_ones(store, keys, [info for _, info in readable(entries, UpstreamInfo)])
+    return [replace(u, bound=u.name in bound) if u.name in names else u for u in upstreams]
+
+
+def bound_ones(store: Store, keys: Keys, upstreams: Sequence[UpstreamInfo]) -> set[str]:
+    """Those whose logs could not begin anew below all that is needed of them.
+
+    A node has left above a checkpoint, say, or a changefeed begins below all anchors.
+    """
+    needed = needed_ts(store, keys)
+    return {
+        info.name
+        for info in upstreams
+        if not could_begin(store, keys, info, needed.get(info.name, MAX_TS))
+    }
 
 
 def best(store: Store, keys: Keys, here: str) -> str:
@@ -155,12 +184,14 @@ def move(store: Store, keys: Keys, upstream: str, capture: str, clock: Clock) ->
             object=about,
             hint="choose another one, or start that one anew",
         )
+    upstreams = with_bound(store, keys, upstreams, {upstream})
     found = next((u for u in upstreams if u.name == upstream), None)
     if found is not None and found.bound and upstream not in known.logs:
         raise PlacementRefused(
-            "the log of shards cannot be made anew, and that capture does not have it",
+            "another log could not begin low enough for all its changefeeds, and that capture does"
+            " not have the log",
             object=about,
-            hint="it stays where its log is",
+            hint="wait until the changefeed that is furthest behind has caught up, or remove it",
         )
     if found is not None and found.capture != capture:
         (found,) = with_rows(store, keys, [found])
@@ -222,6 +253,7 @@ class Placing:
         self._even_after_ms = round(even_after_s * 1000)
         self._lost = lost
         self._uneven_since_ms: int | None = None
+        self._waiting: set[str] = set()
         self._began_s = clock.monotonic()
         self._patience_s = patience_s
         self._stop = threading.Event()
@@ -252,11 +284,11 @@ class Placing:
     def turn(self) -> None:
         """Look once, and write what is due."""
         members, upstreams = look(self._store, self._keys)
-        found = self._plan(members, upstreams)
-        if any(move.reason in _BY_CHOICE for move in found.moves):
-            # All changefeeds are only read where it matters.
-            found = self._plan(members, with_rows(self._store, self._keys, upstreams))
+        stake = at_stake(members, upstreams)
+        upstreams = with_bound(self._store, self._keys, upstreams, stake)
+        found = self._due(members, upstreams, stake)
         self._uneven_since_ms = found.uneven_since_ms
+        self._warn_of({u.name for u in upstreams if waits_in_vain(u, members)})
         for one in found.moves:
             self._write(one)
         known = {u.name for u in upstreams}
@@ -266,6 +298,34 @@ class Placing:
                 gone: list[Op] = [Delete(entry.key)]
                 same = Unchanged(entry.key, entry.mod_revision)
                 self._store.txn([self._held, same, Unchanged(info, 0)], gone)
+
+    def _due(
+        self, members: Sequence[Member], upstreams: Sequence[Placeable], asked: Collection[str]
+    ) -> PlacementPlan:
+        """What is due; ``asked``: of which upstreams it is known whether they are bound.
+
+        All changefeeds, and anchors, are only read where it matters.
+        """
+        found = self._plan(members, upstreams)
+        if all(move.reason not in _BY_CHOICE for move in found.moves):
+            return found
+        upstreams, asked = with_rows(self._store, self._keys, upstreams), set(asked)
+        found = self._plan(members, upstreams)
+        while new := {move.upstream for move in found.moves} - asked:
+            asked |= new
+            upstreams = with_bound(self._store, self._keys, upstreams, new)
+            found = self._plan(members, upstreams)
+        return found
+
+    def _warn_of(self, waiting: set[str]) -> None:
+        for name in sorted(waiting - self._waiting):
+            _log.warning(
+                "upstream %s: its capture is gone, and another log could not begin low enough for"
+                " all its changefeeds: start the capture with its data, or resume the one that is"
+                " furthest behind with --overwrite-checkpoint-ts",
+                name,
+            )
+        self._waiting = waiting
 
     def _plan(self, members: Sequence[Member], upstreams: Sequence[Placeable]) -> PlacementPlan:
         return plan(

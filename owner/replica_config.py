@@ -71,6 +71,18 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "event-collector-batch-count": (),
     "event-collector-batch-bytes": (),
 }
+# What there is in place of them, by key or section; nothing is said where there is nothing to say.
+_INSTEAD = {
+    "sql-mode": "each statement is read under the sql_mode of its session",
+    "bdr-mode": "rows would go round in circles: give each direction tables of its own",
+    "enable-active-active": "rows would go round in circles: give each direction tables of its own",
+    "scheduler": "a changefeed's tables are shared by Spark's workers as they are",
+    "consistent": "a database target needs no redo log: its rows and ledger are one transaction",
+    "integrity": "the server's checksum of each event is checked; `cdc cli changefeed verify`"
+    " compares rows",
+    "enable-table-monitor": "`cdc cli changefeed query` and the metrics show tables that lag",
+    "performance-mode": "rows are delivered as soon as they come",
+}
 # What is below a feature that is switched off asks for nothing: switch, off, and what it is about.
 _SWITCHES: tuple[tuple[str, tuple[Any, ...], frozenset[str]], ...] = (
     ("consistent.level", ("none", ""), frozenset({"consistent"})),
@@ -214,7 +226,9 @@ def _sift(config: Mapping[str, Any], refusals: Refusals, path: str = "") -> dict
 
 
 def _not_supported(name: str) -> ConfigNotSupported:
-    return ConfigNotSupported(f"{name} is not supported yet", object=name, hint=f"remove {name}")
+    instead = _INSTEAD.get(name) or _INSTEAD.get(name.partition(".")[0])
+    hint = f"remove {name}" + (f"; {instead}" if instead else "")
+    return ConfigNotSupported(f"{name} is not supported yet", object=name, hint=hint)
 
 
 def _unknown(name: str) -> ConfigUnknownKey:

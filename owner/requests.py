@@ -31,11 +31,15 @@ class NewChangefeed:
 class NewCopy:
     """Rows that are to be copied for a changefeed that is there.
 
-    ``tables`` are patterns of table rules, ``where`` is SQL of the upstream.
+    ``tables`` are patterns of table rules, ``where`` is SQL of the upstream. The others are of rows
+    that differ at the target, see ``cdc.coord.messages.CopyOrder``.
     """
 
     tables: Sequence[str]
     where: str = ""
+    repairs: int = 0
+    key: Sequence[str] = ()
+    target_only: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

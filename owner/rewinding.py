@@ -52,7 +52,7 @@ def rewound(status: FeedStatus, stands: Sequence[Stand]) -> FeedStatus:
     least = min([main, *tables.values()])
     transactions = dict(status.transactions)
     for one in stands:
-        transactions |= {ts: list(name) for ts, name in one.transactions.items()}
+        transactions |= {ts: name.to_list() for ts, name in one.transactions.items()}
     return FeedStatus(
         checkpoint_ts=least,
         resolved_ts=status.resolved_ts,

@@ -572,6 +572,9 @@ class OwnerRunner:
             ops.append(Put(keys.feed_ddls(info.id), effects.ddls.model_dump_json().encode()))
         if effects.info is not None:
             ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
+        if effects.copied_rows is not None:
+            copied = effects.copied_rows.model_dump_json().encode()
+            ops.append(Put(keys.copied_rows(info.id), copied))
         for number, said in effects.copies.items():
             key = keys.copy_status(info.id, number)
             if self._stored.derived(key, CopyStatus) != said:

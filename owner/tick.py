@@ -14,6 +14,7 @@ from cdc.base.ts import MAX_TS, Ts
 from cdc.coord.feed_config import DdlPolicy
 from cdc.coord.messages import (
     Assignment,
+    CopiedRows,
     CopyStatus,
     DdlDecision,
     DdlEntries,
@@ -43,7 +44,7 @@ from owner.changes import (
     with_rounds,
     without_rounds_below,
 )
-from owner.copies import CopyTurn, Orders, advance, past_target
+from owner.copies import CopyTurn, Orders, advance, fails, past_target, rows_missing
 from owner.ddl import EVERY, Ddl, FeedScope, Stop
 from owner.retry import Retry, RetryPolicy
 from owner.shard_ddl import ended_by
@@ -65,7 +66,7 @@ class FeedTick:
     ``table_stops``: tables that the processor had to stop, by lower-case name. ``names``: what the
     upstream calls the transactions of DDLs above the checkpoint that the ledger may speak of.
     ``delivers``: the sink was taken over, so positions lie in the log where their ts says.
-    ``point``: the sync point that it comes to next.
+    ``point``: the sync point that it comes to next, if one is due; ``pointed``: that was looked at.
     """
 
     epoch: int = 0
@@ -78,6 +79,7 @@ class FeedTick:
     names: Mapping[Ts, list[Any]] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
     point: SyncPoint = field(default_factory=SyncPoint)
+    pointed: bool = False
 
     @property
     def stops(self) -> dict[str, Stop]:
@@ -141,6 +143,7 @@ class Effects:
     orders: tuple[Order, ...] = ()
     copies: Mapping[str, CopyStatus] = field(default_factory=dict)
     sync: SyncTurn | None = None
+    copied_rows: CopiedRows | None = None
 
 
 def next_epoch(epoch: int, now_ms: int) -> int:
@@ -175,7 +178,9 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     changes = tie(conclude(tick.changes, seen.outcomes, now_ms), seen.scope.ties)
     orders: tuple[Order, ...] = ()
     runs = info.state in RUNNING and tick.ready and tick.delivers
-    info = config_change.aimed(info, report, seen.resolved_ts) if runs else info
+    if runs:
+        grouped = [p.ts for p in changes.pending if p.judged.shard is not None]
+        info = config_change.aimed(info, report, seen.resolved_ts, grouped)
     # What comes behind another configuration is carried out by that.
     before = _below(reached, info.change.ts) if info.change and info.change.ts else reached
     if runs:
@@ -184,7 +189,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     if runs:
         changes, orders = begin(changes, before, now_ms)
     changes = without_rounds_below(changes, seen.status.checkpoint_ts)
-    tick = replace(tick, changes=changes, names=_names(tick, seen.status, orders))
+    tick = replace(tick, changes=changes, names=_names(tick, seen, changes, orders))
     status = _progress(tick, seen, info, report)
     # A copy holds tables at places of their own: one that was ordered meanwhile begins behind it.
     awaits = info.change is not None and info.piece is None
@@ -204,7 +209,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     sync: SyncTurn | None = None
     if info.state in RUNNING and same:
         sync = advance_point(tick.point, seen.sync_interval_ms, at, seen.synced, now_ms)
-        tick = replace(tick, point=sync.point)
+        tick = replace(tick, point=sync.point, pointed=True)
     assignment = Assignment(
         feed=info.id,
         epoch=info.epoch,
@@ -219,6 +224,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         copy_order=copies.order,
         piece=info.piece,
         rows_delivered=info.rows_delivered,
+        repeatable=info.lacks_rows,
     )
     return tick, Effects(
         assignment,
@@ -240,9 +246,24 @@ def _with_rows(info: FeedInfo, status: FeedStatus, copies: CopyTurn, now_ms: int
     if info.snapshot_ts and not info.rows_delivered and lowest >= info.snapshot_ts:
         info = info.model_copy(update={"rows_delivered": True})
     if copies.begins:
-        epoch = next_epoch(info.epoch, now_ms)
-        return info.model_copy(update={"piece": copies.piece, "epoch": epoch})
-    return info.model_copy(update={"piece": None}) if copies.ends else info
+        begun: dict[str, Any] = {"piece": copies.piece, "epoch": next_epoch(info.epoch, now_ms)}
+        if copies.piece is not None and _is_again(info, copies.piece.id) and _only_rows(info):
+            begun["target_ts"] = copies.piece.ts
+        return info.model_copy(update=begun)
+    if not copies.ends:
+        return info
+    ended: dict[str, Any] = {"piece": None}
+    if info.again is not None and info.piece is not None and _is_again(info, info.piece.id):
+        ended["again"] = info.again.model_copy(update={"delivered": True})
+    return info.model_copy(update=ended)
+
+
+def _is_again(info: FeedInfo, order: str) -> bool:
+    return info.again is not None and info.again.order == order
+
+
+def _only_rows(info: FeedInfo) -> bool:
+    return bool(info.config["snapshot"]["mode"] == SnapshotMode.ONLY)
 
 
 def _begun_with_rows(
@@ -255,7 +276,7 @@ def _begun_with_rows(
         return tick, Effects(_stopped(tick, failed, seen.status.checkpoint_ts), failed)
     epoch = next_epoch(seen.info.epoch, now_ms)
     begun = {"start_ts": copied.base_ts, "snapshot_ts": copied.ts, "epoch": epoch}
-    if seen.info.config["snapshot"]["mode"] == SnapshotMode.ONLY:
+    if _only_rows(seen.info):
         begun["target_ts"] = copied.ts
     status = FeedStatus(
         checkpoint_ts=copied.base_ts,
@@ -265,7 +286,8 @@ def _begun_with_rows(
         snapshot=copied,
     )
     after = seen.info.model_copy(update=begun)
-    return tick, Effects(_stopped(tick, seen.info, copied.base_ts), after, status)
+    stopped = _stopped(tick, seen.info, copied.base_ts)
+    return tick, Effects(stopped, after, status, copied_rows=report.copied_rows)
 
 
 def _stopped(tick: FeedTick, info: FeedInfo, ts: Ts) -> Assignment:
@@ -303,10 +325,16 @@ def _judge(tick: FeedTick, seen: FeedInput, now_ms: int) -> FeedTick:
     )
 
 
-def _names(tick: FeedTick, status: FeedStatus, orders: Iterable[Order]) -> dict[Ts, list[Any]]:
-    """With those of changes that the sink's ledger is about to know, before it does."""
-    names = {o.ddl.ts: list(o.ddl.name) for o in orders if o.ddl.name is not None}
-    return {t: n for t, n in (dict(tick.names) | names).items() if t > status.checkpoint_ts}
+def _names(
+    tick: FeedTick, seen: FeedInput, changes: Changes, orders: Iterable[Order]
+) -> dict[Ts, list[Any]]:
+    """With those of changes that the sink's ledger is about to know, before it does.
+
+    And of those that we have kept something of by their ts: another log has them there too.
+    """
+    ddls = [*(o.ddl for o in orders), *changes.kept_by_ts(seen.decisions)]
+    names = dict(tick.names) | {d.ts: d.name.to_list() for d in ddls if d.name is not None}
+    return {ts: name for ts, name in names.items() if ts > seen.status.checkpoint_ts}
 
 
 def _hold_reported(tick: FeedTick, report: Report) -> FeedTick:
@@ -380,7 +408,7 @@ def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:
 def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:
     """Checkpoint = min over tables, barrier = how far anybody may go."""
     barrier = min(tick.scanned_ts, _barrier(tick, info))
-    status, stops = seen.status, tick.stops
+    status, stops, synced = seen.status, tick.stops, seen.synced
     checkpoint, main, tables = status.checkpoint_ts, _main(status), dict(status.tables)
     named = {s.table: s for s in status.stopped_tables if s.table in stops}
     names = status.transactions | (report.transactions if report else {})
@@ -402,6 +430,7 @@ def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | 
         stopped_tables=sorted(named.values(), key=lambda s: (s.ts, s.table)),
         transactions={ts: names[ts] for ts in sorted({main, *tables.values()}) if ts in names},
         snapshot=(report.snapshot if report else None) or status.snapshot,
+        sync_point_ts=synced.ts if synced and not synced.error else status.sync_point_ts,
     )
 
 
@@ -453,10 +482,17 @@ def _event(
         return event_of_error(seen.changer_error.kind), seen.changer_error
     if report and report.error:
         return event_of_error(report.error.kind), report.error
+    if report and info.lacks_rows and (error := fails(info, report)):
+        return FeedEvent.FATAL_ERROR, error
     stop = tick.changes.stop
     if stop and drained and status.barrier_ts == stop.ts - 1:
         return FeedEvent.FATAL_ERROR, stop.error
-    if info.target_ts and status.checkpoint_ts >= info.target_ts:
+    # A sync point at its end is written before it has ended; a new owner must look for it first.
+    unknown = seen.sync_interval_ms > 0 and not tick.pointed
+    at_point = unknown or 0 < tick.point.ts <= info.target_ts
+    if info.target_ts and status.checkpoint_ts >= info.target_ts and not at_point:
+        if info.lacks_rows:
+            return FeedEvent.FATAL_ERROR, rows_missing(info, now_ms)
         return FeedEvent.TARGET_REACHED, None
     if seen.upstream_error and drained:
         return FeedEvent.FATAL_ERROR, seen.upstream_error

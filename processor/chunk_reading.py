@@ -82,7 +82,7 @@ def read_chunk(task: ChunkTask) -> ChunkRead:
                 rows, events, size = _read(task, made)
                 send(task.access, made, path)
     except TidegateError as e:
-        return ChunkRead(error=e.to_dict(), seconds=time.perf_counter() - began)
+        return ChunkRead(error=e.marked(), seconds=time.perf_counter() - began)
     return ChunkRead(path, rows, events, size, time.perf_counter() - began)
 
 

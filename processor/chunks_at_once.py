@@ -11,7 +11,7 @@ from typing import Self
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict
+from cdc.base.errors import ErrorKind, TidegateError, TransientError, from_dict, text_of_foreign
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk, SnapshotTableChanged
@@ -130,7 +130,7 @@ class ChunksAtOnce:
             return error
         except Exception as error:
             # What Spark raises has a page of Java's stack in it.
-            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
+            text = text_of_foreign(error)
             hint = "the rows are read again; look at Spark's workers and their hosts"
             return ChunksNotRead(text, object=f"changefeed {self._feed}", hint=hint)
         return read if read.error is None else from_dict(read.error)

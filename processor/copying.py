@@ -15,18 +15,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cdc.base.clock import Clock
-from cdc.base.errors import InternalError, TidegateError
+from cdc.base.errors import InternalError, TidegateError, text_of_foreign
 from cdc.base.parts import Parts
 from cdc.base.position import Position, TransactionName
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import Assignment, ErrorInfo, FeedInfo, Report, SnapshotProgress
+from cdc.coord.messages import (
+    Assignment,
+    CopiedRows,
+    CopiedTable,
+    ErrorInfo,
+    FeedInfo,
+    Report,
+    SnapshotProgress,
+)
 from cdc.coord.snapshot_config import OnExisting
 from cdc.snapshot.definitions import Definitions
-from cdc.snapshot.log import SnapshotRows
+from cdc.snapshot.log import SnapshotLost, SnapshotRows
 from cdc.snapshot.servers import SourceServers
-from cdc.snapshot.settle import StagedTable, TableToSettle, room
+from cdc.snapshot.settle import SettledRows, StagedTable, TableToSettle, room
 from processor.chunks_at_once import CopyStopped
 from processor.jobs import JobRunner
 from processor.reporter import Reporter
@@ -36,12 +44,8 @@ from processor.standing import Standing
 from processor.transaction_names import TransactionNames
 
 _log = logging.getLogger("processor")
-
-
-class SnapshotLost(InternalError):
-    """The copied rows of a changefeed are not there any more, and not all are delivered."""
-
-    code = "TG:ErrSnapshotLost"
+# Of more tables it is not kept which of them have all their rows.
+_MOST_TABLES = 5000
 
 
 class _First(RowCopy):
@@ -100,7 +104,8 @@ def copied_rows(log_folder: Path, info: FeedInfo, lowest: Ts) -> SnapshotRows | 
             "the rows that were copied for it are gone, and not all of them are delivered",
             object=f"changefeed {info.id}",
             position=f"ts {lowest}",
-            hint="remove the changefeed and create it anew; it then copies all rows again",
+            hint="resume --copy-again delivers the changes since, and copies what tables lack anew:"
+            " some rows come twice; or remove the changefeed and create it anew",
         )
     existing = FeedConfig.model_validate(info.config).snapshot.on_existing
     upsert = existing is OnExisting.UPSERT
@@ -132,6 +137,7 @@ class Copying:
         self._open_servers = server
         self._clock = clock
         self._progress = SnapshotProgress(began_ms=clock.now_ms())
+        self._copied_rows: CopiedRows | None = None
         self._stopping = threading.Event()
         self._parts = parts
         self._part = parts.make(
@@ -172,7 +178,8 @@ class Copying:
                 self._info.id, config, self._log, self._folder, self._jobs, self._settings,
                 self._open_servers, self._note, self._clock, self._stopping,
             )  # fmt: skip
-            copy.run()
+            settled = copy.run()
+            self._copied_rows = self._kept(settled)
             self._progress = copy.progress
             self._report()
         except CopyStopped:
@@ -184,9 +191,23 @@ class Copying:
             self._report(e)
         except Exception as e:
             _log.exception("changefeed %s: its copy of rows has failed", self._info.id)
-            text = f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}"[:300]
+            text = text_of_foreign(e)
             self._report(InternalError(text, object=f"changefeed {self._info.id}"))
         return False
+
+    def _kept(self, settled: SettledRows) -> CopiedRows:
+        """What must be known of the rows where they are lost, with the log that they lie in."""
+        known = settled.tables if len(settled.tables) <= _MOST_TABLES else ()
+        at = Standing(Position(settled.ts))
+        return CopiedRows(
+            base_ts=settled.base_ts,
+            ts=settled.ts,
+            rows=settled.rows,
+            tables=[CopiedTable(name=n, last_ts=ts, rows=rows) for n, ts, rows in known],
+            transactions={
+                t: n.to_list() for t, n in TransactionNames(self._log, {}).names(at).items()
+            },
+        )
 
     def _note(self, progress: SnapshotProgress) -> None:
         self._progress = progress
@@ -206,7 +227,8 @@ class Copying:
                 resolved_ts=self._log.state.resolved_ts,
                 error=said,
                 running=error is None,
-                transactions={t: list(n) for t, n in names.items()},
+                transactions={t: n.to_list() for t, n in names.items()},
                 snapshot=self._progress,
+                copied_rows=self._copied_rows,
             )
         )

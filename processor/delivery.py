@@ -92,7 +92,7 @@ class FeedDelivery:
     def _opened(self, plan: FeedPlan) -> Sink:
         config = self._config
         sink = sink_of(plan.sink_uri, config)
-        return sink.repeatable() if plan.rows is not None and plan.rows.repeated else sink
+        return sink.repeatable() if plan.repeatable else sink
 
     def _planned(self, catalog: DeliveredTables) -> Plans:
         return Plans(Numbering.of(self.plan.layout), mariadb=catalog.mariadb)
@@ -134,7 +134,7 @@ class FeedDelivery:
                 known.plans.blame(e)
                 table = known.plans.failed
             self.discard()
-            error = e.to_dict()
+            error = e.marked()
         except BaseException:
             # Whoever holds a lock at the sink must not keep it while others recover.
             self.discard()
@@ -243,7 +243,7 @@ class FeedDelivery:
             int(piece.runs.rows.sum()),
             plans.plans,
             piece.name,
-            RunTransactions(piece.runs, self._log.sources, marks),
+            RunTransactions(piece.runs, self._log.sources, marks, _binlog(self._log)),
             snapshot=piece.snapshot,
             where=piece.origin.name if piece.origin is not None else None,
         )
@@ -260,6 +260,11 @@ class FeedDelivery:
                 touched.add(destination)
                 sink.deliver(located, matrix, order, destination)
         return touched
+
+
+def _binlog(log: ChangeLog) -> str:
+    """What the upstream calls its binlog files, before their number."""
+    return str(log.state.position.get("file", "")).rpartition(".")[0]
 
 
 def _marks(log: ChangeLog, runs: Runs) -> Runs | None:

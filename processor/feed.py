@@ -19,7 +19,7 @@ import numpy as np
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError
+from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError, text_of_foreign
 from cdc.base.parts import Parts
 from cdc.base.position import Position, Stand, TransactionName, stand
 from cdc.base.ts import MAX_TS, Ts
@@ -27,7 +27,15 @@ from cdc.changelog.index import Runs
 from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
-from cdc.coord.messages import Assignment, CopyReport, ErrorInfo, FeedInfo, Report, TableStop
+from cdc.coord.messages import (
+    Assignment,
+    CopiedRows,
+    CopyReport,
+    ErrorInfo,
+    FeedInfo,
+    Report,
+    TableStop,
+)
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.servers import SourceServers
@@ -43,6 +51,7 @@ from processor.catalog import (
 )
 from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
+from processor.feed_service import FeedService
 from processor.jobs import JobRunner
 from processor.log_news import Awaited
 from processor.measured import Measured
@@ -124,6 +133,7 @@ class Feed:
         log_disagrees: Callable[[str], None] = lambda _: None,
         rows: SnapshotRows | None = None,
         server: Callable[[threading.Event], SourceServers] | None = None,
+        copied_rows: Callable[[], CopiedRows | None] = lambda: None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
@@ -137,6 +147,8 @@ class Feed:
         self._log_folder = log_folder
         self._rows_before = rows
         self._server = server
+        self._copied_rows = copied_rows
+        self._repeatable = assignment.repeatable
         self._copying: TableCopying | None = None
         self._jobs = jobs
         self._settings = settings
@@ -161,7 +173,9 @@ class Feed:
         # Bytes of the turn's job, and when that began.
         self._tried: tuple[int, float] | None = None
         self._awaited_ts: Ts = 0
+        self._reach: Ts = 0
         self._awaited: Awaited | None = None
+        self._service = FeedService()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._parts = parts or Parts()
@@ -211,6 +225,7 @@ class Feed:
         self._wake.set()
         if self._copying is not None:
             self._copying.stop(0)
+        self._service.end()
         self._part.join(timeout_s)
         self._parts.forget(self._part)
         if not self._part.alive:
@@ -232,7 +247,7 @@ class Feed:
         except Exception as e:
             _log.exception("changefeed %s: window failed", self._info.id)
             unknown = WindowFailed(
-                f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300],
+                text_of_foreign(e),
                 object=f"changefeed {self._info.id}",
                 hint="see the capture's log",
             )
@@ -246,6 +261,7 @@ class Feed:
             # The owner may wait to hear that it counts, though nothing moves.
             self._reporter.owed = True
         self._assignment, self._tried = self._newest, None
+        self._reach = self._upper()
         self._leave_rows()
         self._follow_order()
         taken = self._taken
@@ -277,6 +293,8 @@ class Feed:
         The owner says so, when its store knows: whoever goes on from there needs none of them.
         """
         rows, told = self._rows_before, self._assignment
+        if told.repeatable is not self._repeatable:
+            self._repeatable, self._taken = told.repeatable, None
         if rows is None:
             return
         if told.piece is None if rows.between else told.rows_delivered:
@@ -293,7 +311,7 @@ class Feed:
         if order is not None and copying is None and self._server is not None:
             self._copying = copying = TableCopying(
                 order, self._info, self._log_folder, self._jobs, self._settings, self._server,
-                self._clock, self._parts, self._wake.set,
+                self._clock, self._parts, self._wake.set, self._copied_rows,
             )  # fmt: skip
             copying.start()
         if copying is not None and order is not None:
@@ -361,9 +379,8 @@ class Feed:
         return min(self._horizon.upto(told.judged_ts), told.barrier_ts)
 
     def _next_window(self, taken: Takeover) -> Window | None:
-        upper = self._upper()
         main = self._standing.main
-        window = reach(main, upper)
+        window = reach(main, self._reach)
         furthest = max(taken.starts.values(), default=main)
         if window is not None and taken.parted and main < furthest < window.hi:
             # The layout that holds is right for what destinations have of it, and for no more.
@@ -395,14 +412,16 @@ class Feed:
         newest = self._log.refresh().resolved_ts
         catalog.refresh(newest)
         sink = sink_of(self._info.sink_uri, self._config)
-        rows = self._rows_before
-        if rows is not None and not rows.between:
+        rows, begin_ts = self._rows_before, self._begin_ts
+        first_rows = rows is not None and not rows.between
+        if first_rows or (self._repeatable and main <= Position(begin_ts)):
             copied = CopiedTables(self._config)
             # Between the two ts of the rows nothing changes what tables there are.
-            there = delivered_tables(catalog.at(rows.ts), self._config)
+            there = delivered_tables(catalog.at(self._info.snapshot_ts), self._config)
             first = sink.first_rows(self._config.snapshot.on_existing)
             first.prepare(self._info.ledger_id, (t for t in there if (t.schema, t.name) in copied))
-        if rows is not None and rows.repeated:
+        repeatable = self._repeatable or (rows is not None and rows.repeated)
+        if repeatable:
             sink = sink.repeatable()
         driver = sink.driver()
         known: dict[str, Table] = {}
@@ -410,7 +429,7 @@ class Feed:
         for schemas in [last] if last is asked else [last, asked]:
             known |= {t.full_name: t for t in delivered_tables(schemas, self._config)}
         known |= {t.full_name: t for t in beside}
-        begun = main > Position(self._info.start_ts)
+        begun = main > Position(begin_ts)
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.
         here, tables = self._standing.stand(), list(known.values())
         self._phases.enter(Phase.FENCING)
@@ -418,10 +437,11 @@ class Feed:
         if found.recorded:
             self._acknowledged.check(found.positions)
         self._check_log(found)
+        self._service.begin(sink)
         self._phases.enter(Phase.PLANNING)
         stands = {d: stand(p) for d, p in found.positions.items()}
         taken = self._taken = Takeover(
-            plan=self._planned(epoch, slots, found),
+            plan=self._planned(epoch, slots, found, repeatable=repeatable),
             sink=sink,
             driver=driver,
             catalog=catalog,
@@ -434,6 +454,11 @@ class Feed:
         catalog.crossed(min(newest, self._upper()), self._caps(taken))
         catalog.use(sink.routes(found.layout))
         return taken
+
+    @property
+    def _begin_ts(self) -> Ts:
+        """Above which something was delivered; rows that were lost may have been before that."""
+        return self._info.snapshot_ts if self._info.again is not None else self._info.start_ts
 
     def _check_log(self, found: Recovered) -> None:
         """Raises LogDisagrees if a position does not lie where this log has its transaction."""
@@ -452,7 +477,7 @@ class Feed:
             hint="nothing to do: the log is pulled anew, with the ts that ledgers have",
         )
 
-    def _planned(self, epoch: int, slots: int, found: Recovered) -> FeedPlan:
+    def _planned(self, epoch: int, slots: int, found: Recovered, *, repeatable: bool) -> FeedPlan:
         run_folder = self._log_folder / "run" / self._info.id
         # What an older epoch left: recovery has fenced it, so its slots protect nothing any more.
         remove_older(run_folder, epoch)
@@ -468,6 +493,7 @@ class Feed:
             layout=found.layout,
             rows=self._rows_before,
             log=begun.log if (begun := load(self._log_folder)) is not None else "",
+            repeatable=repeatable,
         )
 
     def _deliver(self, taken: Takeover, window: Window) -> None:
@@ -516,14 +542,20 @@ class Feed:
         return take(self._log, window.lo, window.hi, taken.catalog.ids, size, whole=whole)
 
     def _caps(self, taken: Takeover) -> dict[str, Ts]:
-        """Tables of which nothing above a ts is delivered: the owner's, our own stops, parted."""
-        caps = dict(self._assignment.table_barriers)
-        for name, stop in self._stops.items():
-            caps[name] = min(stop.ts - 1, caps.get(name, stop.ts - 1))
-        for name, ts in (self._copying.caps if self._copying else {}).items():
-            caps[name] = min(ts, caps.get(name, ts))
-        for name, ts in taken.caps(self._standing).items():
-            caps[name] = min(ts, caps.get(name, ts))
+        """Tables of which nothing above a ts is delivered: the owner's, our own stops, parted.
+
+        Tables that stand lower catch up no further than any table may go: a log that was made anew
+        is still on its way to where the others stand.
+        """
+        caps = dict.fromkeys(self._standing.tables, self._reach)
+        for more in (
+            self._assignment.table_barriers,
+            {name: stop.ts - 1 for name, stop in self._stops.items()},
+            self._copying.caps if self._copying else {},
+            taken.caps(self._standing),
+        ):
+            for name, ts in more.items():
+                caps[name] = min(ts, caps.get(name, ts))
         return caps
 
     def _passing(
@@ -668,7 +700,9 @@ class Feed:
             rows=self._measured.rows,
             bytes=self._measured.bytes,
             running=self._taken is not None and error is None,
-            transactions={t: list(n) for t, n in self._transactions.names(self._standing).items()},
+            transactions={
+                t: n.to_list() for t, n in self._transactions.names(self._standing).items()
+            },
             copied=self._copying.copied if self._copying else None,
             barrier_ts=self._assignment.barrier_ts,
             furthest_ts=self._furthest_ts(),

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cdc.base.clock import Clock
@@ -20,6 +21,7 @@ from cdc.coord.grouped_puts import GroupedPuts
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
+    CopiedRows,
     CopyReport,
     ErrorInfo,
     FeedInfo,
@@ -232,7 +234,7 @@ class ProcessorRunner:
             info, assignment, log, folder, self._jobs, self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
             self._parts, self._names(name), self._log_disagrees, rows,
-            self._server(info),
+            self._server(info), partial(self._copied_rows, name),
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
@@ -306,6 +308,11 @@ class ProcessorRunner:
         """What the upstream calls the transactions at which the changefeed's progress stands."""
         entry = self._store.get(self._keys.feed_status(feed))
         return named(read(entry, FeedStatus).transactions) if entry else {}
+
+    def _copied_rows(self, feed: str) -> CopiedRows | None:
+        """What the changefeed has begun with, if that was written down."""
+        entry = self._store.get(self._keys.copied_rows(feed))
+        return read(entry, CopiedRows) if entry else None
 
     def _lost_report(self, assignment: Assignment, piece: RowsPiece) -> Report:
         return Report(

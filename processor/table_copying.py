@@ -11,17 +11,20 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, InternalError, TidegateError
+from cdc.base.errors import ErrorKind, InternalError, TidegateError, text_of_foreign
 from cdc.base.parts import Parts
 from cdc.base.position import Stand
 from cdc.base.ts import Ts
+from cdc.changelog.errors import LogCollected
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import (
+    CopiedRows,
     CopyOrder,
     CopyReport,
     ErrorInfo,
@@ -29,11 +32,14 @@ from cdc.coord.messages import (
     RowsPiece,
     SnapshotProgress,
 )
+from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.place import free_place
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
+from cdc.snapshot.target_only import TargetOnly
+from cdc.source.pulled import PulledLogs
 from processor.chunks_at_once import CopyStopped
 from processor.jobs import JobRunner
 from processor.row_copy import RowCopy, TablesKeepChanging, unchanged
@@ -65,9 +71,36 @@ def _folder(log_folder: Path, info: FeedInfo, order: str) -> Path:
     return log_folder / "copied" / info.id / f"{info.incarnation}-{order}"
 
 
+class TablesLeftOut:
+    """Tables that had all of their rows when those of others were lost.
+
+    One that a statement has been about since counts no more: it may be another one by now.
+    """
+
+    def __init__(self, log: ChangeLog, info: FeedInfo, copied: CopiedRows | None) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._since_ts: Ts = 0
+        self._definitions: Definitions | None = None
+        if info.again is None or copied is None or copied.ts != info.snapshot_ts:
+            return
+        self._names = copied.delivered(info.again.main_ts, info.again.tables)
+        self._since_ts = copied.ts
+        try:
+            self._definitions = Definitions(log, copied.ts)
+        except LogCollected:
+            # What was said of them is not known any more.
+            self._names = frozenset()
+
+    def __call__(self, name: str, ts: Ts) -> bool:
+        """Whether ``schema.table`` is left out of what is read as of ``ts``."""
+        known = self._definitions
+        return name in self._names and known is not None and known.same(name, self._since_ts, ts)
+
+
 class TableCopying:
     """Carries out one order in one epoch of a changefeed.
 
+    ``copied`` says which tables had all their rows when those of a first copy were lost.
     ``caps``, ``copied`` and ``answer`` are for the changefeed's thread, which ``poke`` wakes.
     """
 
@@ -82,8 +115,10 @@ class TableCopying:
         clock: Clock,
         parts: Parts,
         poke: Callable[[], None],
+        copied: Callable[[], CopiedRows | None] = lambda: None,
     ) -> None:
         self.order = order
+        self._copied_rows = copied
         self._info = info
         self._log_folder = log_folder
         self._jobs = jobs
@@ -167,7 +202,7 @@ class TableCopying:
             return self._failed(e)
         except Exception as e:
             _log.exception("changefeed %s: a copy of rows has failed", self._info.id)
-            text = f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}"[:300]
+            text = text_of_foreign(e)
             return self._failed(InternalError(text, object=f"changefeed {self._info.id}"))
         self._copied = self._copied.model_copy(
             update={"progress": copy.progress, "tables": sorted(self._asked or ()), "error": None}
@@ -179,9 +214,12 @@ class TableCopying:
         config = FeedConfig.model_validate(self._info.config)
         ours = {"tables": self.order.tables, "where": self.order.where}
         config = config.model_copy(update={"snapshot": config.snapshot.model_copy(update=ours)})
+        known = self._copied_rows() if self.order.again else None
         return _Between(
             self._info.id, config, log, folder, self._jobs, self._settings, self._server,
             self._note, self._clock, self._stopping, self._go_on_reading, self._hold, self._raise,
+            TablesLeftOut(log, self._info, known),
+            TargetOnly(self.order.key, self.order.target_only),
         )  # fmt: skip
 
     def _failed(self, error: TidegateError) -> bool:
@@ -236,12 +274,31 @@ class _Between(RowCopy):
         go_on: threading.Event,
         hold: Callable[[frozenset[str]], Ts],
         let: Callable[[Ts], None],
+        left_out: TablesLeftOut,
+        target_only: TargetOnly,
     ) -> None:
         super().__init__(
             feed, config, log, folder, jobs, settings, open_servers, note, clock, stopping, go_on
         )
         self._hold = hold
         self._let = let
+        self._left_out = left_out
+        self._target_only = target_only
+
+    def _stage(
+        self, servers: SourceServers, pulled: PulledLogs, table: Table, low_ts: Ts, number: int
+    ) -> StagedTable:
+        staged = super()._stage(servers, pulled, table, low_ts, number)
+        if not self._target_only.keys:
+            return staged
+        path = self._folder / "chunks" / f"{number}-{low_ts}-target-only"
+        kind = servers.of(table).kind
+        gone = self._target_only.write(table, kind, number, path)
+        return replace(staged, target_only=gone)
+
+    def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:
+        found = super()._tables(definitions, ts)
+        return [table for table in found if not self._left_out(table.full_name, ts)]
 
     def _place(
         self, definitions: Definitions, staged: Mapping[str, StagedTable], ts: Ts

@@ -22,7 +22,8 @@ class FeedPlan:
     ``epoch`` is the ledger's: it grows with every recovery. ``sink_uri`` may hold a password and
     is never shown. ``rows``: those of a snapshot that come before the log's. All
     folders are the capture's: a worker that does not see them has an ``access``.
-    ``log``: the log's id, as another one may take its place in the same folder.
+    ``log``: the log's id, as another one may take its place in the same folder. ``repeatable``: the
+    target may have rows that are inserted, and lack those that are changed.
     """
 
     feed: FeedId
@@ -37,6 +38,7 @@ class FeedPlan:
     rows: SnapshotRows | None = None
     access: LogAccess | None = None
     log: str = ""
+    repeatable: bool = False
 
 
 @dataclass(frozen=True)

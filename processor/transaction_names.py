@@ -65,5 +65,7 @@ def _lies(ts: Ts, name: TransactionName, log: ChangeLog, origin: Origin | None) 
             return name.ts <= log.state.first_ts
         if name.is_none:
             return found.ts <= name.ts
-        return found.same(name) and found.ts == name.ts
+        # What an earlier version wrote does not say where each of the shards stood.
+        cuts_agree = not name.cut or not found.cut or name.cut == found.cut
+        return found.same(name) and found.ts == name.ts and cuts_agree
     return origin is not None and origin.holds(ts, name, log.state.first_ts)

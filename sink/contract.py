@@ -211,6 +211,13 @@ class Deliverer(Protocol):
         """Give the window up and end the object."""
 
 
+class Service(Protocol):
+    """What a capture offers of a sink beside delivery."""
+
+    def close(self) -> None:
+        """End it."""
+
+
 class Sink(Protocol):
     """A configured sink, as its URI and ``sink`` section describe it."""
 
@@ -261,6 +268,12 @@ class Sink(Protocol):
         """The same, for windows with inserts of rows that may be there already.
 
         Raises an ``InvalidError`` if it is configured so that it cannot be.
+        """
+
+    def serve(self) -> Service | None:
+        """Begin what is offered where the changefeed runs, and as long; None if that is nothing.
+
+        Raises a transient error while it cannot begin.
         """
 
     def driver(self) -> SinkDriver:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,8 +35,11 @@ def _obtain(make: Callable[[], Server]) -> Server:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the run's seed, before workers are started."""
+    """Draw the run's seed, before workers are started; let Ctrl-C reach what tests start."""
     seeds.draw()
+    # A shell starts background jobs with SIGINT ignored, and whoever is started by them has it so.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from cdc.base.redaction import RedactMode
+
 Item = TypeVar("Item")
 
 
@@ -54,6 +56,13 @@ class Tso(BaseModel):
     timestamp: int
     logic_time: int
     tso: int
+
+
+class Redacted(BaseModel):
+    """``POST /log/redact``: how much of users' data log lines showed, and show."""
+
+    previous_mode: RedactMode
+    current_mode: RedactMode
 
 
 class Page(BaseModel, Generic[Item]):

@@ -26,7 +26,7 @@ from cdc.api import (
     upstreams,
     verify,
 )
-from cdc.api.answers import Empty, Page, ServerStatus, Tso
+from cdc.api.answers import Empty, Page, Redacted, ServerStatus, Tso
 from cdc.api.assigned import assignments
 from cdc.api.audited import Audited
 from cdc.api.capture_models import CaptureOut, Drained
@@ -36,7 +36,7 @@ from cdc.api.failures import Failures
 from cdc.api.forwarding import ForwardingMiddleware
 from cdc.api.guard import READS, Guard, GuardMiddleware
 from cdc.api.request_id import RequestIdMiddleware
-from cdc.api.requests import LogLevelChange
+from cdc.api.requests import LogLevelChange, RedactionChange
 from cdc.api.swagger import serving as swagger
 from cdc.base.ts import compose
 from cdc.coord import draining, election
@@ -44,7 +44,7 @@ from cdc.coord.messages import CaptureInfo
 from cdc.coord.stored import readable
 from cdc.server.api_tokens import Caller
 from cdc.server.capture import Capture
-from cdc.server.logging_setup import set_level
+from cdc.server.logging_setup import redaction, set_level
 from cdc.server.peers import Peers
 from owner import admin, placing
 
@@ -165,6 +165,11 @@ def make(capture: Capture, guard: Guard, peers: Peers | None = None) -> FastAPI:
     def log(asked: LogLevelChange) -> Empty:
         set_level(asked.log_level, asked.logger)
         return Empty()
+
+    @routes.post("/log/redact", tags=["common"])
+    def redact(asked: RedactionChange) -> Redacted:
+        before = redaction.tighten(asked.redact_info_log)
+        return Redacted(previous_mode=before, current_mode=asked.redact_info_log)
 
     @app.get("/metrics", include_in_schema=False)
     def metrics() -> Response:

@@ -12,6 +12,7 @@ from cdc.coord import election
 from cdc.coord.messages import ApiToken, CopyOrder, DdlDecision, FeedInfo
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
+from cdc.server.logging_setup import redaction
 from cdc.server.upstream_errors import UpstreamNotFound
 from owner import placing
 
@@ -124,6 +125,8 @@ class Audited:
         if kind == "owner":
             entry = store.get(keys.owner)
             return {"owner": entry.value.decode() if entry else ""}
+        if template.endswith("/redact"):
+            return {"redact_info_log": str(redaction.mode)}
         return {"log_level": logging.getLevelName(logging.getLogger().level).lower()}
 
     def _below(self, template: str, params: Mapping[str, str]) -> dict[str, Any] | None:

@@ -105,12 +105,38 @@ class SnapshotState(StrEnum):
     DELIVERED = "delivered"
 
 
+class RowsAgainShown(BaseModel):
+    """Rows that were lost in the middle of their delivery, and are copied again.
+
+    ``snapshot``: the number of the one that does so, "" where nothing was left to copy.
+    ``rows_at_most``: so many rows may come twice.
+    """
+
+    snapshot: str
+    began: str
+    rows_at_most: int
+    delivered: bool
+
+    @classmethod
+    def of(cls, info: FeedInfo) -> RowsAgainShown | None:
+        """From the store's message."""
+        found = info.again
+        if found is None:
+            return None
+        return cls(
+            snapshot=found.order,
+            began=_time(found.time_ms),
+            rows_at_most=found.rows,
+            delivered=found.delivered,
+        )
+
+
 class SnapshotShown(BaseModel):
     """Rows that were there before a changefeed: what of them is read, and where they lie.
 
     ``rows`` and ``bytes`` are those that were read, and behind ``ended`` those that are delivered.
     ``base_ts`` and ``ts``: between which they lie in the order, 0 until all are copied.
-    ``reading``: how long it may take, None where nothing is read.
+    ``reading``: how long it may take, None where nothing is read. ``again``: what of them was lost.
     """
 
     state: SnapshotState
@@ -123,6 +149,7 @@ class SnapshotShown(BaseModel):
     base_ts: int
     ts: int
     reading: Reading | None
+    again: RowsAgainShown | None
 
     @classmethod
     def of(cls, info: FeedInfo, status: FeedStatus) -> SnapshotShown | None:
@@ -132,7 +159,7 @@ class SnapshotShown(BaseModel):
             return None
         state = SnapshotState.COPYING
         if not info.copies:
-            delivered = status.checkpoint_ts >= info.snapshot_ts
+            delivered = status.checkpoint_ts >= info.snapshot_ts and not info.lacks_rows
             state = SnapshotState.DELIVERED if delivered else SnapshotState.DELIVERING
         return cls(
             state=state,
@@ -145,6 +172,7 @@ class SnapshotShown(BaseModel):
             base_ts=progress.base_ts,
             ts=progress.ts,
             reading=Reading.of(progress) if info.copies else None,
+            again=RowsAgainShown.of(info),
         )
 
 
@@ -196,7 +224,10 @@ class ConfigChangeShown(BaseModel):
 
 
 class ChangefeedInfo(BaseModel):
-    """A changefeed in full; the password of its sink URI is masked."""
+    """A changefeed in full; the password of its sink URI is masked.
+
+    ``sync_point_ts``: the last sync point that its target has noted, 0 if none.
+    """
 
     id: str
     namespace: str = "default"
@@ -209,6 +240,7 @@ class ChangefeedInfo(BaseModel):
     checkpoint_ts: int
     checkpoint_time: str
     barrier_ts: int
+    sync_point_ts: int
     state: FeedState
     error: FeedError | None
     stopped_tables: list[StoppedTable]
@@ -239,6 +271,7 @@ class ChangefeedInfo(BaseModel):
             checkpoint_ts=status.checkpoint_ts,
             checkpoint_time=to_text(status.checkpoint_ts),
             barrier_ts=status.barrier_ts,
+            sync_point_ts=status.sync_point_ts,
             state=shown_state(info.state),
             error=FeedError.of(info.error),
             stopped_tables=[

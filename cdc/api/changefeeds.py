@@ -24,17 +24,15 @@ from cdc.api.etags import IfMatch
 from cdc.api.paging import AskedPart
 from cdc.api.requests import CreateChangefeed, ResumeChangefeed, UpdateChangefeed
 from cdc.coord.keys import last
-from cdc.coord.messages import FeedInfo, FeedState
+from cdc.coord.messages import ENDED, FeedInfo, FeedState
 from cdc.coord.stored import StoredValueUnreadable, read
 from cdc.server.capture import Capture
 from owner import admin
 
-_ENDED = frozenset({FeedState.FINISHED, FeedState.REMOVED})
-
 
 def _asked_for(found: FeedState, state: str) -> bool:
     if state == "":
-        return found not in _ENDED
+        return found not in ENDED
     return state == "all" or state in (found, shown_state(found))
 
 
@@ -105,7 +103,9 @@ def router(capture: Capture) -> APIRouter:
     @routes.post("/{feed}/resume")
     def resume(feed: str, expected: IfMatch, asked: ResumeChangefeed | None = None) -> Empty:
         how = asked or ResumeChangefeed()
-        if how.rewind:
+        if how.copy_again:
+            operations.copy_again(feed, expected)
+        elif how.rewind:
             operations.rewind(feed, expected)
         else:
             operations.resume(feed, how.overwrite_checkpoint_ts, expected)

@@ -18,13 +18,14 @@ from cdc.base.secrets import mask_text
 from cdc.coord.draining import CaptureNotFound, NoOtherCapture
 from cdc.coord.expected import ChangedSince
 from cdc.server.api_tokens import TokenExists, TokenNotFound
+from cdc.server.logging_setup import RedactionLoosened
 from cdc.server.upstream_errors import (
     UpstreamChanging,
     UpstreamExists,
     UpstreamInUse,
     UpstreamNotFound,
 )
-from cdc.verify.job import VerificationNotFound, VerificationRuns
+from cdc.verify.job import NothingToRepair, VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.orders import CopyNotCancelled, CopyNotFound, CopyNotPaused
 from owner.placing import PlacementRefused
@@ -58,6 +59,7 @@ _STATUS: dict[type[TidegateError], int] = {
     UpstreamInUse: 409,
     VerificationNotFound: 404,
     VerificationRuns: 409,
+    NothingToRepair: 409,
     DdlNotFound: 404,
     DdlNotPending: 409,
     CopyNotFound: 404,
@@ -67,6 +69,7 @@ _STATUS: dict[type[TidegateError], int] = {
     CaptureNotFound: 404,
     NoOtherCapture: 409,
     PlacementRefused: 409,
+    RedactionLoosened: 409,
     TokenExists: 409,
     TokenNotFound: 404,
     **guard.STATUS,

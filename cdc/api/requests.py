@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from cdc.base.redaction import RedactMode
 from cdc.coord.names import CARRIER_NAMES, NODE_NAME, UPSTREAM_NAME
 from cdc.server.logging_setup import LOGGERS
 from cdc.server.settings import LogLevel
@@ -62,11 +63,13 @@ class UpdateChangefeed(_Request):
 class ResumeChangefeed(_Request):
     """``POST /changefeeds/{id}/resume``; 0: from the checkpoint.
 
-    ``rewind``: from where the sink's ledger stands, which has gone back.
+    ``rewind``: from where the sink's ledger stands, which has gone back. ``copy_again``: behind
+    rows that were lost in the middle of their delivery, which are copied again.
     """
 
     overwrite_checkpoint_ts: _AskedTs | Literal["now"] = 0
     rewind: bool = False
+    copy_again: bool = False
 
 
 class CreateNode(_Request):
@@ -128,6 +131,12 @@ class LogLevelChange(_Request):
 
     log_level: LogLevel
     logger: str = Field(default="", json_schema_extra={"enum": ["", *LOGGERS]})
+
+
+class RedactionChange(_Request):
+    """``POST /log/redact``: how much user data log lines show; only less than they do."""
+
+    redact_info_log: RedactMode
 
 
 class MoveUpstream(BaseModel):

@@ -5,22 +5,33 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Collection
 
 import uvicorn
 
+from cdc.api import client_names
 from cdc.api.app import make
 from cdc.api.guard import Guard
 from cdc.server.capture import Capture
 
 
 class ApiServer:
-    """Serves a capture's API on a bound socket until stopped; by HTTPS with a TLS context."""
+    """Serves a capture's API on a bound socket until stopped; by HTTPS with a TLS context.
+
+    ``names``: of clients with a certificate only those with one of these; all if there are none.
+    """
 
     def __init__(
-        self, capture: Capture, sock: socket.socket, guard: Guard, tls: ssl.SSLContext | None
+        self,
+        capture: Capture,
+        sock: socket.socket,
+        guard: Guard,
+        tls: ssl.SSLContext | None,
+        names: Collection[str] = (),
     ) -> None:
         config = uvicorn.Config(
             make(capture, guard, capture.peers),
+            http=client_names.only(names) if names else "auto",
             ssl_context_factory=(lambda *_: tls) if tls else None,
             log_config=None,
             access_log=False,

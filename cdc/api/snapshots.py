@@ -34,13 +34,17 @@ class SnapshotOut(BaseModel):
     """One copy of rows. ``table_names`` once they are copied; ``rows`` and ``bytes`` were read.
 
     ``base_ts`` and ``ts``: between which the rows lie in the order, 0 until all are copied.
-    ``reading``: how long it may take, None where nothing is read.
+    ``reading``: how long it may take, None where nothing is read. ``repairs``: of so many rows a
+    verification found that they differ, ``target_only`` of which the upstream did not have; their
+    keys are not shown as ``where``.
     """
 
     id: str
     state: CopyState
     tables: list[str]
     where: str
+    repairs: int
+    target_only: int
     asked: str
     table_names: list[str]
     table_count: int
@@ -62,7 +66,9 @@ class SnapshotOut(BaseModel):
             id=order.id,
             state=status.state,
             tables=order.tables,
-            where=order.where,
+            where="" if order.repairs else order.where,
+            repairs=order.repairs,
+            target_only=len(order.target_only),
             asked=_time(order.time_ms),
             table_names=status.tables,
             table_count=at.tables if at else 0,

@@ -13,14 +13,19 @@ from cdc.api.answers import Empty, Page
 from cdc.api.changefeed_models import FeedError
 from cdc.api.ddl import ddls_of
 from cdc.api.paging import AskedPart, ListPart
+from cdc.api.snapshots import SnapshotOut
 from cdc.coord.messages import ErrorInfo, FeedState
+from cdc.schema.tokens import quoted
 from cdc.server.capture import Capture
 from cdc.verify.delivery import FeedProgress
 from cdc.verify.job import Job
 from cdc.verify.opening import OpenedFeed, open_job
+from cdc.verify.repair import RowsToRepair
 from cdc.verify.report import ComparisonVerdict
 from cdc.verify.table import CompareOptions
 from owner import admin
+from owner.orders import ordered
+from owner.requests import NewCopy
 
 _RUNNING = frozenset({FeedState.NORMAL, FeedState.WARNING, FeedState.PENDING})
 _ALL_TABLES = ListPart()
@@ -45,8 +50,15 @@ class StartVerification(BaseModel):
         return CompareOptions(**self.model_dump(exclude={"tables"}))
 
 
+class RepairPlan(BaseModel):
+    """How many rows would be brought again, and how many of them the upstream does not have."""
+
+    rows: int
+    target_only: int
+
+
 class VerifiedTable(BaseModel):
-    """One table; see ``cdc.verify.report``."""
+    """One table; see ``cdc.verify.report``. ``repair`` is None where nothing can be repaired."""
 
     table: str
     verdict: str
@@ -63,6 +75,7 @@ class VerifiedTable(BaseModel):
     structure: list[str]
     notes: list[str]
     seconds: float
+    repair: RepairPlan | None
 
 
 class Verification(BaseModel):
@@ -121,12 +134,32 @@ def router(capture: Capture) -> APIRouter:
     ) -> Verification:
         return Verification.of(jobs.get(feed, id), part, verdict)
 
+    @routes.post("/{id}/repair")
+    def repair(feed: str, id: str) -> Page[SnapshotOut]:
+        """Order the rows that differ to be brought again, a snapshot for each table."""
+        made = [
+            capture.operations.copy_rows(feed, _order(rows))
+            for rows in jobs.get(feed, id).take_repairs()
+        ]
+        known = ordered(capture.store, capture.keys, feed)
+        return Page.of([SnapshotOut.of(order, known.status(order.id)) for order in made])
+
     @routes.delete("/{id}")
     def stop(feed: str, id: str) -> Empty:
         jobs.get(feed, id).stop()
         return Empty()
 
     return routes
+
+
+def _order(rows: RowsToRepair) -> NewCopy:
+    return NewCopy(
+        (quoted(rows.schema, rows.name),),
+        rows.condition,
+        repairs=rows.rows,
+        key=rows.key,
+        target_only=rows.target_only,
+    )
 
 
 def _feed(capture: Capture, name: str) -> OpenedFeed:
@@ -145,4 +178,5 @@ def _feed(capture: Capture, name: str) -> OpenedFeed:
         capture.settings.source,
         capture.clock,
         lambda: ddls_of(capture, name)[1].shard_remnants,
+        capture.data_dir,
     )

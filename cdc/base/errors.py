@@ -24,6 +24,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from cdc.base.redaction import plain, texts_are_marked, user_data
+
 
 class ErrorKind(StrEnum):
     """What an error means for the code that receives it."""
@@ -43,7 +45,8 @@ class TidegateError(Exception):
 
     ``object`` names what the error is about (``shop.orders``, ``upstream main``); ``position``
     says where (``000007.binlog:1234``, a GTID, a ts); ``hint`` is one thing to try. None of the
-    four texts may carry a secret: callers mask URIs before they come here.
+    four texts may carry a secret: callers mask URIs before they come here. User data in them is
+    marked (:mod:`cdc.base.redaction`); as text and by :meth:`to_dict` an error has no marks.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
@@ -75,14 +78,18 @@ class TidegateError(Exception):
             text += f" (at {self.position})"
         if self.hint:
             text += f"; hint: {self.hint}"
-        return text
+        return text if texts_are_marked.get() else plain(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own pickling would lose the keyword arguments on the way out of a worker.
-        return (_rebuild, (type(self), self.to_dict()))
+        return (_rebuild, (type(self), self.marked()))
 
     def to_dict(self) -> dict[str, str]:
         """The error as text fields, for the store, the API and acknowledgements."""
+        return {name: plain(text) for name, text in self.marked().items()}
+
+    def marked(self) -> dict[str, str]:
+        """As :meth:`to_dict`, with the marks, for what becomes an error again."""
         return {
             "code": self.code,
             "kind": str(self.kind),
@@ -156,3 +163,10 @@ def from_dict(fields: dict[str, str]) -> TidegateError:
     if cls is None:
         cls = _BASES[fields["kind"]]
     return _rebuild(cls, fields)
+
+
+def text_of_foreign(error: BaseException) -> str:
+    """``KeyError: 'a'``: an error that is none of ours in one line, which may show user data."""
+    line = (str(error).splitlines() or [""])[0][:300]
+    name = type(error).__name__
+    return f"{name}: {user_data(line)}" if line else name

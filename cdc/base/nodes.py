@@ -11,6 +11,8 @@ from __future__ import annotations
 
 _BETWEEN = ":"
 _END = " "
+SHARDS = "shards"
+"""Kind of an upstream of several servers that know nothing of each other."""
 LONGEST = 30
 """Characters of a node's name: with it, that of a database fits where events have room for one."""
 
@@ -42,3 +44,13 @@ def of_node(source: str) -> bool:
     """
     node, between, _ = source.partition(_BETWEEN)
     return bool(between) and len(node) <= LONGEST
+
+
+def source_of(node: str, source: str) -> str:
+    """The source of a GTID, or what stands for one, as a log of several nodes calls it."""
+    return f"{node}{_BETWEEN}{source}"
+
+
+def node_of_source(source: str) -> str:
+    """The node of such a source."""
+    return source.partition(_BETWEEN)[0]

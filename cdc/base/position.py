@@ -5,11 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cdc.base.nodes import node_of_source
 from cdc.base.ts import MAX_TS, Ts
 
 ROW_END = (1 << 62) - 1
 # Where a ledger keeps names beside tables; a table's name has a dot.
 _TRANSACTIONS = "transactions"
+
+
+class LastOfNode(NamedTuple):
+    """The last transaction of one node at or below a ts, by its ``source`` in a log of several.
+
+    ``statement``: only its statement, without the rows that came with it (CREATE TABLE … SELECT).
+    """
+
+    source: str
+    sequence: int
+    statement: bool = False
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return node_of_source(self.source)
+
+
+Cut = tuple[LastOfNode, ...]
+"""The last transaction of every node that has one, by the nodes' names: what lies below a ts."""
+
+
+def cut_of(lasts: Mapping[str, LastOfNode]) -> Cut:
+    """The cut that is made of these, by node."""
+    return tuple(lasts[node] for node in sorted(lasts))
 
 
 class TransactionName(NamedTuple):
@@ -18,18 +44,26 @@ class TransactionName(NamedTuple):
     ``source`` and ``sequence`` are its GTID: of MariaDB ``domain-server`` and the sequence number,
     of MySQL the uuid (with its tag) and the number. Without a GTID ``source`` is empty, and
     ``sequence`` is the offset at which it begins in the upstream's binlog file number ``file``.
+    ``cut``: of shards, whose order is ours alone, where each node stands there; else empty.
     """
 
     ts: Ts
     source: str
     sequence: int
     file: int
+    cut: Cut = ()
 
     @classmethod
     def of(cls, value: Sequence[Any]) -> TransactionName:
         """From the list that JSON has of it."""
-        ts, source, sequence, file = value
-        return cls(int(ts), str(source), int(sequence), int(file))
+        ts, source, sequence, file, *cut = value
+        lasts = (LastOfNode(str(s), int(n), bool(alone)) for s, n, alone in cut[0]) if cut else ()
+        return cls(int(ts), str(source), int(sequence), int(file), tuple(lasts))
+
+    def to_list(self) -> list[Any]:
+        """Inverse of :meth:`of`; without a cut it is what versions before cuts wrote."""
+        cut = [[last.source, last.sequence, last.statement] for last in self.cut]
+        return [*self[:4], cut] if cut else list(self[:4])
 
     @classmethod
     def none_since(cls, ts: Ts) -> TransactionName:
@@ -122,7 +156,9 @@ class Stand(Position):
         """All but the position itself as JSON takes it: tables, and names of transactions."""
         found: dict[str, Any] = {t: [at.ts, at.row] for t, at in sorted(self.held.items())}
         if self.transactions:
-            found[_TRANSACTIONS] = {str(ts): list(name) for ts, name in self.transactions.items()}
+            found[_TRANSACTIONS] = {
+                str(ts): name.to_list() for ts, name in self.transactions.items()
+            }
         return found
 
     @classmethod

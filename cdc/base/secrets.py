@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
+from cdc.base.redaction import plain
 from cdc.base.secret_refs import is_reference
 
 MASK = "******"
@@ -104,11 +105,11 @@ def mask_sql(sql: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Any text without passwords of URIs, values of secret names, and passwords in SQL.
+    """Any text without passwords of URIs, values of secret names, passwords in SQL, and marks.
 
     The last resort for what was put together by others; what we write ourselves has none.
     """
-    masked = _URI_PASSWORD.sub(rf"\1{MASK}\2", text)
+    masked = _URI_PASSWORD.sub(rf"\1{MASK}\2", plain(text))
     return mask_sql(_NAMED.sub(rf"\1{MASK}", masked))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.base.errors import InternalError
@@ -74,8 +74,8 @@ def pinned(named: Iterable[tuple[Ts, TransactionName]], above: Ts) -> tuple[Ts, 
     for name, ts in sorted({(name, ts) for ts, name in named}):
         if name.ts <= above:
             floor = max(floor, ts)
-        elif pins and pins[-1].name == name:
-            pins[-1] = replace(pins[-1], floor=max(ts, pins[-1].floor))
+        elif pins and _one(pins[-1].name, name):
+            pins[-1] = Pin(name, max(ts, pins[-1].floor))
         else:
             pins.append(Pin(name, ts))
     lowest = floor
@@ -90,9 +90,14 @@ def pinned(named: Iterable[tuple[Ts, TransactionName]], above: Ts) -> tuple[Ts, 
     return floor, tuple(pins)
 
 
+def _one(known: TransactionName, name: TransactionName) -> bool:
+    """Whether both are one name; what an earlier version wrote has no cut, and sorts first."""
+    return known[:4] == name[:4] and known.cut in {(), name.cut}
+
+
 def save(folder: Path, origin: Origin) -> None:
     """Write it down, durably."""
-    pins = [[*pin.name, pin.floor] for pin in origin.pins]
+    pins = [[*pin.name.to_list(), pin.floor] for pin in origin.pins]
     value = {"log": origin.log, "floor": origin.floor, "pins": pins}
     files.replace(folder / names.ORIGIN, lines.encode(value))
 

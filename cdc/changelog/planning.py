@@ -58,6 +58,19 @@ class SegmentPlan:
             at = int(runs.commit_ts[ddl])
         return at, *name
 
+    def last_rows(self, ts: Ts) -> NDArray[np.int64]:
+        """The last row (index into ``runs``, rising) of each GTID source at or below ``ts``.
+
+        Of a log of shards, whose rows all rise by ts.
+        """
+        end = int(np.searchsorted(self.runs.commit_ts, ts, "right"))
+        rows = np.flatnonzero(self.runs.gtid_source[:end] >= 0)
+        sources = self.runs.gtid_source[rows]
+        last = np.full(int(sources.max(initial=-1)) + 1, -1, np.int64)
+        # Of several rows with one source the last one stays.
+        last[sources] = rows
+        return np.sort(last[last >= 0])
+
     def select(
         self, lo: Position, hi: Position, tables: Collection[int] | None
     ) -> NDArray[np.int64]:

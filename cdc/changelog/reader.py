@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.base.position import Position, TransactionName
+from cdc.base.position import LastOfNode, Position, TransactionName, cut_of
 from cdc.base.ts import Ts
-from cdc.changelog import journal, names, notify, snapshots
+from cdc.changelog import cuts, journal, names, notify, snapshots
+from cdc.changelog.cuts import KeptCut
 from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
-from cdc.changelog.index import Runs
+from cdc.changelog.index import RunKind, Runs
 from cdc.changelog.log_files import FilesInPlace, LogFiles
 from cdc.changelog.manifest import last_state
 from cdc.changelog.node_logs import NodeLogs, place_of
@@ -56,6 +57,8 @@ class ChangeLog:
         self._state = LogState()
         self._dictionaries = Dictionaries()
         self._tables_read = 0
+        # Of a log of shards, what was asked for last: who asks again mostly asks for a later ts.
+        self._cut: KeptCut | None = None
         self._segments = Segments(log_files, index_bytes)
         self._nodes = NodeLogs(
             log_files, lambda f: ChangeLog.over(f, index_bytes=_NODE_INDEX_BYTES)
@@ -243,6 +246,14 @@ class ChangeLog:
 
     def _transaction_at(self, ts: Ts) -> TransactionName | None:
         state = self._state
+        kept = self._cut
+        if kept is None or not state.first_ts <= kept.at <= ts:
+            kept = cuts.newest(self._folder, ts)
+        if kept is not None:
+            if kept.at < min(ts, state.first_ts):
+                return None
+            self._cut = KeptCut(ts, self._with_cut(ts, state, kept))
+            return self._cut.name
         for info in reversed(state.segments()):
             if not 0 < info.first_ts <= ts:
                 continue
@@ -251,6 +262,33 @@ class ChangeLog:
                 at, source, number, file = found
                 return TransactionName(at, self.sources.get(source, ""), number, file)
         return TransactionName.none_since(state.first_ts) if state.first_segment <= 1 else None
+
+    def _with_cut(self, ts: Ts, state: LogState, kept: KeptCut) -> TransactionName:
+        """In a log of shards: the name at ``ts`` out of that at ``kept`` and the rows above it."""
+        name: TransactionName | None = None
+        lasts: dict[str, LastOfNode] = {}
+        for info in reversed(state.segments()):
+            if info.last_ts <= kept.at:
+                break
+            if not 0 < info.first_ts <= ts:
+                continue
+            plan = self._segments.index(info)
+            runs = plan.runs
+            # From the last on: what is found of a node first is its last.
+            for row in reversed(plan.last_rows(ts).tolist()):
+                last = LastOfNode(
+                    self.sources[int(runs.gtid_source[row])],
+                    int(runs.gtid_seq[row]),
+                    bool(runs.kind[row] == RunKind.DDL),
+                )
+                lasts.setdefault(last.node, last)
+                if name is None:
+                    at, file = int(runs.commit_ts[row]), int(runs.upstream_file[row])
+                    name = TransactionName(at, last.source, last.sequence, file)
+        if name is None:
+            return kept.name
+        below = {last.node: last for last in kept.name.cut}
+        return name._replace(cut=cut_of(below | lasts))
 
     def statements(self, lo_ts: Ts, hi_ts: Ts) -> list[tuple[Ts, bytes]]:
         """DDL events with ``lo_ts < ts <= min(hi_ts, resolved)``, also of segments that are gone.

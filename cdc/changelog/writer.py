@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError
 from cdc.base.ts import Ts
-from cdc.changelog import budget, files, journal, lock, names, notify, order, snapshots
+from cdc.changelog import budget, cuts, files, journal, lock, names, notify, order, snapshots
 from cdc.changelog.behind import Behind, side_by_side
 from cdc.changelog.budget import Usage
 from cdc.changelog.errors import LogOrderBroken, LogWriteFailed
@@ -344,11 +344,7 @@ class LogWriter:
         kept = state.closed[len(gone) :]
         first_ts = max(state.first_ts, state.closed[len(gone) - 1].last_ts)
         with self._writing():
-            if any(segment.ddls for segment in state.closed[: len(gone)]):
-                log = ChangeLog.open(self._folder)
-                statements = log.statements(state.first_ts, first_ts)
-                log.close()
-                journal.keep(self._folder, self._oldest_snapshot(first_ts), statements)
+            self._keep_behind(state.first_ts, first_ts, state.closed[: len(gone)])
             # The manifest forgets first: a reader must never be sent to a removed file.
             self._state = self._next = replace(state, closed=kept, first_ts=first_ts)
             self._manifest.rewrite(self._state)
@@ -359,9 +355,28 @@ class LogWriter:
             files.sync_folder(self._folder)
         return gone
 
+    def _keep_behind(self, lo_ts: Ts, hi_ts: Ts, gone: Sequence[SegmentInfo]) -> None:
+        """Keep what later readers need of segments that go: statements, and a log's cuts."""
+        statements = any(segment.ddls for segment in gone)
+        has_cuts = (self._folder / names.CUTS).exists()
+        if not statements and not has_cuts:
+            return
+        with closing(ChangeLog.open(self._folder)) as log:
+            if statements:
+                found = log.statements(lo_ts, hi_ts)
+                journal.keep(self._folder, self._oldest_snapshot(hi_ts), found)
+            name = log.transaction_at(hi_ts) if has_cuts else None
+            if name is not None:
+                cuts.keep(self._folder, hi_ts, name)
+
     def _oldest_snapshot(self, first_ts: Ts) -> Ts:
         """The ts of the snapshot that leads to the schema where the log will begin; 0 if none."""
         return max((ts for ts in snapshots.list_ts(self._folder) if ts <= first_ts), default=0)
+
+    @property
+    def folder(self) -> Path:
+        """Where the log lies."""
+        return self._folder
 
     @property
     def open_bytes(self) -> int:

@@ -265,14 +265,18 @@ def resume(
     rewind: Annotated[
         bool, typer.Option("--rewind", help="Go on where the sink is, which has gone back.")
     ] = False,
+    copy_again: Annotated[
+        bool,
+        typer.Option("--copy-again", help="Copy rows again that were lost; some come twice."),
+    ] = False,
     no_confirm: NoConfirm = False,
     json: Json = False,
 ) -> None:
     """Deliver again, from the checkpoint or from the ts that overwrites it."""
-    if rewind and overwrite:
-        raise TsInvalid("--rewind finds the ts itself", hint="give one of the two")
+    if [rewind, copy_again, bool(overwrite)].count(True) > 1:
+        raise TsInvalid("each of the options says where it goes on", hint="give one of them")
     if not overwrite:
-        body = {"rewind": True} if rewind else None
+        body = {"rewind": True} if rewind else {"copy_again": True} if copy_again else None
         _act(changefeed_id, "resume", "resumed", json, body)
         return
     api = client()
@@ -346,11 +350,18 @@ def update(
 @app.command()
 def remove(changefeed_id: FeedId, json: Json = False) -> None:
     """Remove a changefeed and its progress; what has been delivered stays."""
+    found = True
+    try:
+        client().get(f"/changefeeds/{changefeed_id}/status")
+    except ServerRefused as refused:
+        # One that cannot be read is there, and is removed.
+        found = refused.code != "TG:ErrChangeFeedNotExists"
     client().delete(f"/changefeeds/{changefeed_id}")
     if json:
         output.as_json({})
     else:
-        typer.echo(f"changefeed {changefeed_id} removed")
+        did = "removed" if found else "is not there, so nothing is removed"
+        typer.echo(f"changefeed {changefeed_id} {did}")
 
 
 def _applied(path: str) -> dict[str, Any]:

@@ -170,9 +170,6 @@ def _source(
     routes = _routes(task, instance, found)
     if routes:
         config["sink"] = {"dispatchers": routes}
-    if snapshot and any(key.startswith("extract-") for rule in routes for key in rule):
-        config["snapshot"]["create-tables"] = False
-        found.left["routes.extract-*"] = "make the target's tables with these columns"
     uri = _uri(own.get("from", {})) if own else ""
     # DM, too, takes no position where it copies rows.
     node = ImportedNode(source, uri, "" if snapshot else _start(instance))

@@ -17,6 +17,7 @@ from cdc.cli import (
     shard_ddl,
     snapshot,
     ticdc_json,
+    ticdc_words,
     token,
     upstream,
 )
@@ -28,6 +29,8 @@ from cdc.cli.server import server
 from cdc.cli.verify import verify
 from cdc.cli.watching import watched
 from cdc.client.connection import ServerRefused
+
+_MISUSED = 2
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -169,6 +172,10 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
+    except SystemExit as e:
+        if e.code == _MISUSED and (instead := ticdc_words.hint(sys.argv[1:])):
+            print(f"Hint: {instead}", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -43,6 +43,9 @@ def server(
     ] = None,
     cert: Annotated[Path | None, typer.Option(help="PEM file: the API's certificate.")] = None,
     key: Annotated[Path | None, typer.Option(help="PEM file: its key.")] = None,
+    cert_allowed_cn: Annotated[
+        str | None, typer.Option(help="Common names of clients' certificates, with commas.")
+    ] = None,
     spark_master: Annotated[str | None, typer.Option(help="local[*] or spark://host:port.")] = None,
     store: Annotated[
         str | None,
@@ -65,6 +68,7 @@ def server(
         "ca": ca,
         "cert": cert,
         "key": key,
+        "cert_allowed_cn": cert_allowed_cn and cert_allowed_cn.split(","),
         "spark_master": spark_master,
         "store": store,
         "cluster_id": cluster_id,
@@ -120,7 +124,7 @@ def run(settings: ServerSettings) -> None:
     capture = _patiently(made, stop) if before else made()
     if capture is None:
         return
-    api = ApiServer(capture, sock, guard, tls)
+    api = ApiServer(capture, sock, guard, tls, settings.security.cert_allowed_cn)
     capture.start()
     api.start()
     _log.info("listening on http%s://%s", "s" if tls else "", address)

@@ -31,11 +31,15 @@ def verify(
         bool, typer.Option("--whole", help="The topic must have every row of its tables.")
     ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the changefeed.")] = 60.0,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Say how rows that differ would be repaired, and ask.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Repair without asking.")] = False,
     json: Json = False,
 ) -> None:
     """Compare all rows of the target, or the fold of the topics, with the upstream.
 
-    Exit code 0 if everything is equal, else 1.
+    Exit code 0 if everything is equal, else 1, also where what differs is being repaired.
     """
     api = client()
     body = {
@@ -60,7 +64,32 @@ def verify(
         output.as_json(found)
     else:
         _print(found)
+    if repair and not found["equal"]:
+        _repair(api, place, found["tables"], yes=yes)
     raise typer.Exit(0 if found["equal"] else 1)
+
+
+def _repair(api: Client, place: str, tables: list[dict[str, Any]], *, yes: bool) -> None:
+    """Say what would be done, and do it if that is wanted."""
+    planned = [table for table in tables if table["repair"]]
+    for table in tables:
+        if table["verdict"] == "different" and table not in planned:
+            typer.echo(f"{table['table']}: cannot be repaired row by row", err=True)
+    for table in planned:
+        rows, gone = table["repair"]["rows"], table["repair"]["target_only"]
+        deleted = f", {gone} of them are deleted, as the upstream has none" if gone else ""
+        more = "; compare again for the others" if table["different"] > rows else ""
+        typer.echo(f"{table['table']}: {rows} rows are delivered again{deleted}{more}", err=True)
+    if not planned:
+        return
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Repair them?", err=True)):
+        typer.echo("nothing was repaired; --yes does it", err=True)
+        return
+    for item in api.post(f"{place}/repair", {})["items"]:
+        typer.echo(
+            f"snapshot {item['id']}: {item['repairs']} rows of {item['tables'][0]}", err=True
+        )
+    typer.echo("cdc cli snapshot list shows when they are delivered; then compare again", err=True)
 
 
 def _watch(api: Client, place: str, found: dict[str, Any]) -> dict[str, Any]:

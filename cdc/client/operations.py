@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from cdc.api.answers import Page, ServerStatus, Tso
+from cdc.api.answers import Page, Redacted, ServerStatus, Tso
 from cdc.api.audit_models import AuditOut
 from cdc.api.capture_models import CaptureOut, Drained
 from cdc.api.changefeed_models import (
@@ -28,6 +28,7 @@ from cdc.api.requests import CreateNode, UpdateNode
 from cdc.api.shard_ddl_models import ShardDdlPage
 from cdc.api.token_models import CreatedToken, TokenOut
 from cdc.api.upstream_models import UpstreamOut
+from cdc.base.redaction import RedactMode
 from cdc.base.ts import Ts
 from cdc.client.access import Access
 from cdc.client.connection import AnswerUnreadable, Connection
@@ -75,6 +76,10 @@ class Client(Connection):
     def log_level(self, level: str) -> None:
         """How much is logged from now on: ``debug``, ``info``, ``warn``, ``error``."""
         self.post("/log", {"log_level": level})
+
+    def redact_log(self, mode: RedactMode) -> Redacted:
+        """How much user data log lines show from now on: only less than they do."""
+        return _read(Redacted, self.post("/log/redact", {"redact_info_log": mode}))
 
     def captures(self) -> list[CaptureOut]:
         """The running servers of the cluster."""
@@ -169,9 +174,17 @@ class Client(Connection):
         overwrite_checkpoint_ts: Ts | Literal["now"] = 0,
         *,
         rewind: bool = False,
+        copy_again: bool = False,
     ) -> None:
-        """Deliver again: from the checkpoint, from a ts, or (``rewind``) from where the sink is."""
-        body = {"overwrite_checkpoint_ts": overwrite_checkpoint_ts, "rewind": rewind}
+        """Deliver again: from the checkpoint, from a ts, or (``rewind``) from where the sink is.
+
+        ``copy_again``: behind rows that were lost, which are copied again.
+        """
+        body = {
+            "overwrite_checkpoint_ts": overwrite_checkpoint_ts,
+            "rewind": rewind,
+            "copy_again": copy_again,
+        }
         self.post(f"{_feed(changefeed)}/resume", body)
 
     def remove_changefeed(self, changefeed: str) -> None:

@@ -190,6 +190,10 @@ class Keys:
         """``Acknowledgements``: what a changefeed's destinations have."""
         return self.prefix + f"task/acknowledged/{feed}"
 
+    def copied_rows(self, feed: str) -> str:
+        """``CopiedRows``: what a changefeed has begun with."""
+        return self.prefix + f"task/copied-rows/{feed}"
+
     def slots(self, feed: str) -> str:
         """The transactional ids that a changefeed has ever used."""
         return self.prefix + f"task/slots/{feed}"

@@ -60,6 +60,10 @@ class FeedState(StrEnum):
     REMOVED = "removed"
 
 
+ENDED = frozenset({FeedState.FINISHED, FeedState.REMOVED})
+"""States of changefeeds that need nothing of a log any more."""
+
+
 class ErrorInfo(Message):
     """An error as shown to people; ``kind`` is one of the five of ``cdc.base.errors``."""
 
@@ -129,14 +133,6 @@ class UpstreamInfo(StoredMessage):
     def node_name(self) -> str:
         """The name of a node without its upstream's."""
         return self.name.partition(".")[2]
-
-    @property
-    def replaceable(self) -> bool:
-        """Whether a log in the place of a lost one has what was delivered where it was.
-
-        The order of shards was written into their log alone; a cluster's follows from its TSOs.
-        """
-        return self.kind != "shards"
 
     def servers(self) -> dict[str, UpstreamInfo]:
         """Each server, by its node's name without the upstream's; ``""`` where there is one."""
@@ -240,11 +236,64 @@ class RowsPiece(Message):
     ts: int
 
 
+class CopiedTable(Message):
+    """Rows of a table (``schema.table``) among those of a copy: so many, and the ts of the last."""
+
+    name: str
+    last_ts: int
+    rows: int
+
+
+class CopiedRows(StoredMessage):
+    """What was copied for a changefeed to begin with, kept apart from the rows, which may be lost.
+
+    Rows have ts of ``(base_ts, ts]``, ``ts`` is ``FeedInfo.snapshot_ts``. ``tables``: in the order
+    of their rows; empty where there are too many. ``transactions``: the last at or below ``ts``.
+    """
+
+    base_ts: int
+    ts: int
+    rows: int
+    tables: list[CopiedTable] = Field(default_factory=list)
+    transactions: Names = Field(default_factory=dict)
+
+    def delivered(self, main_ts: int, tables: Mapping[str, int]) -> frozenset[str]:
+        """Tables of which all rows lie at or below where they stand (``tables`` in lower case)."""
+        return frozenset(
+            t.name for t in self.tables if t.last_ts <= tables.get(t.name.lower(), main_ts)
+        )
+
+    def begun(self, furthest_ts: int) -> frozenset[str]:
+        """Tables of which some row may lie at or below a ts."""
+        begins = [self.base_ts, *(t.last_ts for t in self.tables)]
+        pairs = zip(self.tables, begins, strict=False)
+        return frozenset(table.name for table, begin in pairs if begin < furthest_ts)
+
+
+class RowsAgain(Message):
+    """The rows that a changefeed began with were lost in the middle, and are copied again.
+
+    ``order``: by which; "" where nothing was left to copy. All tables stood at ``main_ts`` but
+    those of ``tables``. ``rows``: at most so many come twice. ``delivered``: all are there.
+    """
+
+    order: str
+    main_ts: int
+    tables: dict[str, int] = Field(default_factory=dict)
+    rows: int = 0
+    time_ms: int = 0
+    delivered: bool = False
+
+
 class CopyOrder(StoredMessage):
     """An operator's word: copy the rows of tables for a changefeed that runs.
 
     ``id`` counts up. ``tables`` are patterns of table rules, ``where`` is SQL of the upstream.
     ``paused``: nothing more is read for it until that is taken back; what was read is kept.
+    ``again``: in place of rows that were lost; tables that had all of theirs are left out.
+    ``repairs``: of so many rows of one table a verification found that they differ at the target;
+    ``where`` is true for their keys. ``target_only`` are those of which the upstream had no row,
+    as ``cdc.snapshot.target_only`` has them, with a text for each column of ``key``.
     """
 
     id: str
@@ -253,6 +302,10 @@ class CopyOrder(StoredMessage):
     time_ms: int = 0
     cancelled: bool = False
     paused: bool = False
+    again: bool = False
+    repairs: int = 0
+    key: list[str] = []
+    target_only: list[list[str]] = []
 
 
 class CopyState(StrEnum):
@@ -296,8 +349,9 @@ class FeedInfo(StoredMessage):
     in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
     were there before are delivered as they were at this ts, as transactions above ``start_ts``;
     0 if there are none, or they have not been copied yet. ``rows_delivered``: all of them are, and
-    the progress that is stored is behind them. ``piece``: rows that are delivered anew. ``change``:
-    what it takes without a pause.
+    the progress that is stored is behind them. ``piece``: rows that are delivered anew. ``again``:
+    those that it began with were lost, and are copied again. ``change``: what it takes without a
+    pause.
     """
 
     id: str
@@ -316,7 +370,13 @@ class FeedInfo(StoredMessage):
     snapshot_ts: int = 0
     rows_delivered: bool = False
     piece: RowsPiece | None = None
+    again: RowsAgain | None = None
     change: ConfigChange | None = None
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether its target lacks rows that are being copied again."""
+        return self.again is not None and not self.again.delivered
 
     @property
     def copies(self) -> bool:
@@ -386,12 +446,12 @@ class DdlEntry(Message):
 class DdlEntries(StoredMessage):
     """What the owner says of a changefeed's schema changes: pending ones, then the last ended.
 
-    ``transactions`` names those above the checkpoint, ended or not: the sink's ledger may have a
-    record of each. ``shard_rounds``: of changes that are carried out once for a shard group, by
-    the ts of the one that the ledger has a record of, those of all. ``shard_stands``: by ts, of
-    pending ones of tables in shard groups. ``shard_missing``: by group tables of it that have no
-    change pending, while others have. ``shard_remnants``: by group and column tables that have
-    dropped it, while the target has it (``*``: one that has left the group).
+    ``transactions`` names those above the checkpoint, ended or not, of which the sink's ledger may
+    have a record, or the store a round or a decision. ``shard_rounds``: of changes that are carried
+    out once for a shard group, by the ts of the one that the ledger has a record of, those of all.
+    ``shard_stands``: by ts, of pending ones of tables in shard groups. ``shard_missing``: by group
+    tables of it that have no change pending, while others have. ``shard_remnants``: by group and
+    column tables that have dropped it, while the target has it (``*``: one that has left).
     """
 
     pending: list[DdlEntry] = Field(default_factory=list)
@@ -447,7 +507,8 @@ class FeedStatus(StoredMessage):
     ``tables`` (lower-case ``schema.table``), which wait for a schema change or have stopped.
     ``transactions``: for each of these ts the last transaction at or below it (:func:`named`).
     ``snapshot``: of a changefeed that began with a copy of rows. ``copied_above_ts``: a copy that
-    is in work needs the log above it; 0 if there is none.
+    is in work needs the log above it; 0 if there is none. ``sync_point_ts``: the last sync point
+    that the target has noted, 0 if none.
     """
 
     checkpoint_ts: int
@@ -459,6 +520,7 @@ class FeedStatus(StoredMessage):
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
     copied_above_ts: int = 0
+    sync_point_ts: int = 0
 
     @property
     def needed_ts(self) -> int:
@@ -477,7 +539,8 @@ class Assignment(StoredMessage):
     of tables that the target ties together, of those that are held or catch up: these do so
     together. ``copy_order``: rows that are to be copied beside it; ``piece``: those that are
     delivered, and which of the log's place they have. ``rows_delivered``: those that it began with
-    are not needed any more.
+    are not needed any more. ``repeatable``: the target may have rows that are inserted, and lack
+    those that are changed.
     """
 
     feed: str
@@ -492,6 +555,7 @@ class Assignment(StoredMessage):
     copy_order: CopyOrder | None = None
     piece: RowsPiece | None = None
     rows_delivered: bool = False
+    repeatable: bool = False
 
 
 class Acknowledgements(StoredMessage):
@@ -524,7 +588,8 @@ class Report(StoredMessage):
     ``checkpoint_ts``: everything at or below is delivered, durably, for all tables that are not
     held back. ``table_checkpoints`` names only tables that stand lower than that.
     ``transactions``: the last one at or below each of these ts. ``snapshot``: how far the copy is
-    that comes before delivery; ``copied``: one that goes on beside it. ``barrier_ts``: that of the
+    that comes before delivery, and ``copied_rows`` what it has come to; ``copied``: one that goes
+    on beside it. ``barrier_ts``: that of the
     assignment which it goes by; ``furthest_ts``: no destination has anything above it.
     """
 
@@ -540,6 +605,7 @@ class Report(StoredMessage):
     running: bool = False
     transactions: Names = Field(default_factory=dict)
     snapshot: SnapshotProgress | None = None
+    copied_rows: CopiedRows | None = None
     copied: CopyReport | None = None
     barrier_ts: int = 0
     furthest_ts: int = 0
@@ -559,6 +625,11 @@ class Anchor(StoredMessage):
     chunks: int
     capture: str = ""
     log: str = ""
+
+    @property
+    def first(self) -> bool:
+        """Whether the upstream's first log began there."""
+        return not self.capture and not self.log
 
 
 class UpstreamPlacement(StoredMessage):

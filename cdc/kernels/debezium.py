@@ -15,9 +15,10 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
 from cdc.kernels.debezium_values import put_value
-from cdc.kernels.digits import put_signed, put_unsigned, thirteen
+from cdc.kernels.digits import eight, put_signed, put_unsigned, thirteen
 from cdc.kernels.framing import RECORDS, end_line, frame_keyed, value_place
-from cdc.kernels.memory import copy_padded, load8, move, store8, store32, store64
+from cdc.kernels.memory import copy_padded, load8, load32, move, store8, store32, store64
+from cdc.kernels.row_places import EVENT, NUMBER, POSITION
 from cdc.kernels.rows import MATRIX, next_value, null_bytes, value_span
 
 I64 = types.int64
@@ -31,6 +32,13 @@ _LOGICAL_BITS = 18
 _TIMES = b',"ts_us":'
 _AFTER = b',"after":'
 _NS = b'000,"ts_ns":'
+_GTID = b',"gtid":'
+_FILE = b',"file":'
+_POS = b'","pos":'
+_ROW = b',"row":'
+_SERVER_AT = 5  # in an event's header
+_E6 = 10**6
+_DIGITS = np.int64(0x3030303030303030)
 
 
 def _words(text: bytes) -> tuple[int, int]:
@@ -41,6 +49,7 @@ def _words(text: bytes) -> tuple[int, int]:
 _TIMES_0, _TIMES_1 = _words(_TIMES)
 _AFTER_0, _AFTER_1 = _words(_AFTER)
 _NS_0, _NS_1 = _words(_NS)
+_GTID_0, _FILE_0, _POS_0, _ROW_0 = (_words(text)[0] for text in (_GTID, _FILE, _POS, _ROW))
 
 
 @small
@@ -137,7 +146,9 @@ def put_key(  # type: ignore[no-untyped-def]
 
 
 @small
-def _put_source(ref, ms, low, high, heads, blob, out, o):  # type: ignore[no-untyped-def]
+def _put_source(  # type: ignore[no-untyped-def]
+    buf, ref, ms, low, high, heads, blob, names, name, labels, places, at, out, o
+):
     plan = ref[L.R_PLAN]
     o = _put_constant(plan, D.H_NAME, heads, blob, out, o)
     o = _put_ms(ms, low, high, out, o)
@@ -146,9 +157,64 @@ def _put_source(ref, ms, low, high, heads, blob, out, o):  # type: ignore[no-unt
     o = _put_ns(out, o)
     o = _put_ms(ms, low, high, out, o)
     o = _put_constant(plan, D.H_TABLE, heads, blob, out, o)
-    o = put_unsigned(np.uint64(ref[L.R_ROW]), out, o)
+    o = _put_place(buf, ref, names, name, labels, places, at, out, o)
     o = _put_constant(plan, D.H_ROW, heads, blob, out, o)
     return put_unsigned(np.uint64(ref[L.R_TS]), out, o)
+
+
+@rare
+def _put_place(buf, ref, names, name, labels, places, at, out, o):  # type: ignore[no-untyped-def]
+    # From the server's id to the row's number: of row ``at``, of the transaction ``names[name]``.
+    row, server, position = ref[L.R_ROW], np.int64(0), np.int64(0)
+    if name >= 0:
+        row, position = places[at, NUMBER], places[at, POSITION]
+        server = np.int64(load32(buf, places[at, EVENT] + _SERVER_AT))
+    o = put_unsigned(np.uint64(server), out, o)
+    store64(out, o, _GTID_0)
+    o += 8
+    if name >= 0 and names[name, D.U_SOURCE_LENGTH] > 0:
+        store8(out, o, 34)
+        size = names[name, D.U_SOURCE_LENGTH]
+        o = copy_padded(labels, names[name, D.U_SOURCE], out, o + 1, size)
+        o = put_unsigned(np.uint64(names[name, D.U_SEQUENCE]), out, o)
+        store8(out, o, 34)
+        o += 1
+    else:
+        o = _put_null(out, o)
+    store64(out, o, _FILE_0)
+    store8(out, o + 8, 34)
+    o += 9
+    if name >= 0 and names[name, D.U_BINLOG_LENGTH] > 0:
+        size = names[name, D.U_BINLOG_LENGTH]
+        o = copy_padded(labels, names[name, D.U_BINLOG], out, o, size)
+        o = _put_file(names[name, D.U_FILE], out, o)
+    store64(out, o, _POS_0)
+    o = put_unsigned(np.uint64(position), out, o + 8)
+    store64(out, o, _ROW_0)
+    return put_unsigned(np.uint64(row), out, o + 7)
+
+
+@small
+def _put_file(number, out, o):  # type: ignore[no-untyped-def]
+    # Six digits or more.
+    if number >= _E6:
+        return put_unsigned(np.uint64(number), out, o)
+    digits = np.int64(eight(np.uint64(number))) | _DIGITS
+    store64(out, o, digits >> 16)
+    return o + 6
+
+
+@small
+def _name_of(names, ts):  # type: ignore[no-untyped-def]
+    # The row of ``names`` of the transaction at ``ts``, or -1.
+    lo, hi = np.int64(0), np.int64(names.shape[0])
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if names[middle, D.U_TS] < ts:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < names.shape[0] and names[lo, D.U_TS] == ts else np.int64(-1)
 
 
 @small
@@ -161,7 +227,8 @@ def _put_ns(out, o):  # type: ignore[no-untyped-def]
 @rare
 def put_message(  # type: ignore[no-untyped-def]
     buf, ref, low, high, build_ms, build_low, build_high,
-    tables, columns, heads, forms, members, blob, texts, out, o,
+    tables, columns, heads, forms, members, blob, texts, names, name, labels,
+    places, row_at, out, o,
 ):  # fmt: skip
     """The value of one row: ``(new o, error, offset in buf)``."""
     plan = ref[L.R_PLAN]
@@ -193,7 +260,10 @@ def put_message(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if error != 0:
             return o, error, at
-    o = _put_source(ref, ref[L.R_TS] >> _LOGICAL_BITS, low, high, heads, blob, out, o)
+    ms = ref[L.R_TS] >> _LOGICAL_BITS
+    o = _put_source(
+        buf, ref, ms, low, high, heads, blob, names, name, labels, places, row_at, out, o
+    )
     o = _put_constant(plan, D.H_OP + 2 * kind, heads, blob, out, o)
     o = _put_ms(build_ms, build_low, build_high, out, o)
     store64(out, o, _TIMES_0)
@@ -207,18 +277,21 @@ def put_message(  # type: ignore[no-untyped-def]
 @kernel(
     types.UniTuple(I64, 5)(
         BYTES, MATRIX, types.int64[::1], I64, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX,
-        BYTES, TABLE16, I64, I64, I64, I64, I64, OUT,
+        BYTES, TABLE16, MATRIX, BYTES, MATRIX, I64, I64, I64, I64, I64, OUT,
     )
 )  # fmt: skip
 def encode(  # type: ignore[no-untyped-def]
     buf, refs, order, i, tables, columns, heads, forms, keys, members, blob, texts,
-    mode, build_ms, base_ms, max_message, limit, out,
+    names, labels, places, mode, build_ms, base_ms, max_message, limit, out,
 ):  # fmt: skip
     """Write the messages of ``refs[order[i:]]``: as many rows as ``limit`` bytes hold, or one.
 
     ``mode`` RECORDS frames them as records of one batch (timestamp: commit ms against ``base_ms``;
     offset delta from 0), LINES and CRLF_LINES end each value with a line end, without keys and
-    tombstones. ``max_message`` bounds the bytes of a message's key and value.
+    tombstones. ``max_message`` bounds the bytes of a message's key and value. ``names``
+    int64[:, U_SIZE] are what the upstream calls the transactions, their texts in ``labels``,
+    ``places`` (``row_places``) go with ``refs``. Of rows whose transaction is not among the names,
+    server, GTID and place are left empty.
 
     Returns ``(next i, bytes, records, error, where)``. Errors: ERR_TOO_LARGE (``where`` is the
     message's size, or a lower bound of it), ERR_ROOM (``out`` is too small for row ``i``: ``where``
@@ -229,6 +302,7 @@ def encode(  # type: ignore[no-untyped-def]
     first = i
     ms = np.int64(-1)
     low = high = 0
+    named = name = np.int64(-1)
     build_low, build_high = thirteen(
         np.uint64(build_ms if _13_LOW <= build_ms < _13_HIGH else _13_LOW)
     )
@@ -240,7 +314,7 @@ def encode(  # type: ignore[no-untyped-def]
         image = ref[L.R_END] - start
         if image > 8 * max_message + 65536:
             return i, o, records, L.ERR_TOO_LARGE, image // 8
-        bound = heads[plan, D.H_BOUND] + 20 * image + _SLACK
+        bound = heads[plan, D.H_BOUND] + 20 * image + _SLACK + labels.size
         if o + bound > out.size:
             if i > first:
                 break
@@ -248,6 +322,9 @@ def encode(  # type: ignore[no-untyped-def]
         if ref[L.R_TS] >> _LOGICAL_BITS != ms:
             ms = ref[L.R_TS] >> _LOGICAL_BITS
             low, high = thirteen(np.uint64(max(np.int64(0), ms)))
+        if ref[L.R_TS] != named:
+            named = ref[L.R_TS]
+            name = _name_of(names, named)
         delta, number = ms - base_ms, records
         deleted = ref[L.R_KIND] & L.KIND_MASK == L.KIND_DELETE
         lengths = 2 if image < 2048 and heads[plan, D.H_HEAD + 1] < 2048 else 3
@@ -271,7 +348,8 @@ def encode(  # type: ignore[no-untyped-def]
                 value = p + lengths
         end, error, at = put_message(
             buf, ref, low, high, build_ms, build_low, build_high,
-            tables, columns, heads, forms, members, blob, texts, out, value,
+            tables, columns, heads, forms, members, blob, texts, names, name, labels,
+            places, order[i], out, value,
         )  # fmt: skip
         if error != 0:
             return i, o, records, error, at

@@ -14,8 +14,8 @@ from typing import Final
 H_HEAD: Final = 0  # up to the value of "before"
 H_NAME: Final = 2  # from "source" up to its ts_ms
 H_DB: Final = 4  # up to ts_us of the source
-H_TABLE: Final = 6  # behind ts_ns of the source, up to its row
-H_ROW: Final = 8  # behind that, up to commit_ts
+H_TABLE: Final = 6  # behind ts_ns of the source, up to its server_id
+H_ROW: Final = 8  # behind its row, up to commit_ts
 H_OP: Final = 10  # INSERT, UPDATE, DELETE: up to the message's ts_ms
 H_TAIL: Final = 16  # behind the message's ts_ns
 H_KEY_HEAD: Final = 18  # up to the first part's name
@@ -67,3 +67,14 @@ K_SIZE: Final = 3
 M_TEXT: Final = 0  # blob offset of the member as it stands inside of a JSON string
 M_LENGTH: Final = 1
 M_SIZE: Final = 2
+
+# --- names: what the upstream calls transactions, rising by ts -----------------------------------
+# Texts lie in a blob of their own, as they stand inside of a JSON string.
+U_TS: Final = 0
+U_SOURCE: Final = 1  # blob offset of the GTID up to its number
+U_SOURCE_LENGTH: Final = 2  # 0: no GTID
+U_SEQUENCE: Final = 3
+U_BINLOG: Final = 4  # blob offset of the binlog file's name up to its number
+U_BINLOG_LENGTH: Final = 5  # 0: its name is not known
+U_FILE: Final = 6
+U_SIZE: Final = 7

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cdc.base.redaction import user_data
 from cdc.binlog.events import EventType
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from cdc.binlog.rows_header import RowsHeader
@@ -260,7 +261,7 @@ def _of_partitions(found: DdlStatement) -> bool:
 
 def _refused(mark: DdlMark, where: str, why: str) -> MarkRefused:
     return MarkRefused(
-        f"{why}: {mark.sql[:200]}",
+        f"{why}: {user_data(mark.sql[:200])}",
         object=f"{mark.schema}.{mark.table}",
         position=where,
         hint="create the upstream anew behind it, with changefeeds whose targets have it",

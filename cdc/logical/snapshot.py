@@ -50,7 +50,7 @@ def logical_snapshot(
             first = found.setdefault(name, (where, table))
             _check(first, (where, table), name)
     made["values"] = [[n[0], encode(t)] for n, (_, t) in found.items() if n not in lost]
-    made["lost"] = [[list(name), ts, error.to_dict()] for name, error in lost.items()]
+    made["lost"] = [[list(name), ts, error.marked()] for name, error in lost.items()]
     return made
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc.base.errors import DefiniteError, InternalError, TidegateError
-from cdc.kernels import dispatch
+from cdc.base.redaction import user_data
+from cdc.kernels import dispatch, row_places
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.rows import locate
 from cdc.kernels.values.errors import MESSAGES as VALUE_MESSAGES
@@ -63,7 +64,7 @@ class RowBatch:
     ) -> None:
         """Locate all rows of ``runs`` (``layout.RUN_*``), at most ``rows`` of them."""
         self.buf, self.plans, self.name = buf, plans, name
-        self.transactions = transactions
+        self.runs, self.transactions = runs, transactions
         self._where = where
         self.snapshot = snapshot
         refs = np.empty((rows * (2 if plans.splits else 1), L.R_SIZE), np.int64)
@@ -104,8 +105,27 @@ class RowBatch:
         chosen.refs = self.refs.take(np.flatnonzero(kept), axis=0)
         return chosen
 
+    def places(self, starts: npt.NDArray[np.int64]) -> Matrix:
+        """Where each row stands upstream: int64[:, row_places.SIZE], with ``refs``.
+
+        ``starts`` int64[:] are the offsets of the runs in the upstream's files.
+        """
+        places = np.empty((len(self.refs), row_places.SIZE), np.int64)
+        plans = self.plans
+        placed = row_places.place(
+            self.buf, self.runs, starts, self.refs,
+            plans.tables, plans.columns, plans.hops, places,
+        )  # fmt: skip
+        if placed < len(places):
+            raise InternalError(
+                "a row in no event of its runs",
+                object=self.name,
+                position=self.row_position(placed),
+            )
+        return places
+
     def key_text(self, row: int) -> str:
-        """``id=42, part=7``: the handle-key columns of a row, for errors and people."""
+        """``id=42, part=7``: the handle-key columns of a row, for errors; marked as user data."""
         entry = self.plans.entries[int(self.refs[row, L.R_PLAN])]
         scratch = np.empty(_FIRST_ROOM, np.uint8)
         texts = []
@@ -116,7 +136,7 @@ class RowBatch:
             )  # fmt: skip
             text = "NULL" if n < 0 else scratch[:n].tobytes().decode("utf-8", "replace")
             texts.append(f"{entry.columns[i].name}={text if error == L.OK else '?'}")
-        return ", ".join(texts) or "no key"
+        return user_data(", ".join(texts)) if texts else "no key"
 
     def row_name(self, row: int) -> str:
         """``shop.t, row id=42``: table and key of ``refs[row]``, for errors and people."""

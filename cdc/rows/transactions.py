@@ -26,12 +26,14 @@ class GtidName(NamedTuple):
 class RunTransactions:
     """The transactions of ``runs``, which rise by ts; ``sources`` is the log's dictionary.
 
-    ``marks`` are what the coordinator of a cluster calls them.
+    ``marks`` are what the coordinator of a cluster calls them. ``binlog`` is what the upstream's
+    binlog files are called before their number; empty where it is not known.
     """
 
     runs: Runs
     sources: Mapping[int, str]
     marks: Runs | None = None
+    binlog: str = ""
 
     def vtso(self, ts: Ts) -> VTso | None:
         """The virtual TSO of the transaction at ``ts``; None where no coordinator has given one."""

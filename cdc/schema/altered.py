@@ -94,9 +94,10 @@ def alter(
     others = {**dict(table.options), **options.others}
     longest = longest_part(engine, others, session)
     indexes = finish(keys, by_name(done), periods, session, longest)
-    in_place = session.mariadb and session.version >= (11, 2) and engine == "innodb"
+    in_place = session.mariadb and (11, 2) <= session.version < (11, 8, 7) and engine == "innodb"
     if in_place and _only_names_keys(table, plan, indexes):
-        # It compares names without case, and finds that there is nothing to do (10.11 does not).
+        # It compares names without case, and finds that there is nothing to do (seen on 11.4.5 and
+        # 11.8.6; 10.11 and 11.8.9 do not).
         indexes = table.indexes
     return replace(
         table,

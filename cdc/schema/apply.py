@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from cdc.base.redaction import user_data
 from cdc.schema.alter import Plan, read_actions
 from cdc.schema.altered import alter
 from cdc.schema.catalog import Catalog, Database
@@ -37,13 +38,15 @@ def apply(catalog: Catalog, statement: DdlStatement) -> Catalog:
         return _apply(catalog, statement)
     except DDLNotUnderstood as e:
         raise DDLNotUnderstood(
-            f"{e.message}; statement: {statement.sql[:500]}", object=e.object, hint=e.hint
+            f"{e.message}; statement: {user_data(statement.sql[:500])}",
+            object=e.object,
+            hint=e.hint,
         ) from e
     except (LookupError, ValueError) as e:
         # What we hold does not fit the statement, in a way that nothing has foreseen.
         raise DDLNotUnderstood(
-            f"the statement does not fit the tables that we know ({e!r}); statement: "
-            f"{statement.sql[:500]}",
+            f"the statement does not fit the tables that we know ({user_data(repr(e))});"
+            f" statement: {user_data(statement.sql[:500])}",
             hint=NOT_UNDERSTOOD_HINT,
         ) from e
 

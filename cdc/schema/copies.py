@@ -161,12 +161,20 @@ def _model(statement: DdlStatement, after: Catalog) -> str:
         model = statement.others[0].table
         return model[1] if after.key(model[0]) == after.key(name[0]) else ""
     own = _columns(after, name)
+
+    def alike(part: str) -> bool:
+        return after.has_table(name[0], part) and _columns(after, (name[0], part)) == own
+
+    # What a run has left behind may have these columns too, and a longer part of the name.
+    usual = _PT_COPY.fullmatch(name[1])
+    if usual is not None and alike(usual[1]):
+        return usual[1]
     # The longest part of its name, in words, that is a table with the same columns.
     words = name[1].split("_")
     for length in range(len(words) - 1, 0, -1):
         for start in range(len(words) - length + 1):
             part = "_".join(words[start : start + length])
-            if part and after.has_table(name[0], part) and _columns(after, (name[0], part)) == own:
+            if part and alike(part):
                 return part
     return ""
 
@@ -270,13 +278,30 @@ def _triggers(after: Catalog, statement: DdlStatement) -> Catalog:
             c.next()
         base = c.table(statement.session)
         named = {i.text for i in c.items[c.at :] if i.kind in (Kind.NAME, Kind.WORD)}
-        for name, copy in list(copies_of(after, base)):
+        for name, copy in list(_kept_by(after, trigger, base)):
             ours = not copy.retired and _keeps(trigger, name, copy.model)
             if ours and any(after.key(text) == name for text in named):
                 proof = copy.proof if copy.proof is Proof.GH_OST else Proof.TRIGGERS
                 proven = replace(copy, proof=proof, triggers=copy.triggers | {trigger})
                 after = _put(after, (base[0], name), proven)
     return after
+
+
+def _kept_by(catalog: Catalog, trigger: str, base: _Name) -> Iterator[tuple[str, TableCopy]]:
+    """Copies that a trigger of a table may keep up to date.
+
+    Beside its own those of a table with the same columns, if the trigger is called as a tool's: the
+    name was all that told which of both a copy is made of.
+    """
+    yield from copies_of(catalog, base)
+    database = catalog.database(base[0])
+    if database is None or not trigger.lower().startswith(_PT_TRIGGER):
+        return
+    key, own = catalog.key(base[1]), _columns(catalog, base)
+    for name, copy in database.copies.items():
+        other = copy.model and catalog.key(copy.model) != key
+        if other and name != key and _columns(catalog, (base[0], copy.model)) == own:
+            yield name, replace(copy, model=base[1])
 
 
 def _keeps(trigger: str, copy: str, model: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from cdc.base.redaction import user_data
 from cdc.schema.session import Session
 from cdc.schema.statement import DdlStatement, Named, NameRole, Verb
 from cdc.schema.tokens import (
@@ -109,7 +110,8 @@ def _read(sql: str, session: Session) -> DdlStatement:
     if reader is not None:
         return reader(c, _Head(sql, session, first, word.lower()))
     raise DDLNotUnderstood(
-        f"the statement is not known: {sql[:200]}", hint="report the statement and server version"
+        f"the statement is not known: {user_data(sql[:200])}",
+        hint="report the statement and server version",
     )
 
 

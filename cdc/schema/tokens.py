@@ -16,6 +16,7 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import SqlglotError
 
 from cdc.base.errors import DefiniteError
+from cdc.base.redaction import user_data
 from cdc.schema.session import Session as Session
 
 
@@ -201,7 +202,7 @@ def _tokenize(sql: str, session: Session) -> tuple[str, list[Item]]:
         tokens = _DIALECTS[session.no_backslash_escapes].tokenize(text)
     except SqlglotError as e:
         raise DDLNotUnderstood(
-            f"the statement cannot be split into tokens: {sql[:200]}",
+            f"the statement cannot be split into tokens: {user_data(sql[:200])}",
             hint="report the statement; the table can be continued behind it",
         ) from e
     items: list[Item] = []
@@ -295,7 +296,7 @@ class Cursor:
         """The next identifier, quoted or not."""
         item = self.next()
         if item.kind not in (Kind.NAME, Kind.WORD) and not item.text.isalnum():
-            raise self.error(f"a name was expected, not {item.text!r}")
+            raise self.error(f"a name was expected, not {user_data(repr(item.text))}")
         return item.text
 
     def table(self, session: Session) -> tuple[str, str]:
@@ -344,7 +345,7 @@ class Cursor:
         item = self.peek()
         at = item.start if item else len(self.text)
         return DDLNotUnderstood(
-            f"{what}; near: {self.text[max(0, at - 40) : at + 60]!r}",
+            f"{what}; near: {user_data(repr(self.text[max(0, at - 40) : at + 60]))}",
             hint=NOT_UNDERSTOOD_HINT,
         )
 

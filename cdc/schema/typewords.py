@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc.base.redaction import user_data
 from cdc.schema.charsets import of_bytes
 from cdc.schema.draft import ColumnDraft
 from cdc.schema.session import Session
@@ -158,4 +159,4 @@ def _odd_member(c: Cursor, text: str) -> str:
     item = c.peek()
     if text.startswith("_") and item is not None and item.kind is Kind.STRING:
         return c.next().text
-    raise c.error(f"the member {text!r} is not understood")
+    raise c.error(f"the member {user_data(repr(text))} is not understood")

@@ -1,67 +1,48 @@
-"""The logs of a cluster are there before anybody writes or reads them, or are all made anew.
+"""The logs of several nodes are there before anybody writes or reads them, or all are made anew.
 
-The merged order follows from the nodes' binlogs (decision 95), so where the log of all, or one of
-a node, is not there, all of them begin anew: that of all at an anchor below what changefeeds need,
-each node's at an anchor of its own that lies below what is merged there. What a node's log calls
-its transactions is of that log alone; so anchors above are forgotten, and the one that is begun
-with says what the new logs of the nodes call their begins.
+The merged order of a cluster follows from the nodes' binlogs (decision 95), and that of shards goes
+from cut to cut (decision 105). So where the log of all, or one of a node, is not there, all of them
+begin anew: that of all at an anchor below what changefeeds need, each node's at an anchor of its
+own that lies below what is merged there. What a node's log calls its transactions is of that log
+alone; so anchors above are forgotten, and the one that is begun with says what the new logs of the
+nodes call their begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.base.errors import TransientError
+from cdc.base.nodes import SHARDS
 from cdc.base.ts import Ts
 from cdc.changelog import names, origin
 from cdc.changelog.origin import Origin
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import MAX_OPS, Compare, Delete, Op, Put, Store, Unchanged
 from cdc.coord.keys import Keys
-from cdc.coord.messages import Anchor, CurrentLog, UpstreamInfo
+from cdc.coord.log_begin import LogBegin, begin_of
+from cdc.coord.messages import CurrentLog, UpstreamInfo
 from cdc.server import log_folders
-from cdc.server.log_replacement import LogMaker, LogReplacement, UpstreamMoved, no_place
+from cdc.server.log_replacement import (
+    LogMaker,
+    LogReplacement,
+    UpstreamLogLost,
+    UpstreamMoved,
+    no_place,
+)
 from cdc.server.nodes import with_nodes
+from cdc.source.merged_anew import begun_with
 
 
 class NodeLogGone(TransientError):
-    """A log of a cluster is not there while others of it are written: all are begun anew."""
+    """A log of several nodes is not there while others of it are written: all are begun anew."""
 
     code = "TG:ErrNodeLogGone"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterBegin:
-    """Where new logs begin: that of all, and that of each node by its whole name."""
-
-    merged: Anchor
-    nodes: Mapping[str, Anchor]
-
-
-def begin_at(
-    needed_ts: Ts, merged: Sequence[Anchor], nodes: Mapping[str, tuple[str, Sequence[Anchor]]]
-) -> ClusterBegin | None:
-    """The latest place where the logs of a cluster could begin; None if there is none.
-
-    Anchors rise by ts; ``nodes``: by whole name a node's own name and its anchors.
-    """
-    for anchor in reversed([a for a in merged if a.ts <= needed_ts]):
-        merged_to = anchor.position.get("nodes", {})
-        found: dict[str, Anchor] = {}
-        for whole_name, (name, known) in nodes.items():
-            below = [a for a in known if a.ts <= merged_to.get(name, -1)]
-            if below:
-                found[whole_name] = below[-1]
-        # One that has other nodes knows nothing of how they came, or went.
-        if len(found) == len(nodes) == len(merged_to):
-            return ClusterBegin(anchor, found)
-    return None
-
-
 class ClusterReplacement:
-    """Of the clusters' logs of one capture; the arguments are those of :class:`LogReplacement`."""
+    """Of upstreams of several nodes of one capture; arguments as of :class:`LogReplacement`."""
 
     def __init__(
         self,
@@ -85,9 +66,9 @@ class ClusterReplacement:
         return min((a.position.get("nodes", {}).get(node, 0) for a in anchors), default=0)
 
     def ensure(self, info: UpstreamInfo, held: Sequence[Compare], *, used: bool) -> None:
-        """See to it that all logs of a cluster are there, and are those that positions belong to.
+        """See to it that all logs of an upstream are there, and are those that positions belong to.
 
-        ``held`` says that this capture has the cluster, which nobody has without all its nodes.
+        ``held`` says that this capture has the upstream, which nobody has without all its nodes.
         ``used``: some of its logs are written; then none is replaced. Raises NodeLogGone,
         UpstreamLogLost, UpstreamMoved.
         """
@@ -117,7 +98,7 @@ class ClusterReplacement:
         return CurrentLog(log=log, capture=self._capture)
 
     def current(self, name: str) -> tuple[Anchors, Unchanged]:
-        """Anchors of the log of a cluster or node, and what says that it is still the one."""
+        """Anchors of the log of an upstream or node, and what says that it is still the one."""
         anchors = self._anchors(name)
         return anchors, Unchanged(self._keys.current_log(name), anchors.current()[0])
 
@@ -134,12 +115,13 @@ class ClusterReplacement:
 
     def _replace(self, info: UpstreamInfo, held: Sequence[Compare]) -> Mapping[str, str]:
         needed = self._logs.needed(info.name)
-        merged = self._anchors(info.name)
-        of_nodes = {n.name: (n.node_name, self._anchors(n.name).all()) for n in info.nodes}
-        at = begin_at(needed, merged.all(), of_nodes)
+        at = begin_of(self._store, self._keys, info, needed)
         if at is None:
             raise no_place(info.name, needed)
+        merged = self._anchors(info.name)
         made = {info.name: self._logs.pinned(info.name, at.merged)}
+        if info.kind == SHARDS:
+            check_cuts(info.name, made[info.name])
         made |= {node.name: Origin.new() for node in info.nodes}
         folder = self._folder(info.name)
         snapshot = merged.schema(at.merged)
@@ -155,7 +137,7 @@ class ClusterReplacement:
         self._forget_above(info, at, held)
         return {name: one.log for name, one in made.items()}
 
-    def _forget_above(self, info: UpstreamInfo, at: ClusterBegin, held: Sequence[Compare]) -> None:
+    def _forget_above(self, info: UpstreamInfo, at: LogBegin, held: Sequence[Compare]) -> None:
         """Leave of all anchors those that the new logs begin with, and tell what is called how."""
         ops: list[Op] = [
             Delete(self._keys.anchor(info.name, a.ts))
@@ -169,7 +151,7 @@ class ClusterReplacement:
                 if a.ts > at.nodes[node.name].ts
             ]
         begins = {node.node_name: at.nodes[node.name].ts for node in info.nodes}
-        position = {**at.merged.position, "nodes": begins, "schema": begins}
+        position = begun_with(at.merged.position, begins)
         left = at.merged.model_copy(update={"position": position})
         ops.append(Put(self._keys.anchor(info.name, left.ts), left.model_dump_json().encode()))
         for first in range(0, len(ops), MAX_OPS):
@@ -178,3 +160,15 @@ class ClusterReplacement:
 
     def _anchors(self, name: str) -> Anchors:
         return Anchors(self._store, self._keys, name)
+
+
+def check_cuts(upstream: str, made: Origin) -> None:
+    """Raises UpstreamLogLost if a position of shards does not say where each node stands."""
+    if (pin := next((pin for pin in made.pins if not pin.name.cut), None)) is not None:
+        raise UpstreamLogLost(
+            "the change log is not there, and a position does not say where each node stands, as"
+            " an earlier version wrote it",
+            object=f"upstream {upstream}",
+            position=f"ts {pin.name.ts}",
+            hint="put the log's folder back, or resume with --overwrite-checkpoint-ts",
+        )

@@ -20,8 +20,7 @@ from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Store
 from cdc.coord.installation import installation
 from cdc.coord.keys import Keys
-from cdc.coord.messages import UpstreamInfo
-from cdc.coord.stored import StoredValueUnreadable, read
+from cdc.coord.stored import StoredValueUnreadable
 from cdc.server import log_folders
 
 _log = logging.getLogger("upstream")
@@ -67,9 +66,7 @@ class LeftLogs:
                 entry = self._store.get(self._keys.upstream_info(name))
                 if there is None or not revision or entry is None:
                     continue
-                # Nobody makes the log of another kind anew.
-                if read(entry, UpstreamInfo).replaceable:
-                    self._left[name] = _Left(there.log, revision)
+                self._left[name] = _Left(there.log, revision)
 
     def tidy(self, here: Collection[str]) -> None:
         """Remove those that are worth nothing. What is placed ``here`` again goes on with its log.

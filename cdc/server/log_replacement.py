@@ -24,22 +24,22 @@ from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare, Store, Unchanged
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
+from cdc.coord.log_begin import needed_ts
 from cdc.coord.messages import (
+    ENDED,
     Anchor,
+    CopiedRows,
     DdlEntries,
     FeedInfo,
-    FeedState,
     FeedStatus,
     UpstreamInfo,
     named,
 )
 from cdc.coord.stored import read, readable
 from cdc.server import log_folders
-from cdc.server.nodes import is_node
 from sink.open import sink_of
 
 _log = logging.getLogger("upstream")
-_NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 
 class UpstreamLogLost(DefiniteError):
@@ -109,8 +109,6 @@ class LogReplacement:
             origin.save(folder, there)
         ours = there is not None and (current is None or current.log == there.log)
         if there is None or not ours or self.older(info.name):
-            if info.nodes or is_node(info.name):
-                raise _lost_of_nodes(info)
             there = self._replace(info, anchors, folder)
         if current is None or current.log != there.log or current.capture != self._capture:
             if not anchors.make_current(there.log, self._capture, revision, held):
@@ -148,7 +146,7 @@ class LogReplacement:
 
     def needed(self, upstream: str) -> Ts:
         """The lowest checkpoint of the changefeeds that read an upstream."""
-        return min((self._status(f).checkpoint_ts for f in self._feeds(upstream)), default=MAX_TS)
+        return needed_ts(self._store, self._keys).get(upstream, MAX_TS)
 
     def pinned(self, upstream: str, anchor: Anchor) -> Origin:
         """Of a log that begins at an anchor: it has the positions of changefeeds where they are."""
@@ -164,7 +162,7 @@ class LogReplacement:
     def _feeds(self, upstream: str) -> Iterator[FeedInfo]:
         _, entries = self._store.range(self._keys.feed_info_prefix)
         for _, feed in readable(entries, FeedInfo):
-            if feed.upstream == upstream and feed.state not in _NEEDS_NOTHING:
+            if feed.upstream == upstream and feed.state not in ENDED:
                 yield feed
 
     def _status(self, feed: FeedInfo) -> FeedStatus:
@@ -182,6 +180,11 @@ class LogReplacement:
         shown = self._store.get(self._keys.feed_ddls(feed.id))
         if shown is not None:
             yield from named(read(shown, DdlEntries).transactions).items()
+        if feed.snapshot_ts and not feed.rows_delivered:
+            # Where the rows are lost with the log it goes on at their end.
+            copied = self._store.get(self._keys.copied_rows(feed.id))
+            if copied is not None and (rows := read(copied, CopiedRows)).ts == feed.snapshot_ts:
+                yield from named(rows.transactions).items()
         config = FeedConfig.model_validate(feed.config)
         try:
             sink = sink_of(feed.sink_uri, config)
@@ -204,16 +207,6 @@ def no_place(upstream: str, needed: Ts) -> UpstreamLogLost:
         object=f"upstream {upstream}",
         hint="put the log's folder back; without it, resume the changefeeds with"
         " --overwrite-checkpoint-ts, or create upstream and changefeeds anew",
-    )
-
-
-def _lost_of_nodes(info: UpstreamInfo) -> UpstreamLogLost:
-    """The order of several nodes was written into the log that is lost; another has another ts."""
-    return UpstreamLogLost(
-        "the change log is not there, and that of several nodes cannot be made anew",
-        object=f"upstream {info.name}",
-        hint="put the folder back, or start the capture that has it;"
-        " without it, create upstream and changefeeds anew",
     )
 
 

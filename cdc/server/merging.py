@@ -15,6 +15,7 @@ from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
 from cdc.changelog import node_logs, origin
 from cdc.changelog.behind import Behind
+from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.state import LogState
@@ -102,11 +103,11 @@ class Merger:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
         ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
+        begun = origin.load(self._folder) or Origin("")
+        pins = begun.pins
         if self._info.kind != CLUSTER:
-            return Merging(self._writer, self._nodes, size, ends=ends)
+            return Merging(self._writer, self._nodes, size, ends=ends, pins=pins, floor=begun.floor)
         coordinator = Coordinator(carrier=CARRIERS[self._info.carrier])
-        begun = origin.load(self._folder)
-        pins = begun.pins if begun is not None else ()
         patterns, kind = self._info.logical_tables, self._info.server_kind
         logical = LogicalTables(self._folder, patterns, kind) if patterns else None
         return ClusterMerging(
@@ -126,7 +127,7 @@ class Merger:
         if began - self._collected > self._settings.collect_s:
             self._collected = began
             self._collect()
-        elif began - self._anchored > self._settings.anchor_s and self._info.replaceable:
+        elif began - self._anchored > self._settings.anchor_s:
             self._anchored = began
             if not self._beside.busy:
                 self._beside.begin(partial(self._anchor, self._writer.state, self._needed()))
@@ -196,6 +197,10 @@ class Merger:
         found, error = state or "running", None
         if not state:
             found, error = _state_of(nodes)
+            missing = self._merging.missing()
+            if error is None and missing is not None:
+                found = "retrying"
+                error = ErrorInfo(**missing.to_dict(), time_ms=self._clock.now_ms())
         if self._over is not None:
             found = "paused"
             error = ErrorInfo(**self._over.to_dict(), time_ms=self._clock.now_ms())

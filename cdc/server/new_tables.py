@@ -27,7 +27,7 @@ def make(info: FeedInfo, schema_at: Callable[[Ts], Schema]) -> None:
     config = FeedConfig.model_validate(info.config)
     if not config.snapshot.create_tables:
         return
-    beginning = bool(info.snapshot_ts) and not info.rows_delivered
+    beginning = bool(info.snapshot_ts) and (not info.rows_delivered or info.lacks_rows)
     piece = info.piece
     if not beginning and piece is None:
         return

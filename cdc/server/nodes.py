@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cdc.base.errors import InvalidError
-from cdc.base.nodes import LONGEST
+from cdc.base.nodes import LONGEST, SHARDS
 from cdc.changelog.node_logs import MOST_NODES
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.coord.names import NODE_NAME
@@ -21,7 +21,6 @@ from cdc.logical.names import compiled
 from cdc.merge.carriers import CARRIERS
 from cdc.source.connection import parse_uri
 
-SHARDS = "shards"
 CLUSTER = "cluster"
 # Kinds of upstreams that are several servers.
 SEVERAL = frozenset({SHARDS, CLUSTER})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +25,7 @@ from cdc.coord.contract import (
 )
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import UpstreamInfo, UpstreamPlacement, UpstreamStatus
-from cdc.coord.stored import StoredValueUnreadable, read, readable
+from cdc.coord.stored import read, readable
 from cdc.server import log_folders, membership
 from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone
 from cdc.server.left_logs import LeftLogs
@@ -180,8 +179,7 @@ class Pullers:
 
     def handed_over(self) -> bool:
         """Whether nothing is here that another capture could take over."""
-        movable = {info.name for info in self._registered.all() if info.replaceable}
-        return not movable & self._claims.keys()
+        return not {info.name for info in self._registered.all()} & self._claims.keys()
 
     def make_log_anew(self, name: str) -> None:
         """Have an upstream that is placed here begun anew with another log; the others go on.
@@ -247,7 +245,7 @@ class Pullers:
         if is_node(name):
             anchor_ts = None
             info = self._registered.info(upstream_of(name))
-            if info.nodes and info.replaceable:
+            if info.nodes:
                 anchor_ts = self._clusters.anchored_ts(info, name.partition(".")[2])
             return Needed(self._behind_merged.get(name, 0), (), anchor_ts)
         return self._registered.needed(name)
@@ -288,7 +286,7 @@ class Pullers:
             if here is not None:
                 # Whoever has it now says how it fares.
                 self._observer.forget_upstream(name)
-                if name not in wanted and self._replaceable(name):
+                if name not in wanted and not is_node(name):
                     self._left.add(name)
         if here is not None:
             self._left.tidy(here)
@@ -301,13 +299,6 @@ class Pullers:
         calm = not leaving and not self._left and wanted.keys() <= self._pullers.keys()
         self._wait(None if calm else _CLAIM_S)
         return True
-
-    def _replaceable(self, name: str) -> bool:
-        """Whether it is an upstream, with all its nodes, of which another capture makes a log."""
-        entry = self._store.get(self._keys.upstream_info(name))
-        with suppress(StoredValueUnreadable):
-            return entry is not None and read(entry, UpstreamInfo).replaceable
-        return False
 
     def _wait(self, timeout_s: float | None) -> None:
         """Wait until there is news of upstreams, of which the words of pullers are none."""
@@ -383,7 +374,7 @@ class Pullers:
         try:
             node = is_node(info.name)
             upstream = self._registered.info(upstream_of(info.name)) if node else info
-            if upstream.nodes and upstream.replaceable:
+            if upstream.nodes:
                 if not self._ensured_cluster(upstream, info.name, stop):
                     return None
                 anchors, current = self._clusters.current(info.name)

@@ -9,9 +9,9 @@ from cdc.base.ts import MAX_TS
 from cdc.coord.contract import Store
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
+    ENDED,
     ErrorInfo,
     FeedInfo,
-    FeedState,
     FeedStatus,
     UpstreamInfo,
     UpstreamStatus,
@@ -19,8 +19,6 @@ from cdc.coord.messages import (
 from cdc.coord.stored import StoredValueUnreadable, read, readable
 from cdc.server.needed import Needed
 from cdc.server.upstream_errors import UpstreamNotFound
-
-_NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 
 class Registered:
@@ -97,7 +95,7 @@ class Registered:
             except StoredValueUnreadable:
                 lowest = 0
                 continue
-            if feed.upstream == name and feed.state not in _NEEDS_NOTHING:
+            if feed.upstream == name and feed.state not in ENDED:
                 status = statuses.get(feed.id)
                 checkpoint = feed.start_ts
                 if status is not None:

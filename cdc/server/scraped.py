@@ -165,6 +165,9 @@ def _feed(made: _Families, seen: SeenFeed, now_ms: int) -> None:
     if 0 < status.barrier_ts < MAX_TS:
         text = f"Up to where it may go; no series where nothing stops it{_UNIT}"
         made.gauge("changefeed_barrier_ts", text, of, physical_ms(status.barrier_ts))
+    if info.again is not None:
+        text = "At most so many rows come twice, as those that it began with were lost"
+        made.gauge("changefeed_snapshot_repeated_rows", text, of, info.again.rows)
     text = "Tables that have stopped until an operator acts"
     made.gauge("changefeed_stopped_tables", text, of, len(status.stopped_tables))
     text = "Tables that stand elsewhere than all others: they wait for a change, or have stopped"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cdc.base.egress import Egress
 from cdc.base.errors import InvalidError
+from cdc.base.redaction import RedactMode
 from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.opening import EMBEDDED, check_address
 from cdc.server.log_server import LogServerSettings
@@ -27,6 +28,7 @@ _SECTIONED = {
     "ca": ("security", "ca_path"),
     "cert": ("security", "cert_path"),
     "key": ("security", "key_path"),
+    "cert_allowed_cn": ("security", "cert_allowed_cn"),
 }
 _CLUSTER = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*\Z")
 
@@ -94,7 +96,9 @@ class SecuritySettings(BaseModel):
     """Who may reach the API, and how; file names as in TiCDC's ``[security]``.
 
     With ``cert_path`` and ``key_path`` the API speaks HTTPS; with ``ca_path`` it also asks every
-    client for a certificate of that authority. ``egress``: what users may have the server reach.
+    client for a certificate of that authority, with ``cert_allowed_cn`` one of these names.
+    ``egress``: what users may have the server reach. ``redact_info_log``: what logs show of user
+    data, as TiDB's setting of this name; true is ``on``, false ``off``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -102,8 +106,17 @@ class SecuritySettings(BaseModel):
     ca_path: Path | None = None
     cert_path: Path | None = None
     key_path: Path | None = None
+    cert_allowed_cn: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
+    redact_info_log: RedactMode = RedactMode.OFF
     egress: Egress = Field(default_factory=Egress)
+
+    @field_validator("redact_info_log", mode="before")
+    @classmethod
+    def _mode_of_flag(cls, value: object) -> object:
+        if isinstance(value, bool):
+            return RedactMode.ON if value else RedactMode.OFF
+        return value
 
     @model_validator(mode="after")
     def _whole(self) -> SecuritySettings:
@@ -111,6 +124,8 @@ class SecuritySettings(BaseModel):
             raise ValueError("cert-path and key-path go together")
         if self.ca_path is not None and self.cert_path is None:
             raise ValueError("ca-path needs cert-path and key-path")
+        if self.cert_allowed_cn and self.ca_path is None:
+            raise ValueError("cert-allowed-cn needs ca-path")
         return self
 
     def tls(self, *, clients: bool = True) -> ssl.SSLContext | None:

@@ -24,7 +24,6 @@ from cdc.coord.contract import (
 from cdc.coord.expected import Expected, check
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
-    FeedState,
     UpstreamInfo,
     UpstreamPlacement,
     UpstreamStatus,
@@ -63,7 +62,6 @@ from owner.placement import PlacementReason
 _log = logging.getLogger("upstream")
 
 _CLAIM_S = 1.0
-_NEEDS_NOTHING = frozenset({FeedState.FINISHED, FeedState.REMOVED})
 
 
 class Upstreams:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from cdc.base.errors import DefiniteError
+from cdc.base.redaction import user_data
 from cdc.schema.table import Column, Generated, Index, Table
 from cdc.schema.tokens import quoted
 
@@ -106,7 +107,7 @@ class HandleColumn:
             return f"X'{text}'"
         if not text or not _PLAIN.match(text):
             raise BorderUnreadable(
-                f"a value of the key column {self.name} is shown as {text[:60]!r}",
+                f"a value of the key column {self.name} is shown as {user_data(repr(text[:60]))}",
                 hint="leave the table out of the snapshot, and report it",
             )
         if self.form is BorderForm.TIME:

@@ -17,12 +17,19 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from cdc.base.errors import DefiniteError
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.changelog.index import Runs
 from cdc.changelog.log_files import FilesInPlace, LogFiles
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.tables import TableEntry
+
+
+class SnapshotLost(DefiniteError):
+    """The copied rows of a changefeed are not there any more, and not all are delivered."""
+
+    code = "TG:ErrSnapshotLost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pymysql
 from pymysql.constants import COMMAND
 from pymysql.protocol import FieldDescriptorPacket
 
+from cdc.base.redaction import user_data
 from cdc.kernels import row_packets
 from cdc.snapshot.errors import SnapshotReadBroken
 
@@ -83,7 +84,7 @@ class _Reader:
         connection = self._connection
         head = self._answer(command, body)
         if head.is_ok_packet() or head.is_load_local_packet():
-            raise SnapshotReadBroken("the statement gives no rows", object=sql[:200])
+            raise SnapshotReadBroken("the statement gives no rows", object=user_data(sql[:200]))
         count = head.read_length_encoded_integer()
         fields = [connection._read_packet(FieldDescriptorPacket) for _ in range(count)]
         connection._read_packet()
@@ -153,7 +154,7 @@ class _Prepared(_Reader):
             for _ in range(count + 1 if count else 0):
                 connection._read_packet()
         if not columns:
-            raise SnapshotReadBroken("the statement gives no rows", object=sql[:200])
+            raise SnapshotReadBroken("the statement gives no rows", object=user_data(sql[:200]))
         execute = struct.pack("<IBI", self._statement, _NO_CURSOR, 1)
         self._types = self._head(COMMAND.COM_STMT_EXECUTE, execute, sql)
 

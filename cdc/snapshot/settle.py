@@ -58,6 +58,8 @@ class StagedTable:
     """All chunks of a table. Every transaction at or below ``low_ts`` was visible to them all.
 
     A table without a key was read as it was at ``still_ts``, 0 of others; ``whole``: all its rows.
+    ``target_only``: images of rows that the target has, which go before the rows come; what was
+    read has all rows of their keys.
     """
 
     table: Table
@@ -66,6 +68,7 @@ class StagedTable:
     files: tuple[StagedFile, ...]
     still_ts: Ts = 0
     whole: bool = True
+    target_only: StagedFile | None = None
 
     @property
     def columns(self) -> Sequence[int]:
@@ -77,12 +80,14 @@ class StagedTable:
 class SettledRows:
     """Where the snapshot begins and ends in the order, and what it holds.
 
-    Its transactions have ts of ``(base_ts, ts]``.
+    Its transactions have ts of ``(base_ts, ts]``. ``tables``: in the order of their rows the name
+    of each, the ts of the last of all rows up to there, and how many rows it has.
     """
 
     base_ts: Ts
     ts: Ts
     rows: int
+    tables: tuple[tuple[str, Ts, int], ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,9 @@ class TableToSettle:
     @property
     def most_events(self) -> int:
         """At most so many events does it become."""
-        return sum(f.events for f in self.staged.files) + len(self.touched.images)
+        gone = self.staged.target_only
+        read = sum(f.events for f in self.staged.files)
+        return read + len(self.touched.images) + (gone.events if gone else 0)
 
 
 def room(log: ChangeLog, tables: Sequence[StagedTable], ts: Ts) -> tuple[list[TableToSettle], Ts]:
@@ -136,16 +143,19 @@ def settle(
     ``tables`` and ``base_ts`` are a result of :func:`room`; ``head`` is the FORMAT_DESCRIPTION of
     the upstream's log. Files of chunks are removed once they are settled. Raises LogWriteFailed.
     """
-    code = EventType.WRITE_ROWS if rows_v2 else EventType.WRITE_ROWS_V1
     settings = ChangelogSettings(keep_s=0)
     with LogWriter.open(folder, settings, clock) as writer:
         writer.set_format(head)
         writer.begin(base_ts, {})
-        out = _Writer(writer, code, base_ts)
+        out = _Writer(writer, base_ts, rows_v2=rows_v2)
+        known: list[tuple[str, Ts, int]] = []
         for number, one in enumerate(tables, 1):
-            staged = one.staged
+            staged, before = one.staged, out.count
             out.table(number, staged.table, staged.stored)
             plan, leaving = rows_plan(staged.table, staged.stored), one.touched.leaving()
+            # Before the rows: what the upstream has of these keys by now comes behind them.
+            for rows, images in _gone(staged.target_only, plan):
+                out.deletes(rows, images)
             for file in staged.files:
                 for rows, images in _untouched(staged, plan, file, leaving):
                     out.rows(rows, images)
@@ -155,19 +165,22 @@ def settle(
             for table_id, rows, images in _left(log, one.touched):
                 out.table(number, staged.table, one.ids[table_id])
                 out.rows(rows, images)
+            known.append((staged.table.full_name, out.ts, out.count - before))
         writer.commit(ts, {})
-    return SettledRows(base_ts, ts, out.count)
+    return SettledRows(base_ts, ts, out.count, tuple(known))
 
 
 class _Writer:
     """Appends rows of one table after the other, a transaction for each event."""
 
-    def __init__(self, writer: LogWriter, code: int, base_ts: Ts) -> None:
+    def __init__(self, writer: LogWriter, base_ts: Ts, *, rows_v2: bool) -> None:
         self._writer = writer
-        self._code = code
-        self._ts = base_ts
+        self._code = EventType.WRITE_ROWS if rows_v2 else EventType.WRITE_ROWS_V1
+        self._delete = EventType.DELETE_ROWS if rows_v2 else EventType.DELETE_ROWS_V1
+        self.ts = base_ts
         self._table_id = -1
-        self._map = self._header = b""
+        self._map = b""
+        self._head = RowsHeader(0, 0, 0, b"", b"", b"", 0)
         self.count = 0
 
     def table(self, number: int, table: Table, stored: TableMap) -> None:
@@ -178,16 +191,22 @@ class _Writer:
         # Tables come one after the other, so a child may come before its parent.
         flags = FLAG_STATEMENT_END | FLAG_NO_FOREIGN_KEY_CHECKS
         columns = stored.columns
-        head = RowsHeader(number, flags, columns, full_bitmap(columns), b"", b"", 0)
-        self._header = head.encode(self._code)
+        self._head = RowsHeader(number, flags, columns, full_bitmap(columns), b"", b"", 0)
 
     def rows(self, count: int, images: bytes) -> None:
-        """One transaction with these row images."""
-        self._ts += 1
-        data = self._map + build_event(self._code, self._header + images)
+        """One transaction that inserts rows with these images."""
+        self._append(self._code, count, images)
+
+    def deletes(self, count: int, images: bytes) -> None:
+        """One transaction that deletes rows with these images."""
+        self._append(self._delete, count, images)
+
+    def _append(self, code: EventType, count: int, images: bytes) -> None:
+        self.ts += 1
+        data = self._map + build_event(code, self._head.encode(code) + images)
         runs = Runs.build(
             1,
-            commit_ts=self._ts,
+            commit_ts=self.ts,
             flags=LAST_OF_TRANSACTION,
             table=self._table_id,
             length=len(data),
@@ -203,10 +222,28 @@ def _untouched(
     """``(rows, images)`` for each event of a chunk: those that nothing has touched since."""
     if not file.rows:
         return
+    batch = _batch(file, plan)
+    yield from _events(batch, leaving.kept(key_hashes(batch, staged.columns, Image.AFTER)))
+
+
+def _gone(file: StagedFile | None, plan: PlanSet) -> Iterator[tuple[int, bytes]]:
+    """``(rows, images)`` for each event of rows that only the target had when it was looked at."""
+    if file is not None and file.rows:
+        batch = _batch(file, plan)
+        yield from _events(batch, np.ones(len(batch.refs), np.bool_))
+
+
+def _batch(file: StagedFile, plan: PlanSet) -> RowBatch:
     buf = np.memmap(file.path, np.uint8, "r")
     whole = Runs.build(1, length=len(buf), rows=file.rows)
-    batch = RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
-    kept = leaving.kept(key_hashes(batch, staged.columns, Image.AFTER))
+    return RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
+
+
+def _events(
+    batch: RowBatch, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Iterator[tuple[int, bytes]]:
+    """``(rows, images)`` for each event of a batch: of those of its rows that are kept."""
+    buf = batch.buf
     starts, ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
     # Rows of one event lie one behind the other; between events there are their heads.
     edges = np.flatnonzero(starts[1:] != ends[:-1]) + 1

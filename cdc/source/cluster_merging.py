@@ -26,7 +26,14 @@ from cdc.changelog.writer import LogWriter
 from cdc.merge.cluster import ClusterMerge, ClusterStand, Merged
 from cdc.merge.items import CommitLogRow, Coordinator, NodeItems, place_of
 from cdc.source.item_reader import ItemReader, commit_ts, ts_before
-from cdc.source.membership import Statement, arrival, departure, placed_statements
+from cdc.source.membership import (
+    Statement,
+    arrival,
+    coming_of,
+    departure,
+    leaving_of,
+    placed_statements,
+)
 from cdc.source.merged_log import begin_later
 from cdc.source.merged_rows import MergedRows, NodeLog, PlacedRows, clocks_apart, rising
 from cdc.source.merged_schema import united
@@ -207,6 +214,9 @@ class ClusterMerging:
         by_tso = self.behind(), self._merge.behind_ms()
         return max(by_tso, clocks_apart(self._nodes), key=lambda found: found[1])
 
+    def missing(self) -> None:
+        """Nothing is awaited that was delivered: the order itself is held against that."""
+
     def collectable(self, lowest: Mapping[int, int]) -> dict[str, Ts]:
         """By node, up to which ts its log is not needed any more.
 
@@ -307,7 +317,7 @@ class ClusterMerging:
             self._logical.joined(node, first)
             self._told((), "")
         else:
-            self._told(arrival(node.name, node.log.snapshot_at(first)), f"{node.name}:joined")
+            self._told(arrival(node.name, node.log.snapshot_at(first)), coming_of(node.name))
 
     def _leave(self, number: int) -> None:
         node = self._nodes.pop(number)
@@ -321,7 +331,7 @@ class ClusterMerging:
         else:
             databases = History(node.log, merged).versions.at(merged).databases
             gone = departure(node.name, (d.name for d in databases.values()))
-            self._told(gone, f"{node.name}:left")
+            self._told(gone, leaving_of(node.name))
 
     def _told(self, statements: Iterable[Statement], source: str) -> None:
         """Write statements of our own above all that is there, and who is merged from here on."""

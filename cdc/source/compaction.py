@@ -102,7 +102,7 @@ def at(log: ChangeLog, ts: Ts) -> dict[str, Any] | None:
         base,
         versions.at(ts),
         ts,
-        lost=[[list(name), since, error.to_dict()] for name, since, error in versions.lost],
+        lost=[[list(name), since, error.marked()] for name, since, error in versions.lost],
         unkeyed=[[list(name), since] for name, since in history.unkeyed.items()],
     )
 

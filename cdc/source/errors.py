@@ -35,6 +35,13 @@ class TransactionMissing(TransientError):
     code = "TG:ErrTransactionMissing"
 
 
+LAGS_OR_LOST = (
+    "if the server is a replica that lags, wait; if it has lost what the old primary had, compare"
+    " source and target, and resume with --overwrite-checkpoint-ts"
+)
+"""What to do about a transaction that is missing."""
+
+
 class TransactionMoved(DefiniteError):
     """A transaction that was delivered lies at another place in this server's binlog."""
 

@@ -58,6 +58,16 @@ def arrival(node: str, snapshot: Mapping[str, Any]) -> Iterator[Statement]:
         yield Statement(sql, qualified(node, database), status)
 
 
+def coming_of(node: str) -> str:
+    """Whose the statements are by which a node comes, as GTIDs have a source."""
+    return f"{node}:joined"
+
+
+def leaving_of(node: str) -> str:
+    """The same of those by which it leaves."""
+    return f"{node}:left"
+
+
 def departure(node: str, databases: Iterable[str]) -> Iterator[Statement]:
     """What says that a node has left; ``databases`` as they are called in the merged log's terms
     without the node."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.base.clock import Clock
+from cdc.base.nodes import SHARDS
 from cdc.base.ts import Ts
 from cdc.changelog import node_logs, snapshots
 from cdc.changelog.node_logs import NodeFolder
@@ -23,6 +24,7 @@ from cdc.source.merged_schema import check_alike, united
 from cdc.source.merging import merged_to, position_of, schema_to
 from cdc.source.registration import schema_now as node_schema_now
 from cdc.source.settings import SourceSettings
+from cdc.source.shards_position import ShardsPosition
 
 Unite = Callable[[Sequence[tuple[str, dict[str, Any]]], Ts], dict[str, Any]]
 """One snapshot, as of a ts of the merged log, out of one of each node."""
@@ -52,7 +54,8 @@ def begin(
     )
     ts = max(begins.values())
     writer.save_snapshot(ts, unite(found, ts))
-    writer.begin(ts, position_of(begins))
+    shards = info.kind == SHARDS
+    writer.begin(ts, ShardsPosition(begins).to_dict() if shards else position_of(begins))
 
 
 def add_node(info: UpstreamInfo, folder: Path, name: str, path: Path) -> None:

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.base.nodes import qualified
+from cdc.base.nodes import qualified, source_of
+from cdc.base.position import LastOfNode, TransactionName
 from cdc.base.ts import Ts, physical_ms
 from cdc.binlog.errors import EventMalformed
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, checksum
 from cdc.binlog.query import Query
 from cdc.changelog import node_logs
 from cdc.changelog.errors import LogOrderBroken
-from cdc.changelog.index import Runs
+from cdc.changelog.index import RunKind, Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
+from cdc.source.shards_position import MergedLast
 
 
 @dataclass(eq=False)
@@ -64,6 +66,29 @@ class MergedRows:
         self._nodes = nodes
         self._segment_bytes = segment_bytes
         self._payload = 0
+        self._texts: dict[int, str] = {}
+
+    def last(self, part: PlacedRows) -> MergedLast | None:
+        """The last transaction of one node's rows, with its ts; None where none has a name."""
+        runs = part.runs
+        named = np.flatnonzero(runs.gtid_source >= 0)
+        if not len(named):
+            return None
+        last = int(named[np.argmax(runs.commit_ts[named])])
+        source, sequence = self._texts[int(runs.gtid_source[last])], int(runs.gtid_seq[last])
+        statement = bool(runs.kind[last] == RunKind.DDL)
+        return MergedLast(int(runs.commit_ts[last]), LastOfNode(source, sequence, statement))
+
+    def newest(self, ordered: PlacedRows) -> TransactionName | None:
+        """What the last of rows in order is called; None where none has a name."""
+        runs = ordered.runs
+        named = np.flatnonzero(runs.gtid_source >= 0)
+        if not len(named):
+            return None
+        last = named[-1]
+        source = self._texts[int(runs.gtid_source[last])]
+        ts, number, file = runs.commit_ts[last], runs.gtid_seq[last], runs.upstream_file[last]
+        return TransactionName(int(ts), source, int(number), int(file))
 
     def placed(self, number: int, rows: Runs, statements: Runs) -> PlacedRows:
         """Rows, then statements, of the node with this number, as the merged log names them."""
@@ -135,8 +160,10 @@ class MergedRows:
         for source, file in np.unique(pairs[named], axis=0).tolist():
             key = (source, -1 if source >= 0 else file)
             if key not in node.sources:
-                text = node.log.sources[source] if source >= 0 else f"file {file}"
-                node.sources[key] = self._writer.source_id(f"{node.name}:{text}")
+                own = node.log.sources[source] if source >= 0 else f"file {file}"
+                text = source_of(node.name, own)
+                node.sources[key] = self._writer.source_id(text)
+                self._texts[node.sources[key]] = text
             ours = named & (pairs == (source, file)).all(axis=1)
             found[ours] = node.sources[key]
         return found

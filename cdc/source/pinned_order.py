@@ -41,12 +41,12 @@ class PinnedOrder:
             there = int(lo)
             if name.ts > self._resolved:
                 if there == len(runs) or runs.commit_ts[there] != name.ts:
-                    raise _moved(pin)
+                    raise moved(pin, "the order of the nodes' binlogs")
                 source, number = int(runs.gtid_source[there]), int(runs.gtid_seq[there])
                 if (source, number) != (source_id(name.source), name.sequence):
-                    raise _moved(pin)
+                    raise moved(pin, "the order of the nodes' binlogs")
             if (runs.commit_ts[lo:hi] > name.ts).any():
-                raise _moved(pin)
+                raise moved(pin, "the order of the nodes' binlogs")
             if pin.floor > resolved_ts:
                 # What is between it and its floor has not come yet.
                 break
@@ -54,10 +54,10 @@ class PinnedOrder:
         self._resolved = resolved_ts
 
 
-def _moved(pin: Pin) -> TidegateError:
+def moved(pin: Pin, where: str) -> TidegateError:
+    """What is wrong if a transaction of several nodes does not lie there, ``where`` it should."""
     return TransactionMoved(
-        f"{pin.name}, which was delivered at ts {pin.name.ts}, does not lie there in the order of"
-        " the nodes' binlogs",
+        f"{pin.name}, which was delivered at ts {pin.name.ts}, does not lie there in {where}",
         object="upstream binlogs",
         position=f"ts {pin.name.ts}",
         hint="a node has lost transactions or is another server; compare source and target, and"

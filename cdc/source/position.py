@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cdc.base.position import TransactionName
 from cdc.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from cdc.source.gtids import gtid_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ class UpstreamPosition:
             return GtidSet.parse(self.gtid).contains(GtidSet.parse(other.gtid))
         mine_at = (file_number(self.file), self.pos)
         return mine_at >= (file_number(other.file), other.pos)
+
+    def passed(self, name: TransactionName, server_kind: str) -> bool:
+        """Whether a transaction lies before this."""
+        if name.source:
+            return self.covers(UpstreamPosition(gtid=gtid_text(server_kind, name)), server_kind)
+        # It begins at its number.
+        return self.covers(UpstreamPosition(f".{name.file}", name.sequence + 1), server_kind)
 
     def in_other_file(self, created: int, written_by: int) -> bool:
         """Whether a file of this name, with such a FORMAT_DESCRIPTION, is another one.

@@ -22,8 +22,14 @@ from cdc.changelog.writer import LogWriter
 from cdc.kernels import index as K  # noqa: N812
 from cdc.kernels import xids as X  # noqa: N812
 from cdc.source.committed_rows import with_rows, without_prepare
-from cdc.source.errors import StreamBroken, TransactionMissing, TransactionMoved, XaNotKnown
-from cdc.source.gtids import GtidTracker, gtid_text
+from cdc.source.errors import (
+    LAGS_OR_LOST,
+    StreamBroken,
+    TransactionMissing,
+    TransactionMoved,
+    XaNotKnown,
+)
+from cdc.source.gtids import GtidTracker
 from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.table_index import TableIndex
 from cdc.source.xid_table import XidTable
@@ -178,20 +184,14 @@ class Walker:
             self._load_pin()
 
     def _missing(self, pin: Pin) -> TidegateError:
-        here, name = self.boundary, pin.name
-        passed = UpstreamPosition(here.file, name.sequence + 1, None)
-        if name.source:
-            passed = UpstreamPosition("", 4, gtid_text(self.server_kind, name))
-        elif file_number(here.file) != name.file:
-            passed = UpstreamPosition(f".{name.file}", name.sequence + 1, None)
-        if here.covers(passed, self.server_kind):
+        name = pin.name
+        if self.boundary.passed(name, self.server_kind):
             return self._moved(pin)
         return TransactionMissing(
             f"{name} was delivered at ts {name.ts}, and this server's binlog ends before it",
             object="upstream binlog",
             position=self.here(),
-            hint="if the server is a replica that lags, wait; if it has lost what the old primary"
-            " had, compare source and target, and resume with --overwrite-checkpoint-ts",
+            hint=LAGS_OR_LOST,
         )
 
     def _moved(self, pin: Pin) -> TidegateError:

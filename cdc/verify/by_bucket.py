@@ -78,6 +78,9 @@ class ByBucket:
         pairs = [((ours or 0) - (other or 0)) for ours, other in found.values()]
         return max(sum(n for n in pairs if n > 0), -sum(n for n in pairs if n < 0))
 
+    def repair(self, found: Found) -> None:
+        """Nothing: rows are told apart by all of their values."""
+
     def _described(self, found: Found) -> list[RowDifference]:
         hashes = {int(k[0]) for k in found}
         mine, theirs = self._pair.both(self._layout, lambda s: s.details_where(hashes))

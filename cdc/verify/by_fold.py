@@ -6,16 +6,20 @@ unseen, unless the topic is expected to hold the whole table.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import islice
 
 from cdc.verify import canal, keys
 from cdc.verify.canal import Values
 from cdc.verify.differences import Found
-from cdc.verify.fold import FoldedTable
+from cdc.verify.fold import FoldedState, FoldedTable
+from cdc.verify.fold_store import FoldStore
 from cdc.verify.keys import Key, Range
 from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import Pair
+from cdc.verify.repair import RowsToRepair, rows_to_repair
 from cdc.verify.report import (
     RowDifference,
     RowKind,
@@ -23,7 +27,7 @@ from cdc.verify.report import (
     ValueDifference,
     short,
 )
-from cdc.verify.sessions import Sql
+from cdc.verify.sessions import Streamed
 
 _AT_ONCE = 100
 # What the upstream has of a key that several tables of a shard group have: no row of a topic.
@@ -34,7 +38,8 @@ class ByFold:
     """The way of comparing a table that has a key; an identity is the key's text.
 
     With ``widened`` the messages of a row have the columns that its table had then, of which others
-    may have changed the topic's table since: a column that one of both lacks is not compared.
+    may have changed the topic's table since: a column that one of both lacks is not compared. What
+    was seen and found is kept in the fold's store, so a table of any size takes bounded memory.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class ByFold:
         pair: Pair,
         layout: ComparedColumns,
         folded: FoldedTable,
+        store: FoldStore,
         chunk_rows: int,
         whole: bool,
         *,
@@ -50,41 +56,59 @@ class ByFold:
         self._pair = pair
         self._layout = layout
         self._folded = folded
+        self._store = store
         self._chunk_rows = chunk_rows
         self._whole = whole
         self._widened = widened
         place = {c.name: i for i, c in enumerate(layout.columns)}
         self._key_at = [place[c.name] for c in layout.key]
-        self._unsaid: set[Key] = set()
 
-    def sweep(self, result: TableResult) -> list[Found]:
+    def sweep(self, result: TableResult) -> list[Iterator[Found]]:
         """Compare every row; those that differ."""
-        found: Found = {}
-        there: set[Key] = set()
-        for row in self._upstream(result):
-            key = self._key(row)
-            if key in there:
-                row = _MET
-            there.add(key)
-            other = self._target(key, row)
-            if other is None and not self._told(key):
-                result.unseen += 1
-            elif other != row:
-                found[key] = (hash(row), hash(other) if other is not None else None)
-        for key in self._folded.present():
-            result.target_rows += 1
-            if key not in there and not self._folded.may_be_gone(key):
-                found[key] = (None, hash(self._target(key)))
-        if self._unsaid:
+        self._store.begin()
+        unsaid = 0
+        for rows in self._upstream(result):
+            unsaid += self._compare(rows, result)
+        for states in self._folded.pages():
+            there = {key: state for key, state in states.items() if state.row is not None}
+            result.target_rows += len(there)
+            extra = there.keys() - self._store.seen(list(there))
+            self._store.differ(
+                (key, None, hash(self._target(there[key])[0]))
+                for key in extra
+                if not there[key].may_be_gone
+            )
+        if unsaid:
             result.notes.append(
-                f"{len(self._unsaid)} rows have values that a schema change made, in columns that "
+                f"{unsaid} rows have values that a schema change made, in columns that "
                 "it added or changed; these are not in the topic, and not compared"
             )
-        return [found]
+        return [self._store.different()]
 
-    def narrow(self, suspect: Found) -> Iterator[Found]:
+    def _compare(self, rows: Sequence[Values], result: TableResult) -> int:
+        """Compare some rows of the upstream; of how many values were taken from there."""
+        mine: dict[Key, Values] = {}
+        for row in rows:
+            key = self._key(row)
+            mine[key] = _MET if key in mine else row
+        for key in self._store.see(list(mine)):
+            mine[key] = _MET
+        states = self._folded.states(list(mine))
+        told = self._whole or self._folded.complete
+        found, unsaid = [], 0
+        for key, row in mine.items():
+            other, lent = self._target(states.get(key), row)
+            unsaid += lent
+            if other is None and not told and key not in states:
+                result.unseen += 1
+            elif other != row:
+                found.append((key, hash(row), hash(other) if other is not None else None))
+        self._store.differ(found)
+        return unsaid
+
+    def narrow(self, suspect: Iterator[Found]) -> Iterator[Found]:
         """It has been narrowed."""
-        yield suspect
+        return suspect
 
     def look(self, wanted: Collection[Key]) -> Found:
         """Single rows on both sides, whether they differ or not."""
@@ -103,13 +127,22 @@ class ByFold:
         """How many rows these are."""
         return len(found)
 
-    def _upstream(self, result: TableResult) -> Iterator[Values]:
-        """All rows of the upstream. The fold reads on whenever the cut is renewed."""
+    def repair(self, found: Found) -> RowsToRepair | None:
+        """By their keys: messages that come behind those that are there."""
+        return rows_to_repair(self._layout, found, partial(canal.key_cells, self._layout.key))
+
+    def _upstream(self, result: TableResult) -> Iterator[list[Values]]:
+        """All rows of the upstream, some at a time, each portion of one cut.
+
+        The fold reads on whenever the cut is renewed.
+        """
         for schema, name in self._layout.parts:
             session = self._pair.upstream.server(schema)
             yield from self._rows(session, self._layout.at((schema, name)), result)
 
-    def _rows(self, session: Sql, layout: ComparedColumns, result: TableResult) -> Iterator[Values]:
+    def _rows(
+        self, session: Streamed, layout: ComparedColumns, result: TableResult
+    ) -> Iterator[list[Values]]:
         sql, after = canal.select(layout), None
         while True:
             self._pair.fresh()
@@ -119,11 +152,12 @@ class ByFold:
                 upto = tuple(str(c) for c in bound[0]) if bound else None
             upto = None if upto == after else upto
             where = keys.within(layout.key, Range(after, upto)) if layout.by_range else "1 = 1"
-            for row in session.rows(f"{sql} WHERE {where}"):
-                result.upstream_rows += 1
-                yield canal.values(layout, row)
-            result.done = result.upstream_rows
-            result.rows = max(result.rows, result.done)
+            for rows in session.portions(f"{sql} WHERE {where}"):
+                self._pair.check()
+                result.upstream_rows += len(rows)
+                yield [canal.values(layout, row) for row in rows]
+                result.done = result.upstream_rows
+                result.rows = max(result.rows, result.done)
             if upto is None:
                 return
             after = upto
@@ -141,33 +175,32 @@ class ByFold:
                     texts = canal.values(layout, row)
                     key = self._key(texts)
                     mine[key] = _MET if key in mine else texts
-        return {k: (mine.get(k), self._target(k, mine.get(k))) for k in asked}
+        states = self._folded.states(asked)
+        return {k: (mine.get(k), self._target(states.get(k), mine.get(k))[0]) for k in asked}
 
     def _key(self, row: Values) -> Key:
         return tuple(str(row[i]) for i in self._key_at)
 
-    def _told(self, key: Key) -> bool:
-        """Whether the topic must have the row, if the upstream has it."""
-        return self._whole or self._folded.complete or self._folded.known(key)
+    def _target(
+        self, state: FoldedState | None, mine: Values | None = None
+    ) -> tuple[Values | None, bool]:
+        """The row of the topic; what it cannot have is taken from the upstream's, ``mine``.
 
-    def _target(self, key: Key, mine: Values | None = None) -> Values | None:
-        """The row of the topic; what it cannot have is taken from the upstream's, ``mine``."""
-        row = self._folded.row(key)
-        if row is None:
-            return None
-        other = canal.said(self._layout, row)
-        unsaid = self._folded.unsaid(key)
+        Second, whether that made a difference.
+        """
+        if state is None or state.row is None:
+            return None, False
+        other = canal.said(self._layout, state.row)
+        unsaid = state.unsaid
         if not mine or other == mine or not (unsaid or self._widened):
-            return other
+            return other, False
         lent = tuple(
             a
             if column.name in unsaid or "*" in unsaid or (self._widened and canal.MISSING in (a, b))
             else b
             for column, a, b in zip(self._layout.columns, mine, other, strict=True)
         )
-        if lent != other:
-            self._unsaid.add(key)
-        return lent
+        return lent, lent != other
 
     def _difference(self, key: Key, mine: Values | None, other: Values | None) -> RowDifference:
         names = [c.name for c in self._layout.columns]
@@ -191,30 +224,31 @@ class ByFold:
 class ByFoldedRows:
     """The way of comparing a table without a key; an identity is a row's texts as JSON."""
 
-    def __init__(self, pair: Pair, layout: ComparedColumns, folded: FoldedTable) -> None:
+    def __init__(
+        self, pair: Pair, layout: ComparedColumns, folded: FoldedTable, store: FoldStore
+    ) -> None:
         self._pair = pair
         self._layout = layout
         self._folded = folded
-        self._by_name: dict[Key, Values] = {}
+        self._store = store
 
-    def sweep(self, result: TableResult) -> list[Found]:
+    def sweep(self, result: TableResult) -> list[Iterator[Found]]:
         """Compare how often each row is there."""
-        mine, theirs = self._counts()
-        result.upstream_rows = result.done = result.rows = mine.total()
-        result.target_rows = theirs.total()
-        found = {r: (mine[r], theirs[r]) for r in {*mine, *theirs} if mine[r] != theirs[r]}
-        self._by_name = {(repr(row),): row for row in found}
-        return [{k: found[row] for k, row in self._by_name.items()}]
+        self._store.begin()
+        self._count()
+        result.upstream_rows, result.target_rows = self._store.totals()
+        result.done = result.rows = result.upstream_rows
+        return [self._store.different()]
 
-    def narrow(self, suspect: Found) -> Iterator[Found]:
+    def narrow(self, suspect: Iterator[Found]) -> Iterator[Found]:
         """It has been narrowed."""
-        yield suspect
+        return suspect
 
     def look(self, wanted: Collection[Key]) -> Found:
         """How often each side has some rows."""
-        mine, theirs = self._counts()
-        rows = ((k, self._by_name[k]) for k in wanted)
-        return {k: (mine[row], theirs[row]) for k, row in rows}
+        self._count()
+        there = self._store.totals_of(list(wanted))
+        return {k: there.get(k, (0, 0)) for k in wanted}
 
     def describe(self, found: Found, limit: int) -> tuple[int, list[RowDifference]]:
         """How many rows these are, and at most ``limit`` of them."""
@@ -222,7 +256,7 @@ class ByFoldedRows:
         shown = []
         for identity in sorted(found)[:limit]:
             mine, theirs = found[identity]
-            texts = dict(zip(names, map(short, self._by_name[identity]), strict=True))
+            texts = dict(zip(names, map(short, json.loads(identity[0])), strict=True))
             shown.append(RowDifference(RowKind.COUNT, texts, (), mine or 0, theirs or 0))
         return self.count(found), shown
 
@@ -231,14 +265,17 @@ class ByFoldedRows:
         more = [(ours or 0) - (other or 0) for ours, other in found.values()]
         return max(sum(n for n in more if n > 0), -sum(n for n in more if n < 0))
 
-    def _counts(self) -> tuple[Counter[Values], Counter[Values]]:
+    def repair(self, found: Found) -> None:
+        """Nothing: rows are told apart by all of their values."""
+
+    def _count(self) -> None:
         self._pair.fresh()
-        mine: Counter[Values] = Counter()
+        self._store.count_anew()
         for table in self._layout.parts:
-            rows = self._pair.upstream.server(table[0]).rows(canal.select(self._layout.at(table)))
-            mine.update(canal.values(self._layout, row) for row in rows)
-        theirs: Counter[Values] = Counter()
-        for texts, n in self._folded.counts.items():
-            if n:
-                theirs[canal.said(self._layout, dict(texts))] += n
-        return mine, theirs
+            layout = self._layout.at(table)
+            for rows in self._pair.upstream.server(table[0]).portions(canal.select(layout)):
+                self._pair.check()
+                self._store.total((canal.values(self._layout, row), 1, 0) for row in rows)
+        counts = self._folded.counts()
+        while portion := list(islice(counts, _AT_ONCE)):
+            self._store.total((canal.said(self._layout, row), 0, n) for row, n in portion)

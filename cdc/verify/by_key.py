@@ -8,6 +8,7 @@ from cdc.verify.differences import Found, SeenRow, by_rows
 from cdc.verify.keys import Key, Range
 from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import ServerPair
+from cdc.verify.repair import RowsToRepair, rows_to_repair
 from cdc.verify.report import RowDifference, TableResult
 from cdc.verify.side import Digest, Side
 
@@ -73,6 +74,10 @@ class ByKey:
     def count(self, found: Found) -> int:
         """How many rows these are."""
         return len(found)
+
+    def repair(self, found: Found) -> RowsToRepair | None:
+        """By their keys."""
+        return rows_to_repair(self._layout, found)
 
     def _chunks(self) -> Iterator[Range]:
         after: Key | None = None

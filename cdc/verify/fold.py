@@ -1,22 +1,23 @@
-"""Pure: messages of canal-json folded into the tables that they describe.
+"""Messages of canal-json folded into the tables that they describe.
 
 Each partition is folded by itself, in its own order, schema changes included: every partition of a
 topic shows them at the same place between rows. So partitions may be read in any order. The last
-state of every key is kept, also that it was deleted, so the memory grows with the keys.
+state of every key is kept, also that it was deleted: in a store, whose memory has a bound.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdc.base.errors import DefiniteError
 from cdc.schema.session import Session
 from cdc.verify import fold_ddl
-from cdc.verify.folded_part import Cell, FoldedPart, Full, Key, Name, TextRow
+from cdc.verify.fold_store import Cell, FoldStore, Key, TextRow
+from cdc.verify.folded_part import FoldedPart, Name
 
 _KINDS = frozenset({"INSERT", "UPDATE", "DELETE"})
 
@@ -25,6 +26,26 @@ class MessageUnreadable(DefiniteError):
     """A message of the topic is not one of canal-json's."""
 
     code = "TG:ErrVerifyMessageUnreadable"
+
+
+class FoldedState(NamedTuple):
+    """What the messages say of a key.
+
+    ``row`` is None if it was deleted. ``unsaid``: columns whose values a schema change has made,
+    and no message since. ``may_be_gone``: a schema change may have taken it, as with its partition.
+    """
+
+    row: TextRow | None
+    unsaid: frozenset[str]
+    may_be_gone: bool
+
+
+def _newest(cells: Sequence[Cell], lost: int) -> FoldedState:
+    """Behind a schema change a key may be in another partition: the last such state counts."""
+    newest = max(cell.since for cell in cells)
+    last = [cell for cell in cells if cell.since == newest]
+    cell = next((cell for cell in last if cell.row is not None), last[0])
+    return FoldedState(cell.row, cell.unsaid, cell.since < lost)
 
 
 @dataclass
@@ -42,38 +63,27 @@ class FoldedTable:
     _found: list[FoldedPart] = field(default_factory=list)
     _found_at: int = -1
 
-    def known(self, key: Key) -> bool:
-        """Whether a message was about this key."""
-        return any(key in part.rows for part in self._parts())
+    def states(self, keys: Sequence[Key]) -> dict[Key, FoldedState]:
+        """The states of those of some keys that a message was about."""
+        parts = self._parts()
+        cells: dict[Key, list[Cell]] = {}
+        for part in parts:
+            for key, cell in part.states(keys).items():
+                cells.setdefault(key, []).append(cell)
+        lost = max((part.lost for part in parts), default=0)
+        return {key: _newest(found, lost) for key, found in cells.items()}
 
-    def row(self, key: Key) -> TextRow | None:
-        """The row of a key; None if it was deleted or never there."""
-        cell = self._cell(key)
-        return None if cell is None else cell.row
+    def pages(self) -> Iterator[dict[Key, FoldedState]]:
+        """All keys that a message was about with their states, many at a time, each once."""
+        parts = self._parts()
+        for at, part in enumerate(parts):
+            for keys in part.pages():
+                before = {k for earlier in parts[:at] for k in earlier.states(keys)}
+                yield self.states([k for k in keys if k not in before])
 
-    def unsaid(self, key: Key) -> frozenset[str]:
-        """Columns of the row whose values a schema change has made, and no message since."""
-        cell = self._cell(key)
-        return frozenset() if cell is None else cell.unsaid
-
-    def may_be_gone(self, key: Key) -> bool:
-        """Whether a schema change may have taken the row away, as with its partition."""
-        cell = self._cell(key)
-        return cell is not None and any(cell.since < part.lost for part in self._parts())
-
-    def present(self) -> Iterator[Key]:
-        """Keys that have a row."""
-        keys = {key for part in self._parts() for key in part.rows}
-        return (key for key in keys if self.row(key) is not None)
-
-    @property
-    def counts(self) -> Counter[Full]:
-        """Of a table without a key: how often each row is there."""
-        total: Counter[Full] = Counter()
-        for part in self._parts():
-            for full, n in part.counts.items():
-                total[full] += n
-        return total
+    def counts(self) -> Iterator[tuple[TextRow, int]]:
+        """Of a table without a key: rows, and how many of each there are more, part by part."""
+        return (counted for part in self._parts() for counted in part.counts())
 
     @property
     def complete(self) -> bool:
@@ -85,15 +95,6 @@ class FoldedTable:
     def unsure(self) -> str:
         """Why its rows cannot be told from the messages; empty if they can."""
         return next((part.unsure for part in self._parts() if part.unsure), "")
-
-    def _cell(self, key: Key) -> Cell | None:
-        """The newest state: behind a schema change a key may be in another partition."""
-        cells = [c for part in self._parts() if (c := part.rows.get(key)) is not None]
-        if not cells:
-            return None
-        newest = max(cell.since for cell in cells)
-        last = [cell for cell in cells if cell.since == newest]
-        return next((cell for cell in last if cell.row is not None), last[0])
 
     def _parts(self) -> list[FoldedPart]:
         fold = self._fold
@@ -108,10 +109,17 @@ class FoldedTable:
 class Fold:
     """The tables of a changefeed by schema and name; the others are folded for what they become.
 
-    ``session`` is how the upstream reads its statements, as far as messages do not say it.
+    ``session`` is how the upstream reads its statements, as far as messages do not say it; rows
+    are kept in ``store``.
     """
 
-    def __init__(self, tables: Mapping[Name, FoldedTable], session: Session | None = None) -> None:
+    def __init__(
+        self,
+        tables: Mapping[Name, FoldedTable],
+        store: FoldStore,
+        session: Session | None = None,
+    ) -> None:
+        self.store = store
         self.tables = tables
         self.messages = 0
         self.earlier_names: set[Name] = set()
@@ -134,7 +142,7 @@ class Fold:
                 name = said.get("database"), said.get("table")
                 part = tables.get(name)
                 if part is None:
-                    part = tables[name] = FoldedPart()
+                    part = tables[name] = FoldedPart(self.store)
                 self._rows(part, kind, said, name)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MessageUnreadable(
@@ -170,4 +178,4 @@ class Fold:
         # of a topic, does the rest.
         since = (said.get("_tidb") or {}).get("commitTs")
         since = int(since or (int(said["es"]) << 18) + self._changes[place])
-        self.earlier_names |= fold_ddl.apply(tables, said["sql"], session, since)
+        self.earlier_names |= fold_ddl.apply(tables, said["sql"], session, since, self.store)

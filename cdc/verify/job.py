@@ -11,6 +11,7 @@ from typing import Any
 
 from cdc.base.clock import Clock
 from cdc.base.errors import InvalidError, TidegateError
+from cdc.verify.repair import RowsToRepair
 from cdc.verify.report import ComparisonVerdict, Stopped
 from cdc.verify.running import Run, VerifyFailed
 
@@ -39,6 +40,12 @@ class VerificationRuns(InvalidError):
     code = "TG:ErrVerificationRuns"
 
 
+class NothingToRepair(InvalidError):
+    """A verification has no rows that can be brought again, or they were ordered already."""
+
+    code = "TG:ErrVerifyNothingToRepair"
+
+
 class Job:
     """One verification. ``work`` compares; ``close`` gives back what it needed."""
 
@@ -60,6 +67,8 @@ class Job:
         self._clock = clock
         self._began_s = clock.monotonic()
         self._ended_s: float | None = None
+        self._guard = threading.Lock()
+        self._repaired = False
         self._thread = threading.Thread(target=self._main, name=f"verify-{feed}", daemon=True)
 
     def start(self) -> None:
@@ -73,6 +82,26 @@ class Job:
     def join(self, timeout_s: float | None = None) -> None:
         """Wait for its end."""
         self._thread.join(timeout_s)
+
+    def take_repairs(self) -> list[RowsToRepair]:
+        """What would bring rows again that differ, for each table, once. Raises NothingToRepair."""
+        with self._guard:
+            done, self._repaired = self._repaired, self.state is not JobState.RUNNING
+        found = [r.repair for r in list(self._run.results) if r.repair is not None]
+        why = ""
+        if self.state is JobState.RUNNING:
+            why = "it has not ended"
+        elif done:
+            why = "its rows have been ordered"
+        elif not found:
+            why = "no row was found to differ that its key tells, in a table of a database"
+        if why:
+            raise NothingToRepair(
+                why,
+                object=f"verification {self.id} of changefeed {self.feed}",
+                hint="compare again, when orders of before are delivered",
+            )
+        return found
 
     def view(self) -> dict[str, Any]:
         """All that is known now, as JSON."""

@@ -47,7 +47,8 @@ class OpenedFeed:
     """A changefeed with all that its verification reads. Holds passwords.
 
     ``log`` is the folder of the upstream's change log; ``progress`` and ``kept`` ask the store, the
-    latter for what the target keeps of columns that tables have dropped, by its tables' names.
+    latter for what the target keeps of columns that tables have dropped, by its tables' names;
+    ``scratch`` is a folder for what memory does not take.
     """
 
     info: FeedInfo
@@ -57,6 +58,7 @@ class OpenedFeed:
     source: SourceSettings
     clock: Clock
     kept: Callable[[], Mapping[str, Kept]] = dict
+    scratch: Path | None = None
 
 
 def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
@@ -92,6 +94,7 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         given=given,
         widened=config.by_name,
         kept=lambda target: feed.kept().get(".".join(target), {}),
+        scratch=feed.scratch,
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
 

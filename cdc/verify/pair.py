@@ -13,7 +13,7 @@ from cdc.verify.delivery import Delivery, UpstreamMoment
 from cdc.verify.group_side import GroupSide
 from cdc.verify.layout import ComparedColumns
 from cdc.verify.report import Stopped
-from cdc.verify.sessions import Sql, View
+from cdc.verify.sessions import Sql, Streamed, View
 from cdc.verify.side import Side, TableSide
 
 _MAX_AGE_S = 60.0
@@ -28,7 +28,7 @@ class Upstream(View, Protocol):
     def nodes(self) -> Sequence[str]:
         """The names of the nodes; one that is empty where there is one server."""
 
-    def server(self, schema: str) -> Sql:
+    def server(self, schema: str) -> Streamed:
         """The server that a database is on; ``schema`` says its node, if there are several."""
 
     def positions(self) -> Mapping[str, UpstreamPosition]:

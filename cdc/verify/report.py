@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from cdc.base.errors import InvalidError
+from cdc.verify.repair import RowsToRepair
 
 _SHOWN_CHARS = 120
 
@@ -68,7 +69,8 @@ class TableResult:
 
     ``different`` counts rows; ``more`` says that others differ, too, which were not counted.
     ``unseen``: rows that a topic says nothing about. ``structure``: how the definitions differ.
-    ``done`` and ``rows`` are for progress: rows compared, and rows expected.
+    ``done`` and ``rows`` are for progress: rows compared, and rows expected. ``repair``: those of
+    ``different`` that can be brought again.
     """
 
     table: str
@@ -86,10 +88,13 @@ class TableResult:
     structure: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    repair: RowsToRepair | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; of what can be repaired how many rows that are."""
+        repair = self.repair
+        counts = {"rows": repair.rows, "target_only": len(repair.target_only)} if repair else None
+        return asdict(replace(self, repair=None)) | {"repair": counts}
 
     def judge(self) -> None:
         """Set the verdict from what was counted."""

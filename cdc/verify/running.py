@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TypeVar
 
 from cdc.base.errors import InternalError, InvalidError, TidegateError
@@ -20,6 +21,7 @@ from cdc.verify.catalogue import Matches, table_info, table_names
 from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.fold_store import FoldStore
 from cdc.verify.given import condition, of_nobody
 from cdc.verify.layout import ComparedColumns, Name, TableInfo, group_layout, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
@@ -62,6 +64,8 @@ class Task:
     columns of which the target keeps what a table has dropped. ``given`` says which columns the
     rows of a table have there by its names.
 
+    ``scratch`` is a folder for what memory does not take, None for the system's.
+
     ``open_upstream`` is called once for each worker, from its thread.
     """
 
@@ -76,6 +80,7 @@ class Task:
     widened: bool = False
     kept: Callable[[Name], Kept] = lambda _: {}
     given: Callable[[str, str], Given] = lambda *_: ()
+    scratch: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -172,14 +177,15 @@ class Run:
             return
         session = Session(mariadb=task.mariadb)
         wanted = {plan.target: made for plan, _, made in chosen}
-        self.fold = fold = Fold(wanted, session)
         topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
         first = {topic(*part) for plan, _, _ in chosen for part in plan.parts}
-        open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
-        with self._pair(open_topics, Pair) as pair:
-            for plan, result, made in chosen:
-                with self._judged(result):
-                    self._topic_table(pair, plan, result, made)
+        with closing(FoldStore(task.scratch)) as store:
+            self.fold = fold = Fold(wanted, store, session)
+            open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
+            with self._pair(open_topics, Pair) as pair:
+                for plan, result, made in chosen:
+                    with self._judged(result):
+                        self._topic_table(pair, plan, result, made, store)
 
     def _server_table(self, pair: ServerPair, table: ComparedTable, result: TableResult) -> None:
         theirs = table_info(pair.target_server, *table.target)
@@ -211,7 +217,12 @@ class Run:
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
 
     def _topic_table(
-        self, pair: Pair, plan: ComparedColumns, result: TableResult, made: FoldedTable
+        self,
+        pair: Pair,
+        plan: ComparedColumns,
+        result: TableResult,
+        made: FoldedTable,
+        store: FoldStore,
     ) -> None:
         options = self.task.options
         pair.fresh()
@@ -220,11 +231,17 @@ class Run:
             result.notes.append(made.unsure)
         elif plan.key:
             way = ByFold(
-                pair, plan, made, options.chunk_rows, options.whole, widened=self.task.widened
+                pair,
+                plan,
+                made,
+                store,
+                options.chunk_rows,
+                options.whole,
+                widened=self.task.widened,
             )
             compare_table(pair, plan, way, options, result)
         else:
-            compare_table(pair, plan, ByFoldedRows(pair, plan, made), options, result)
+            compare_table(pair, plan, ByFoldedRows(pair, plan, made, store), options, result)
 
     def _tables(self) -> list[ComparedTable]:
         upstream = self.task.open_upstream()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 import pymysql
+from pymysql.cursors import SSCursor
 
 from cdc.base.nodes import node_of
 from cdc.coord.messages import UpstreamInfo
@@ -21,6 +23,7 @@ Row = tuple[Any, ...]
 
 # One statement may read a whole table.
 _PATIENCE_S = 6 * 3600
+_PORTION_ROWS = 1000
 _PREPARE = (
     "SET SESSION sql_mode = ''",
     "SET SESSION time_zone = '+00:00'",
@@ -54,6 +57,13 @@ class Sql(View, Protocol):
         """All rows of a query."""
 
 
+class Streamed(Sql, Protocol):
+    """A server whose rows may be more than memory takes."""
+
+    def portions(self, sql: str) -> Iterator[Sequence[Row]]:
+        """All rows of a query, some at a time; no other may be asked until the last."""
+
+
 class UpstreamSession:
     """A connection to the upstream. Raises UpstreamGone, UpstreamNotReady."""
 
@@ -75,6 +85,18 @@ class UpstreamSession:
                 return list(cursor.fetchall())
         except pymysql.err.MySQLError as error:
             raise query_error(error, f"upstream {self._info.name}") from None
+
+    def portions(self, sql: str) -> Iterator[Sequence[Row]]:
+        """All rows of a query, some at a time; no other may be asked until the last."""
+        cursor = self._connection.cursor(SSCursor)
+        try:
+            cursor.execute(sql)
+            while rows := cursor.fetchmany(_PORTION_ROWS):
+                yield rows
+        except pymysql.err.MySQLError as error:
+            raise query_error(error, f"upstream {self._info.name}") from None
+        finally:
+            _ended(cursor)
 
     def snapshot(self) -> None:
         """Everything that follows sees the present rows, until this is called again."""
@@ -180,6 +202,16 @@ def _shut(sock: Any) -> None:
     # To close it would not wake the thread that reads from it.
     with suppress(Exception):
         sock.shutdown(socket.SHUT_RDWR)
+
+
+def _ended(cursor: SSCursor) -> None:
+    """Read a result to its end, or leave it where there is no connection any more."""
+    result = cursor._result
+    with suppress(Exception):
+        cursor.close()
+    if result is not None:
+        # Else the driver tries once more when it forgets the result.
+        result.unbuffered_active = False
 
 
 def _snapshot(session: Sql) -> None:

@@ -14,6 +14,7 @@ from cdc.verify.differences import Found, settle
 from cdc.verify.keys import Key
 from cdc.verify.layout import ComparedColumns
 from cdc.verify.pair import Pair, ServerPair
+from cdc.verify.repair import RowsToRepair
 from cdc.verify.report import ComparisonVerdict, RowDifference, TableResult
 
 # So many rows are proven different; what else differs is only said.
@@ -55,6 +56,9 @@ class Way(Protocol[Suspect]):
 
     def count(self, found: Found) -> int:
         """About how many rows these are."""
+
+    def repair(self, found: Found) -> RowsToRepair | None:
+        """What would bring these rows again; None where that cannot be."""
 
 
 def compare_table(
@@ -148,5 +152,7 @@ def _settle(
             count, shown = way.describe(real, max(0, room))
             result.different += count
             result.differences += shown
+            if (repair := way.repair(real)) is not None:
+                result.repair = repair.beside(result.repair)
         found = {k: v for k, v in {**settled.open, **settled.real}.items() if k not in real}
     result.unsettled += way.count(found)

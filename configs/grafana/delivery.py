@@ -137,6 +137,15 @@ CHANGEFEED = Dashboard(
                         "{{changefeed}} {{snapshot}}",
                     ),
                 ),
+                graph(
+                    "Rows that come twice",
+                    "At most so many, where rows were lost and are copied again",
+                    "short",
+                    (
+                        f"max by (changefeed) ({of('changefeed_snapshot_repeated_rows')})",
+                        "{{changefeed}}",
+                    ),
+                ),
             ),
         ),
         (

@@ -63,7 +63,7 @@ class Condition:
             row = int(rows[failed[0]])
             raise ExpressionFailed(
                 f"a number is out of range, or text is no JSON, in: {self.text[:200]}",
-                object=f"{self.table.full_name}, row {located.key_text(row)}",
+                object=located.row_name(row),
                 hint="write the expression so that no step leaves its range",
             )
         result: Flags = np.broadcast_to(found.data, len(rows)) & (state == VALUE)

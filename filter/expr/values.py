@@ -118,8 +118,8 @@ class Frame:
 
     def row_name(self, i: int) -> str:
         """``schema.table, row id=42`` of the i-th row, for errors."""
-        table = self.located.plans.entries[self.plan].table.full_name
-        return f"{table}, row {self.located.key_text(int(self.rows[i]))}"
+        name: str = self.located.row_name(int(self.rows[i]))
+        return name
 
     def once(self, key: int, make: Callable[[], Vector]) -> Vector:
         """What ``make`` gives, made once for this frame."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.base import egress
 from processor.settings import ProcessorSettings
 from processor.spark import class_archive
-from processor.spark.scratch import prepare
+from processor.spark.scratch import Folders, prepare
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -55,16 +55,19 @@ _DEFAULTS = {
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def configuration(
-    settings: ProcessorSettings, folders: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def configuration(settings: ProcessorSettings, folders: Folders | None = None) -> dict[str, str]:
     """Spark's configuration: our defaults, the user's over them, and what must be so over all.
 
     ``folders`` are the defaults of :func:`processor.spark.scratch.prepare`.
     """
     local = _LOCAL if settings.spark_master.startswith("local") else {}
-    jvm = {"spark.driver.extraJavaOptions": f"{JVM} {class_archive.options()}".rstrip()}
-    return {**_DEFAULTS, **jvm, **local, **(folders or {}), **settings.spark_conf, **_REQUIRED}
+    options = [JVM, class_archive.options()]
+    if folders is not None:
+        # A JVM that is killed leaves the libraries that it has unpacked: they go with the folder.
+        options.append(shlex.quote(f"-Djava.io.tmpdir={folders.temporary}"))
+    jvm = {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
+    conf = folders.conf if folders is not None else {}
+    return {**_DEFAULTS, **jvm, **local, **conf, **settings.spark_conf, **_REQUIRED}
 
 
 def open_context(settings: ProcessorSettings, scratch: Path) -> SparkContext:

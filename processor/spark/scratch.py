@@ -6,37 +6,66 @@ its Python daemon takes code to run from whoever reaches its Unix socket.
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 # Spark refuses a longer folder, as a socket's path has at most 108 bytes.
 _SOCKET_FOLDER = 60
 _ELSEWHERE = "sockets-in"
 
 
-def prepare(folder: Path, master: str) -> dict[str, str]:
-    """New private folders below ``folder``, as Spark's configuration; older ones are removed.
+class Folders(NamedTuple):
+    """``conf``: Spark's configuration of them; ``temporary``: that of the driver's JVM."""
 
-    Sockets lie there too if their path is short enough for a socket, else in a folder with a random
-    name among the temporary ones. The workers of a cluster choose their own.
+    conf: dict[str, str]
+    temporary: Path
+
+
+def prepare(folder: Path, master: str) -> Folders:
+    """Empty private folders below ``folder``; what older ones had is removed.
+
+    The JVM's temporary folder keeps its path, as a JVM does over several contexts. It is among the
+    temporary ones, with a random name, where a socket below ``folder`` had too long a path: sockets
+    are in it, of a local master by its configuration, and of a cluster's driver by default. The
+    workers of a cluster choose their own.
     """
-    _remove_older(folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.absolute()))
-    conf = {"spark.local.dir": str(scratch)}
-    if not master.startswith("local"):
-        return conf
-    sockets = scratch
-    if len(bytes(sockets)) > _SOCKET_FOLDER:
-        sockets = Path(tempfile.mkdtemp(prefix="tidegate-"))
-        (folder / _ELSEWHERE).write_text(str(sockets), "utf-8")
-    return conf | {"spark.python.unix.domain.socket.dir": str(sockets)}
-
-
-def _remove_older(folder: Path) -> None:
-    noted = folder / _ELSEWHERE
-    if noted.is_file():
-        # Not ours any more if somebody made it anew: then nothing in it can be removed.
-        shutil.rmtree(noted.read_text("utf-8"), ignore_errors=True)
+    elsewhere = _noted(folder)
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = folder.absolute() / "jvm"
+    if len(bytes(temporary)) > _SOCKET_FOLDER:
+        temporary = elsewhere or Path(tempfile.mkdtemp(prefix="tidegate-"))
+        (folder / _ELSEWHERE).write_text(str(temporary), "utf-8")
+        _empty(temporary)
+    else:
+        temporary.mkdir(mode=0o700)
+        if elsewhere is not None:
+            shutil.rmtree(elsewhere, ignore_errors=True)
+    conf = {"spark.local.dir": tempfile.mkdtemp(dir=folder.absolute())}
+    if master.startswith("local"):
+        conf["spark.python.unix.domain.socket.dir"] = str(temporary)
+    return Folders(conf, temporary)
+
+
+def _noted(folder: Path) -> Path | None:
+    """The folder elsewhere of an earlier time, if it is still ours alone."""
+    try:
+        noted = Path((folder / _ELSEWHERE).read_text("utf-8"))
+        found = noted.lstat()
+    except OSError:
+        return None
+    # Somebody else can make it anew once it is gone.
+    ours = found.st_uid == os.geteuid() and found.st_mode == stat.S_IFDIR | 0o700
+    return noted if ours else None
+
+
+def _empty(folder: Path) -> None:
+    for one in folder.iterdir():
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        else:
+            one.unlink(missing_ok=True)

@@ -76,7 +76,7 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
             ack = _begun(descriptor.plan).deliver(descriptor)
         except TidegateError as error:
             # Its log cannot be opened.
-            yield Ack(destinations=descriptor.destinations, error=error.to_dict())
+            yield Ack(destinations=descriptor.destinations, error=error.marked())
             continue
         # The schema is known now. To look for garbage with each of many would take too long, and
         # what is begun again and again would leave more of it each time.
@@ -107,7 +107,7 @@ def refused(descriptor: Descriptor, attempt: int) -> Ack:
         object=f"changefeed {descriptor.plan.feed}",
         hint="delivery recovers by itself; look at Spark's workers and their hosts",
     )
-    return Ack(destinations=descriptor.destinations, error=error.to_dict())
+    return Ack(destinations=descriptor.destinations, error=error.marked())
 
 
 def _followed(plan: FeedPlan) -> Any:

@@ -2,22 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from cdc.base.nodes import of_node
+from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.header import EventHeader
 from cdc.rows.transactions import GtidName
+from cdc.schema.ddl import read_delivered
 from sink.binlog.errors import BinlogInternal
 from sink.binlog.groups import statement
 from sink.binlog.ledger import StreamLedger
 from sink.binlog.settings import BinlogSettings
+from sink.binlog.streams import check_rows_stay
 from sink.binlog.writer import StreamWriter, parsed_format
 from sink.contract import RECOVERY_BITS
+from sink.file.errors import mapped
 from sink.file.ledger import CHANGE
 from sink.file.recording import RecordingChanger
 from sink.schema_change import Logged, Recorded, SchemaChange
 
+_ENDED = frozenset({Recorded.DONE, Recorded.SKIPPED})
 
-class BinlogChanger(RecordingChanger[StreamLedger]):
+
+class BinlogChanger:
+    """Writes each change into every stream: what it is about has rows, or will have, in any."""
+
+    def __init__(
+        self, settings: BinlogSettings, ledgers: Sequence[StreamLedger], epoch: int
+    ) -> None:
+        self._settings = settings
+        self._ledgers = ledgers
+        self._epoch = epoch
+        self._streams = [StreamChanger(settings, ledger, epoch) for ledger in ledgers]
+
+    def take_over(self) -> Mapping[Ts, Recorded]:
+        """A change is done, or skipped, once it is so in every stream."""
+        with mapped():
+            self._settings.shared.assignment()
+        found = [stream.take_over() for stream in self._streams]
+        with mapped(), self._ledgers[0].holding(self._epoch, bits=RECOVERY_BITS):
+            self._settings.shared.claim()
+        recorded: dict[Ts, Recorded] = {}
+        for ts in found[0]:
+            states = {stream.get(ts) for stream in found}
+            if states <= _ENDED:
+                recorded[ts] = max(state for state in states if state is not None)
+        return recorded
+
+    def ties(self) -> tuple[tuple[str, str], ...]:
+        """All tables wait for a change anyhow."""
+        return ()
+
+    def execute(self, change: SchemaChange) -> None:
+        """Write it where it is not yet. Raises BinlogRowsMove where streams could not go on."""
+        if len(self._streams) > 1:
+            with mapped():
+                self._assign(change)
+        for stream in self._streams:
+            stream.execute(change)
+
+    def skip(self, change: SchemaChange) -> None:
+        """Record everywhere that it is not to be written."""
+        for stream in self._streams:
+            stream.skip(change)
+
+    def forget_below(self, ts: Ts) -> None:
+        """Remove the records at or below ``ts``."""
+        for stream in self._streams:
+            stream.forget_below(ts)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _assign(self, change: SchemaChange) -> None:
+        """Keep renamed tables in their streams: first, as nobody asks for what is recorded."""
+        shared, names = self._settings.shared, self._settings.names
+        statement = read_delivered(change.sql, change.session)
+        assigned = shared.assignment()
+        check_rows_stay(change, statement, assigned)
+        pairs = statement.renames
+        if names.merging:
+            pairs = tuple((names.target(*old), names.target(*new)) for old, new in pairs)
+        with self._ledgers[0].holding(self._epoch, bits=RECOVERY_BITS):
+            now = shared.assignment().renamed(pairs, change.ts) if pairs else assigned
+            if now != assigned:
+                shared.keep(now)
+
+
+class StreamChanger(RecordingChanger[StreamLedger]):
     """Writes each change once, behind all rows before it and before all behind it."""
 
     def __init__(self, settings: BinlogSettings, ledger: StreamLedger, epoch: int) -> None:

@@ -9,31 +9,32 @@ from cdc.base.position import Position
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.binlog.ledger import StreamLedger
+from sink.binlog.listening import access
 from sink.binlog.settings import BinlogSettings
-from sink.binlog.worker import STREAM
 from sink.contract import Applied, Destination, Layout, Recovered
-from sink.dispatch.rules import Route
-from sink.dispatch.settings import PartitionMode
 from sink.file.errors import mapped
-from sink.file.folder import admitted, writable
-from sink.file.ledger import ledgers
+from sink.file.folder import writable
 
 
 class BinlogDriver:
-    """Recovery and routes of one changefeed's stream."""
+    """Recovery and routes of one changefeed's streams."""
 
     def __init__(self, settings: BinlogSettings) -> None:
         self._settings = settings
 
     @property
     def wants_watermarks(self) -> bool:
-        """Where the stream ends says up to where it is."""
+        """Where a stream ends says up to where it is."""
         return False
 
     def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
         """The folder can be written to; no two tables get one name."""
         self._settings.names.check((table.schema, table.name) for table in tables)
         writable(self._settings.folder)
+        with mapped():
+            self._settings.shared.assignment()
+        if self._settings.listening is not None:
+            access(self._settings.listening)
 
     def recover(
         self,
@@ -45,19 +46,28 @@ class BinlogDriver:
         *,
         begun: bool = False,
     ) -> Recovered:
-        """Take the stream over and complete it; what is not committed goes."""
+        """Take all streams over and complete them; what is not committed goes."""
+        found: dict[Destination, Position] = {}
         with mapped():
-            ledger = self._ledger(feed)
-            ledger.claim(epoch, begun=begun)
-            reached = ledger.begin(epoch)
-            if self._settings.retention:
-                ledger.purge(self._settings.retention, ledger.tail().file)
-        name, number = STREAM
-        return Recovered(Layout({name: number + 1}), {d: known.at for d, known in reached.items()})
+            shared, streams = self._settings.shared, self._ledgers(feed)
+            shared.assignment()
+            for ledger in streams:
+                ledger.claim(epoch, begun=begun)
+            # Whoever was taken over from meanwhile has nothing to say of the streams.
+            with streams[0].holding(epoch):
+                assigned = shared.claim()
+            for ledger in streams:
+                found |= {d: known.at for d, known in ledger.begin(epoch).items()}
+                if self._settings.retention:
+                    ledger.purge(self._settings.retention, ledger.tail().file)
+        return Recovered(assigned.layout, found)
 
     def outgrown(self, layout: Layout, tables: Iterable[Table]) -> bool:
-        """All tables are in the one stream."""
-        return False
+        """Whether a table has a new name, under which workers must find its stream."""
+        if self._settings.streams == 1:
+            return False
+        with mapped():
+            return self._settings.shared.assignment().placed != layout.placed
 
     def applied(
         self, tables: Iterable[tuple[Table, TableMap | None]], *, mariadb: bool
@@ -66,30 +76,27 @@ class BinlogDriver:
         return []
 
     def delivered(self, feed: FeedId, *, wait: bool = True) -> Mapping[Destination, Position]:
-        """Where the stream stands."""
+        """Where each stream stands."""
         with mapped():
-            found = self._ledger(feed).reached()
-        return {destination: known.at for destination, known in found.items()}
+            found = [ledger.reached() for ledger in self._ledgers(feed)]
+        return {d: known.at for reached in found for d, known in reached.items()}
 
     def admit(self, feed: FeedId) -> Collection[FeedId]:
         """A folder is of one changefeed: a stream has one writer."""
-        return admitted(self._settings.folder, feed)
+        with mapped():
+            return self._settings.shared.admit(feed)
 
     def forget(self, feed: FeedId, slots: int) -> None:
         """Fence the workers of all incarnations up to this one, remove their ledgers."""
         with mapped():
-            for known in ledgers(self._settings.folder):
+            shared = self._settings.shared
+            for known in shared.known():
                 if known.upto(feed):
-                    self._ledger(known).forget()
+                    for ledger in self._ledgers(known):
+                        ledger.forget()
+            if not shared.known():
+                shared.forget()
 
-    def _ledger(self, feed: FeedId) -> StreamLedger:
-        return StreamLedger(self._settings.folder, feed, self._settings.name)
-
-
-class StreamRoutes:
-    """One destination for every table."""
-
-    def route(self, table: Table) -> Route:
-        """The stream."""
-        name, number = STREAM
-        return Route(name, PartitionMode.TABLE, (), 1, number)
+    def _ledgers(self, feed: FeedId) -> list[StreamLedger]:
+        folders = self._settings.shared.folders
+        return [StreamLedger(folder, feed, self._settings.name) for folder in folders]

@@ -17,7 +17,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,13 @@ class StreamLedger(FileLedger):
         text += [{"ts": ts, "state": state} for ts, state in states.items()]
         self.renew_changes(epoch, b"".join(lines.encode(line) for line in text))
         return states
+
+    @contextmanager
+    def holding(self, epoch: int, *, bits: int = 0) -> Iterator[None]:
+        """Nobody takes over meanwhile. Raises FencedEpoch if somebody has."""
+        with self._locked():
+            self.check(epoch, bits=bits)
+            yield
 
     def record_change(self, epoch: int, ts: Ts, tail: Tail, pieces: Sequence[Piece]) -> None:
         """Record that a schema change is done by these pieces. After ``begin_changes``."""

@@ -8,11 +8,13 @@ from typing import Any
 from cdc.base.ids import FeedId
 from cdc.coord.snapshot_config import OnExisting
 from sink.binlog.changer import BinlogChanger
-from sink.binlog.driver import BinlogDriver, StreamRoutes
+from sink.binlog.driver import BinlogDriver
 from sink.binlog.ledger import StreamLedger
+from sink.binlog.listening import listening
 from sink.binlog.settings import BinlogSettings
+from sink.binlog.streams import StreamRoutes
 from sink.binlog.worker import BinlogWorker
-from sink.contract import Deliverer, Layout, Routes, SinkDriver
+from sink.contract import Deliverer, Layout, Routes, Service, SinkDriver
 from sink.first_rows import FirstRows, appended
 from sink.new_tables import NewTables, none_made
 from sink.schema_change import SchemaChanger
@@ -47,8 +49,9 @@ class BinlogSink:
 
     @property
     def routing(self) -> tuple[object, ...]:
-        """There is one stream."""
-        return (self._settings.folder, self._settings.name)
+        """Streams, and by what rows are assigned to them."""
+        settings = self._settings
+        return (settings.folder, settings.name, settings.streams, settings.split)
 
     def first_rows(self, existing: OnExisting | None) -> FirstRows:
         """It appends."""
@@ -66,21 +69,26 @@ class BinlogSink:
         """Messages say what a row is; whether it was there before is the reader's."""
         return self
 
+    def serve(self) -> Service | None:
+        """Servers of the streams, if the sink is to listen."""
+        return listening(self._settings)
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return BinlogDriver(self._settings)
 
     def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; claims the slot."""
-        return BinlogWorker(self._settings, self._ledger(feed), epoch, slot)
+        return BinlogWorker(self._settings, self._ledgers(feed), epoch, slot)
 
     def changer(self, feed: FeedId, epoch: int) -> SchemaChanger:
         """The owner's side: schema changes as statements."""
-        return BinlogChanger(self._settings, self._ledger(feed), epoch)
+        return BinlogChanger(self._settings, self._ledgers(feed), epoch)
 
     def routes(self, layout: Layout) -> Routes:
-        """The stream."""
-        return StreamRoutes()
+        """The streams."""
+        return StreamRoutes(self._settings.split, layout, self._settings.names)
 
-    def _ledger(self, feed: FeedId) -> StreamLedger:
-        return StreamLedger(self._settings.folder, feed, self._settings.name)
+    def _ledgers(self, feed: FeedId) -> list[StreamLedger]:
+        folders = self._settings.shared.folders
+        return [StreamLedger(folder, feed, self._settings.name) for folder in folders]

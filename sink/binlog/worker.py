@@ -28,37 +28,28 @@ from sink.contract import Destination, Entry, Sent
 from sink.file.errors import mapped
 from sink.file.ledger import ROWS, Journal, Reached
 
-STREAM: Destination = ("binlog", 0)
-"""The one destination."""
-
 # A journal is begun anew when it is longer: all that it says but its last word is done.
 _JOURNAL_BYTES = 1 << 20
 
 
 class BinlogWorker:
-    """Writes the transactions of a window, and commits them by one line of its slot's journal.
+    """Writes rows into streams, each of which commits its own part of a window.
 
     Any error, and ``abort``, ends the object. Not thread-safe.
     """
 
     def __init__(
-        self, settings: BinlogSettings, ledger: StreamLedger, epoch: int, slot: int
+        self, settings: BinlogSettings, ledgers: Sequence[StreamLedger], epoch: int, slot: int
     ) -> None:
         self._settings = settings
-        self._ledger = ledger
+        self._ledgers = ledgers
         self._epoch = epoch
         self._slot = slot
         self._plan = NO_TABLES
         self._cutter = StatementCutter(NO_TABLES)
-        self._tail = Tail()
-        self._writer: StreamWriter | None = None
-        self._open_ts: Ts | None = None
-        self._format: tuple[bytes, FormatDescription] | None = None
-        self._reached: dict[Destination, Reached] = {}
-        self._rows = self._bytes = 0
+        self._streams: dict[Destination, StreamWindow] = {}
         with mapped():
-            ledger.check(epoch)
-            self._journal = Journal(ledger.path / f"slot-{epoch}-{slot}")
+            ledgers[0].check(epoch)
 
     def plan(self, entries: Sequence[Entry], *, mariadb: bool, more: bool = False) -> PlanSet:
         """Plans of tables; they are the same for both families."""
@@ -70,18 +61,80 @@ class BinlogWorker:
     def begin(
         self, destinations: Collection[Destination], at_once: int | None = None
     ) -> Mapping[Destination, Position]:
-        """Start a window behind where the stream ends now; a schema change may have come to it."""
-        self._rows = self._bytes = 0
-        self._writer, self._open_ts = None, None
-        with mapped(), self._ledger.of(self._epoch):
-            self._tail = self._ledger.tail()
+        """Start a window behind where streams end now; a schema change may have come to them."""
+        for destination in destinations:
+            stream = self._streams.get(destination)
+            if stream is None:
+                ledger = self._ledgers[destination[1]]
+                stream = StreamWindow(destination, self._settings, ledger, self._epoch, self._slot)
+                self._streams[destination] = stream
+            stream.begin()
         return {}
 
     def deliver(
         self, located: RowBatch, runs: Matrix, order: Order, destination: Destination
     ) -> None:
         """Write the rows, each transaction under its own name."""
-        flags = self._cutter.flags(located, runs)
+        self._streams[destination].deliver(located, runs, order, self._cutter)
+
+    def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
+        """A stream has none: its end says up to where it is."""
+        raise BinlogInternal("binlogs have no watermarks", object=destination[0])
+
+    def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
+        """Commit each stream's part."""
+        sent = [stream.commit(ledger.get(d)) for d, stream in self._streams.items()]
+        return Sent(
+            sum(one.rows for one in sent),
+            sum(one.bytes for one in sent),
+            sum(one.sent_bytes for one in sent),
+            sum(one.requests for one in sent),
+        )
+
+    def abort(self) -> None:
+        """Give the window up and end the object."""
+        for stream in self._streams.values():
+            stream.abort()
+
+
+class StreamWindow:
+    """Writes a stream's transactions of a window, and commits them by one line of its journal."""
+
+    def __init__(
+        self,
+        destination: Destination,
+        settings: BinlogSettings,
+        ledger: StreamLedger,
+        epoch: int,
+        slot: int,
+    ) -> None:
+        self._destination = destination
+        self._settings = settings
+        self._ledger = ledger
+        self._epoch = epoch
+        self._slot = slot
+        self._tail = Tail()
+        self._writer: StreamWriter | None = None
+        self._open_ts: Ts | None = None
+        self._format: tuple[bytes, FormatDescription] | None = None
+        self._reached: Reached | None = None
+        self._rows = self._bytes = 0
+        with mapped(), ledger.of(epoch):
+            ledger.check(epoch)
+            self._journal = Journal(ledger.path / f"slot-{epoch}-{slot}")
+
+    def begin(self) -> None:
+        """Start a window where the stream ends now."""
+        self._rows = self._bytes = 0
+        self._writer, self._open_ts = None, None
+        with mapped(), self._ledger.of(self._epoch):
+            self._tail = self._ledger.tail()
+
+    def deliver(
+        self, located: RowBatch, runs: Matrix, order: Order, cutter: StatementCutter
+    ) -> None:
+        """Write ``located.refs[order]``."""
+        flags = cutter.flags(located, runs)
         ts = located.refs[order, L.R_TS]
         bounds = [0, *(np.flatnonzero(np.diff(ts)) + 1).tolist(), len(order)]
         with mapped(), self._ledger.of(self._epoch):
@@ -90,27 +143,22 @@ class BinlogWorker:
                 if int(ts[lo]) != self._open_ts:
                     self._end(writer)
                     self._begin(writer, located, runs, int(ts[lo]))
-                for buffer, size in self._cutter.statements(located, flags, order, lo, hi):
+                for buffer, size in cutter.statements(located, flags, order, lo, hi):
                     writer.events(buffer, size)
                     self._bytes += size
         self._rows += len(order)
 
-    def watermark(self, destination: Destination, ts: Ts, now_ms: int) -> None:
-        """A stream has none: its end says up to where it is."""
-        raise BinlogInternal("binlogs have no watermarks", object=destination[0])
-
-    def commit(self, ledger: Mapping[Destination, Position]) -> Sent:
+    def commit(self, at: Position | None) -> Sent:
         """Make parts durable, then the line that names them, then put them in their places."""
-        reached = {d: Reached("", stand(at)) for d, at in ledger.items()}
-        for destination, now in reached.items():
-            before = self._reached.get(destination)
-            if before is not None and now.at <= before.at:
-                raise BinlogInternal(f"position {now.at} goes back", object=destination[0])
+        name = self._destination[0]
         writer = self._writer
-        if writer is not None and not reached:
-            raise BinlogInternal("rows without a position", object=STREAM[0])
-        if not reached:
+        if at is None:
+            if writer is not None:
+                raise BinlogInternal("rows without a position", object=name)
             return Sent(0, 0)
+        reached = Reached("", stand(at))
+        if self._reached is not None and reached.at <= self._reached.at:
+            raise BinlogInternal(f"position {reached.at} goes back", object=name)
         pieces: list[Piece] = []
         with mapped(), self._ledger.of(self._epoch):
             tail = self._tail
@@ -120,14 +168,14 @@ class BinlogWorker:
                 tail, pieces = writer.tail, writer.pieces
             if self._ledger.tail() != self._tail:
                 self._ledger.check(self._epoch)
-                raise BinlogInternal("somebody else has written", object=STREAM[0])
+                raise BinlogInternal("somebody else has written", object=name)
             # From here on the parts may count, so that nobody must remove them.
             self._writer = None
-            self._journal.append(window_line(reached, tail, pieces))
+            self._journal.append(window_line({self._destination: reached}, tail, pieces))
             self._ledger.check(self._epoch)
             self._ledger.place(pieces)
             if self._journal.size > _JOURNAL_BYTES:
-                self._journal.renew(renewed_line(reached, tail))
+                self._journal.renew(renewed_line({self._destination: reached}, tail))
             if self._settings.retention and tail.file != self._tail.file:
                 self._ledger.purge(self._settings.retention, tail.file)
         self._reached = reached

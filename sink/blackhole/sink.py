@@ -85,6 +85,9 @@ class BlackholeSink:
         """Messages say what a row is; whether it was there before is the reader's."""
         return self
 
+    def serve(self) -> None:
+        """Nothing is offered beside delivery."""
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return BlackholeDriver(self._settings, case_sensitive=self._case_sensitive)

@@ -12,6 +12,7 @@ from sink.contract import Applied, Destination, Layout, Recovered
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.rules import Route
 from sink.dispatch.settings import PartitionMode
+from sink.dispatch.target import TargetRouter
 from sink.errors import LayoutOutgrown
 from sink.file.errors import mapped
 from sink.file.folder import admitted, writable
@@ -23,9 +24,12 @@ from sink.file.settings import FileSettings
 class FileDriver:
     """Folders, recovery and routes of one changefeed's files."""
 
-    def __init__(self, settings: FileSettings, *, case_sensitive: bool = False) -> None:
+    def __init__(
+        self, settings: FileSettings, *, case_sensitive: bool = False, merging: bool = False
+    ) -> None:
         self._settings = settings
         self._case_sensitive = case_sensitive
+        self._merging = merging
 
     @property
     def wants_watermarks(self) -> bool:
@@ -33,11 +37,17 @@ class FileDriver:
         return False
 
     def verify(self, tables: Iterable[Table], *, mariadb: bool) -> None:
-        """The folder can be written to; every column rule fits the tables that it matches."""
+        """The folder can be written to; every column rule fits the tables that it matches.
+
+        Raises RouteConflict where tables of several nodes have one name and are not to be one.
+        """
         columns = ColumnSelectors(
             self._settings.column_selectors, case_sensitive=self._case_sensitive
         )
-        for table in tables:
+        listed = list(tables)
+        names = TargetRouter.of((), case_sensitive=self._case_sensitive, merging=self._merging)
+        names.check((table.schema, table.name) for table in listed)
+        for table in listed:
             columns.check(table, ())
         writable(self._settings.folder)
 

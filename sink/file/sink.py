@@ -68,9 +68,14 @@ class FileSink:
         """Messages say what a row is; whether it was there before is the reader's."""
         return self
 
+    def serve(self) -> None:
+        """Nothing is offered beside delivery."""
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
-        return FileDriver(self._settings, case_sensitive=self._case_sensitive)
+        return FileDriver(
+            self._settings, case_sensitive=self._case_sensitive, merging=self._merging
+        )
 
     def deliverer(self, feed: FeedId, epoch: int, slot: int) -> Deliverer:
         """A Spark worker's side; claims the slot."""

@@ -16,7 +16,8 @@ name, incarnation), then what it is about:
 
 A position may have ``"held": {"schema.table": [ts, row]}``, tables that stand lower, and in it
 ``"transactions": {"<ts>": [ts, source, number, file]}``, what the upstream calls the transactions
-there (``cdc.base.position.TransactionName``). Words that are not known are passed over.
+there (``cdc.base.position.TransactionName``); of shards with a cut behind it, ``[[source, number,
+statement], …]``. Words that are not known are passed over.
 """
 
 from __future__ import annotations

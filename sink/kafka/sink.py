@@ -81,6 +81,9 @@ class KafkaSink:
         """Messages say what a row is; whether it was there before is the reader's."""
         return self
 
+    def serve(self) -> None:
+        """Nothing is offered beside delivery."""
+
     def driver(self) -> SinkDriver:
         """The capture's side."""
         return KafkaDriver(

@@ -36,10 +36,9 @@ def explain(
     except (pymysql.err.Error, OSError, EOFError, TidegateError):
         return found
     reference = located.refs[row]
-    table = located.plans.entries[int(reference[L.R_PLAN])].table
     found = map_error(
         error,
-        f"{table.full_name}, row {located.key_text(row)}",
+        located.row_name(row),
         position=f"{located.position(int(reference[L.R_END]))}, ts {int(reference[L.R_TS])}",
     )
     if isinstance(found, TargetDuplicateKey) and names.merging:

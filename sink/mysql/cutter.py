@@ -63,10 +63,9 @@ class Cutter(ABC):
         return self._out
 
     def _too_large(self, located: RowBatch, row: int, size: int, limit: int) -> TargetRowTooLarge:
-        table = located.plans.entries[int(located.refs[row, L.R_PLAN])].table
         return TargetRowTooLarge(
             f"the row takes {size} bytes as {self._form}, the target's limit leaves {limit}",
-            object=f"{table.full_name}, row {located.key_text(row)}",
+            object=located.row_name(row),
             position=located.row_position(row),
             hint="raise max_allowed_packet of the target",
         )

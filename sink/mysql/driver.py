@@ -11,6 +11,7 @@ import pymysql
 from cdc.base.errors import DefiniteError, InvalidError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, stand
+from cdc.base.redaction import plain
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
 from sink.contract import Applied, Destination, Layout, Recovered
@@ -308,5 +309,5 @@ def _applied(
     try:
         way = chosen(session, [(table, stored)], may_binlog=binlog, upstream_mariadb=mariadb)[0]
     except (DefiniteError, InvalidError) as error:
-        return Applied(table.full_name, "none", error.message)
+        return Applied(table.full_name, "none", plain(error.message))
     return Applied(table.full_name, str(way.choice.method), way.choice.reason)

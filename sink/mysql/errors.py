@@ -18,6 +18,7 @@ from cdc.base.errors import (
     TransientError,
 )
 from cdc.base.ids import FeedId
+from cdc.base.redaction import user_data
 from sink.errors import LayoutOutgrown, TargetConstraint, WindowTooLarge
 
 
@@ -246,7 +247,9 @@ def map_error(error: BaseException, object: str, *, position: str = "") -> Tideg
     number, text = number_of(error), _text(error)
     for numbers, ours, hint in _RULES:
         if number in numbers:
-            return ours(f"{text} ({number})", object=object, position=position, hint=hint)
+            # What the server says of rows has their values in it.
+            said = user_data(text) if issubclass(ours, DefiniteError) else text
+            return ours(f"{said} ({number})", object=object, position=position, hint=hint)
     if isinstance(error, ssl.SSLError) or "SSL" in text or "CERTIFICATE" in text:
         return MysqlTlsFailed(text, object=object, hint="check ssl-ca, ssl-cert and ssl-key")
     about_data = (
@@ -257,7 +260,10 @@ def map_error(error: BaseException, object: str, *, position: str = "") -> Tideg
     )
     if isinstance(error, about_data):
         return TargetRejected(
-            f"{text} ({number})", object=object, position=position, hint="see the target's log"
+            f"{user_data(text)} ({number})",
+            object=object,
+            position=position,
+            hint="see the target's log",
         )
     said = f"{text} ({number})" if number else text
     return MysqlUnavailable(

@@ -72,16 +72,7 @@ class MysqlSink:
         return MysqlFirstRows(self._settings, existing)
 
     def new_tables(self) -> NewTables:
-        """Its server makes them, by the words that a CREATE TABLE of the log would have there.
-
-        Raises SinkOptionNotSupported where those lack columns that rows are to have.
-        """
-        if any(rule.extracts for rule in self._settings.dispatchers):
-            raise SinkOptionNotSupported(
-                "tables with columns that are extracted from names are not made",
-                object="snapshot.create-tables",
-                hint="make them at the target by hand, with these columns, and leave it out",
-            )
+        """Its server makes them, by the words that a CREATE TABLE of the log would have there."""
         return MysqlNewTables(self._settings, self._route)
 
     def sync_points(self, feed: FeedId, epoch: int, kept_s: float) -> SyncPoints:
@@ -120,6 +111,9 @@ class MysqlSink:
         found = copy(self)
         found._settings = self._settings.by_name()
         return found
+
+    def serve(self) -> None:
+        """Nothing is offered beside delivery."""
 
     def driver(self) -> SinkDriver:
         """The capture's side."""

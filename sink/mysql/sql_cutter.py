@@ -127,7 +127,7 @@ class SqlCutter(Cutter):
             column = entry.columns[int(self.plan.items[item, S.I_ORDINAL])].name
             return TargetValueRejected(
                 f"column {column}: {S.MESSAGES[error]}",
-                object=f"{name}, row {located.key_text(row)}",
+                object=located.row_name(row),
                 position=position,
                 hint="deliver the table as row images (apply=rows), or add the member at the target"
                 if error == S.ERR_MEMBER
@@ -137,6 +137,6 @@ class SqlCutter(Cutter):
             return EventMalformedInLog(S.MESSAGES[error], object=name, position=position)
         return ValueMalformed(
             VALUE_MESSAGES.get(error, f"error {error}"),
-            object=f"{name}, row {located.key_text(row)}",
+            object=located.row_name(row),
             position=position,
         )

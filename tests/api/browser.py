@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import servers
 from tests.servers import chromium, install
+from tests.waiting import PATIENCE
 
 SIZE = {"width": 1280, "height": 800}
 _FLAGS = ["--disable-gpu", "--disable-dev-shm-usage"]
@@ -21,7 +22,7 @@ addEventListener("securitypolicyviolation", (e) =>
   window.violations.push(`${e.violatedDirective} ${e.blockedURI}`));
 """
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=20_000 * PATIENCE)
 
 
 @contextmanager

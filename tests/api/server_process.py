@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from tests.server.without_spark import STARTED
+from tests.waiting import PATIENCE
 
 _LISTENING = re.compile(r"listening on (https?://\S+)")
 
@@ -68,7 +69,7 @@ class CdcServer:
 
     def _await(self, offset: int, what: re.Pattern[str], timeout_s: float) -> re.Match[str]:
         assert self.process is not None
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + PATIENCE * timeout_s
         while time.monotonic() < deadline:
             text = self.log.read_bytes()[offset:].decode(errors="replace")
             if found := what.search(text):

@@ -188,14 +188,16 @@ def test_beyond_this_machine_only_with_tls() -> None:
 def test_https_with_client_certificates(tmp_path: Path) -> None:
     made = tls.make(tmp_path / "tls")
     own = ("--cert", str(made.server_cert), "--key", str(made.server_key))
-    server = CdcServer(tmp_path / "data", "--ca", str(made.ca), *own)
+    names = ("--ca", str(made.ca), "--cert-allowed-cn", "cdc-cli,tidegate")
+    server = CdcServer(tmp_path / "data", *names, *own)
     try:
         server.start(ready=False)
         assert server.url.startswith("https://")
         words = ("capture", "list", "--server", server.url)
         client = ("--ca", str(made.ca), "--cert", str(made.cert), "--key", str(made.key))
         assert run_cdc("cli", *client, *words).returncode == 0
-        for less in ((), client[:2]):
+        # The server's own certificate is of the authority too, and has another name.
+        for less in ((), client[:2], (*client[:2], *own)):
             done = run_cdc("cli", *less, *words)
             assert done.returncode == 1
             assert done.stderr.startswith("Error: [TG:ErrServerUnreachable]"), done.stderr

@@ -14,8 +14,8 @@ from tests.api.server_process import without_spark
 from tests.cluster.coordinator import OWN_TABLES, DistributedDatabase, Session
 from tests.cluster.sharded import PATTERN, drop_parts
 from tests.cluster.test_nodes_come_and_go import Shop
-from tests.e2e.capture_process import until
 from tests.servers import Database
+from tests.waiting import until
 
 
 def _rows(folder: Path) -> int:

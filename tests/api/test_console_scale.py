@@ -43,6 +43,7 @@ from cdc.coord.messages import (
 from cdc.server.api_tokens import ApiTokens
 from cdc.verify.job import Jobs
 from tests.api.browser import Console, running
+from tests.waiting import PATIENCE
 
 OWN = "t" * 43
 TABLES, FEEDS = 100_000, 500
@@ -238,7 +239,7 @@ def test_what_is_typed_and_where_one_is_stays_while_answers_come(tab: Console) -
 
 
 def _answers(tab: Console, since: int, count: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * PATIENCE
     while len(tab.asked) < since + count:
         assert time.monotonic() < deadline
         tab.page.wait_for_timeout(100)

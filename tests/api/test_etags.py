@@ -106,6 +106,7 @@ CHANGES = [
     ("POST", "/f/resume", None),
     ("POST", "/f/resume", {"overwrite_checkpoint_ts": 2000}),
     ("POST", "/f/resume", {"rewind": True}),
+    ("POST", "/f/resume", {"copy_again": True}),
     ("DELETE", "/f", None),
 ]
 
@@ -129,7 +130,7 @@ def test_of_what_has_changed_nothing_is(stage: Stage, method: str, path: str, bo
     assert stage.send(method, path, body, "*").status_code in (200, 400)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CHANGES[:3] + CHANGES[5:])
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES[:3] + CHANGES[6:])
 def test_nothing_comes_between_the_look_and_the_change(
     stage: Stage, method: str, path: str, body: Any
 ) -> None:

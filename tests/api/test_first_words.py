@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import cdc
 from cdc.cli.main import app
+from tests.api.server_process import run_cdc
 
 
 def test_the_version_by_either_name() -> None:
@@ -24,6 +25,14 @@ def test_help_by_either_name_everywhere(words: list[str]) -> None:
     assert short.exit_code == 0
     assert short.stdout == long.stdout
     assert " ".join(["Usage:", "root", *words]) in short.stdout
+
+
+def test_a_word_of_ticdc_that_is_none_here_is_answered_with_what_to_use() -> None:
+    done = run_cdc("cli", "changefeed", "move-table", "-c", "x", "-t", "1")
+    assert done.returncode == 2
+    assert "No such command" in done.stderr
+    assert "Hint: cli changefeed move-table:" in done.stderr
+    assert "`cdc cli upstream move`" in done.stderr
 
 
 def test_completion_for_a_shell() -> None:

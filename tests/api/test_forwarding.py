@@ -29,9 +29,9 @@ from cdc.coord.messages import CaptureInfo, FeedInfo, UpstreamInfo, UpstreamPlac
 from cdc.server.api_tokens import OWN, ApiRole, Caller
 from cdc.server.peers import Peers
 from cdc.server.settings import SecuritySettings
-from tests.e2e.capture_process import until
 from tests.servers import tls
 from tests.servers.process import free_port
+from tests.waiting import until
 
 KEYS = Keys()
 ANN = Caller("ann", ApiRole.OPERATOR)

@@ -12,9 +12,9 @@ import pytest
 
 from tests.api.server_process import CdcServer
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.server.without_spark import STARTED
 from tests.servers import Broker, Database
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

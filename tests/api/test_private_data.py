@@ -14,10 +14,9 @@ import psutil
 import pytest
 
 from cdc.server.data_dir import DataDir, DataDirInUse, DataDirNotPrivate
-from processor.spark import scratch
 from tests.api.server_process import CdcServer
-from tests.e2e.capture_process import until
 from tests.servers import Database
+from tests.waiting import until
 
 OTHERS = 0o077
 
@@ -187,19 +186,3 @@ def test_a_log_on_another_disk_is_closed_too_and_a_second_server_mends_nothing(
     again = DataDir(data)
     assert again.mended == 0
     again.close()
-
-
-def test_sockets_have_a_path_that_a_socket_can_have(tmp_path: Path) -> None:
-    key = "spark.python.unix.domain.socket.dir"
-    near = Path(scratch.prepare(tmp_path / "s", "local[2]")[key])
-    far_folder = tmp_path / ("x" * 60)
-    far = Path(scratch.prepare(far_folder, "local[2]")[key])
-    for folder in (near, far):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.bind(f"{folder}/.01234567-0123-0123-0123-0123456789ab.sock")
-    assert far_folder not in far.parents
-    again = Path(scratch.prepare(far_folder, "local[2]")[key])
-    assert not far.exists()
-    scratch.prepare(far_folder, "spark://host:7077")
-    assert not again.exists()

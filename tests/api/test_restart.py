@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests import servers
 from tests.api.server_process import CdcServer
+from tests.waiting import PATIENCE
 
 
 def test_a_changefeed_goes_on_after_kill_9(
@@ -31,7 +32,7 @@ def test_a_changefeed_goes_on_after_kill_9(
         os.kill(server.process.pid, signal.SIGKILL)
         server.end()
         server.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 * PATIENCE
         while True:
             after = server.cli_json("changefeed", "query", "-c", "f")
             assert after["checkpoint_ts"] >= before["checkpoint_ts"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from cdc.changelog.reader import ChangeLog
 from tests import servers
 from tests.api.server_process import CdcServer
 from tests.servers.database import Database, database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -28,15 +29,6 @@ disk-budget-bytes = {budget}
 heartbeat-s = 0.2
 """
 T = "CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)"
-
-
-def until(look: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"not in time: {what}")
 
 
 @pytest.fixture(scope="module")

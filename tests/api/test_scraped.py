@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from tests.prometheus.dashboards import asked, queries
 from tests.prometheus.server import Prometheus, prometheus
 from tests.prometheus.test_alerts import RULES
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -41,15 +41,6 @@ filter.rules = ['{schema}.*']
 matcher = ['{schema}.t']
 ignore-insert-value-expr = "v = 'left out'"
 """
-
-
-def until(look: Callable[[], Any], what: str, timeout_s: float = 40.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"not in time: {what}")
 
 
 @pytest.fixture

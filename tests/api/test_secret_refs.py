@@ -15,8 +15,8 @@ from cdc.base.secrets import mask_uri
 from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import MysqlSettings
 from tests.api.server_process import CdcServer
-from tests.api.test_running import until
 from tests.servers.database import Database
+from tests.waiting import until
 
 SECRET, NEXT = "r3f-Pl4nted", "n3xt-Pl4nted"
 NAME = "TIDEGATE_SECRET_TARGET"
@@ -121,7 +121,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
 
 @pytest.mark.slow
 def test_a_changefeed_whose_passwords_are_references(
-    server: CdcServer, mysql: Database, mariadb: Database
+    server: CdcServer, mysql: Database, mariadb: Database, tmp_path: Path
 ) -> None:
     file = server.data_dir.parent / "secrets" / "upstream"
     file.write_text(f"{SECRET}\n")
@@ -146,7 +146,10 @@ def test_a_changefeed_whose_passwords_are_references(
     made = server.cli("upstream", "create", "-u", "refs", "--uri", uri)
     assert made.returncode == 0, made.stderr
     target = mariadb.uri("refs", f"env:{NAME}")
-    words = ("-c", "refs", "--sink-uri", f"{target}/")
+    # The server has what other tests have left, too.
+    config = tmp_path / "refs.toml"
+    config.write_text('[filter]\nrules = ["refs.*"]\n')
+    words = ("-c", "refs", "--sink-uri", f"{target}/", "--config", str(config))
     made = server.cli("changefeed", "create", "-u", "refs", *words)
     assert made.returncode == 0, made.stderr
     mysql.execute("INSERT INTO refs.t VALUES (1)")
@@ -156,9 +159,7 @@ def test_a_changefeed_whose_passwords_are_references(
     # Another secret in the file: nobody has to be told.
     file.write_text(f"{NEXT}\n")
     mysql.execute(f"ALTER USER 'refs'@'%' IDENTIFIED WITH mysql_native_password BY '{NEXT}'")
-    sql = "SELECT id FROM information_schema.processlist WHERE user = 'refs'"
-    for (number,) in mysql.execute(sql):
-        mysql.execute(f"KILL {number}")
+    mysql.kill_connections("user = 'refs'")
     mysql.execute("INSERT INTO refs.t VALUES (2)")
     until(lambda: mariadb.execute(rows) == [(2,)], "it is pulled under the new one")
 

@@ -21,8 +21,8 @@ from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.schema.snapshot import catalog
 from tests.api.server_process import CdcServer, without_spark
-from tests.e2e.capture_process import until
 from tests.servers.database import Database, database
+from tests.waiting import until
 
 NODES = ("n1", "n2")
 

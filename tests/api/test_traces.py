@@ -8,8 +8,8 @@ import pytest
 
 from tests import servers
 from tests.api.server_process import CdcServer
-from tests.api.test_scraped import until
 from tests.api.trace_collector import TraceCollector, attributes
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from tests.api.server_process import CdcServer
-from tests.e2e.capture_process import until
 from tests.server.without_spark import STARTED
 from tests.servers.database import Database
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

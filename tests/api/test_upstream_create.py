@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.api.server_process import CdcServer
-from tests.api.test_running import until
 from tests.servers import tls
 from tests.servers.database import Database, database
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

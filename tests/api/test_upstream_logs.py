@@ -35,6 +35,7 @@ from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
 from cdc.source.errors import UpstreamGone
 from tests.servers.database import Database
+from tests.waiting import PATIENCE
 
 CLOCK = SystemClock()
 
@@ -248,7 +249,7 @@ def test_a_mark_that_another_thread_took_away_is_no_error(tmp_path: Path) -> Non
 
 
 def _until(done: Callable[[], bool]) -> None:
-    end = CLOCK.monotonic() + 30
+    end = CLOCK.monotonic() + 30 * PATIENCE
     while not done():
         assert CLOCK.monotonic() < end
         threading.Event().wait(0.02)

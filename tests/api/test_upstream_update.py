@@ -19,8 +19,8 @@ from cdc.server.upstream_access import NewAccess, changed
 from cdc.source.connection import parse_uri, with_login
 from cdc.source.errors import UpstreamUriInvalid
 from tests.api.server_process import CdcServer, without_spark
-from tests.api.test_running import until
 from tests.servers.database import Database, database
+from tests.waiting import until
 
 OLD, NEW = "0ld-Pl4nted", "N3w/Pl4nted@"
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT, XA_RECOVER_ADMIN ON *.* TO "
@@ -35,12 +35,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcServer]:
 def _status(server: CdcServer) -> dict[str, Any]:
     found: dict[str, Any] = server.api("GET", "/upstreams/moved").json()
     return found
-
-
-def _kill(db: Database, user: str) -> None:
-    sql = f"SELECT id FROM information_schema.processlist WHERE user = '{user}'"
-    for (number,) in db.execute(sql):
-        db.execute(f"KILL {number}")
 
 
 def _rows(folder: Path) -> int:
@@ -71,7 +65,7 @@ def test_a_password_is_changed_under_a_puller_and_nothing_is_lost(
     mysql.execute("INSERT INTO moved.t VALUES (1)")
     until(lambda: _rows(folder) == 1, "it is pulled")
     mysql.execute(f"ALTER USER 'mover'@'%' IDENTIFIED WITH mysql_native_password BY '{NEW}'")
-    _kill(mysql, "mover")
+    mysql.kill_connections("user = 'mover'")
     mysql.execute("INSERT INTO moved.t VALUES (2)")
     until(lambda: _status(server)["state"] == "failed", "the old password is refused")
     said = _status(server)["error"]

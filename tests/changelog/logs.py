@@ -44,8 +44,12 @@ def dml(
     *,
     tag: bytes = b"",
     sequence: int = -1,
+    source: int = -1,
 ) -> None:
-    """Append one transaction; each part is (table, rows) and one run. ``sequence`` names it."""
+    """Append one transaction; each part is (table, rows) and one run.
+
+    ``sequence`` names it, with the number of its GTID's ``source``.
+    """
     data = b""
     offsets, lengths, firsts = [], [], []
     row = 0
@@ -68,11 +72,21 @@ def dml(
         first_row=firsts,
         rows=[n for _, n in parts],
         gtid_seq=sequence,
+        gtid_source=source,
     )
     writer.append(data, runs)
 
 
-def ddl(writer: LogWriter, ts: int, text: str) -> None:
-    """Append one DDL."""
+def ddl(writer: LogWriter, ts: int, text: str, *, sequence: int = -1, source: int = -1) -> None:
+    """Append one DDL. ``sequence`` names it, with the number of its GTID's ``source``."""
     data = query(text)
-    writer.append(data, Runs.build(1, commit_ts=ts, kind=RunKind.DDL, flags=1, length=len(data)))
+    runs = Runs.build(
+        1,
+        commit_ts=ts,
+        kind=RunKind.DDL,
+        flags=1,
+        length=len(data),
+        gtid_seq=sequence,
+        gtid_source=source,
+    )
+    writer.append(data, runs)

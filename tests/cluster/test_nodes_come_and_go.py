@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,9 @@ from cdc.logical.tables import LogicalTables
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.errors import MergeBranchMissing
 from cdc.merge.items import Coordinator
+from cdc.source import compaction
 from cdc.source.cluster_merging import ClusterMerging
+from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
 from cdc.source.merged_schema import united
 from cdc.source.merging import merged_to, position_of
@@ -132,9 +135,23 @@ def recorded(
 
 
 class MergedLog:
-    def __init__(self, recorded: Recorded, folder: Path, *, logical: bool) -> None:
+    """``after``: in the place of another, from a ts, a schema snapshot and a position on."""
+
+    def __init__(
+        self,
+        recorded: Recorded,
+        folder: Path,
+        *,
+        logical: bool,
+        after: tuple[int, dict[str, Any], dict[str, Any]] | None = None,
+    ) -> None:
         self.folder, self.recorded, self.logical = folder, recorded, logical
         folder.mkdir()
+        if after is not None:
+            self.names = NAMES
+            with self._writer() as writer:
+                begin_anew(writer, folder, *after, self._nodes())
+            return
         begins, found = {}, []
         for name in NAMES[:2]:
             with closing(ChangeLog.open(recorded.logs[name])) as log:
@@ -146,6 +163,14 @@ class MergedLog:
         with self._writer() as writer:
             writer.save_snapshot(ts, unite(found, ts))
             writer.begin(ts, position_of(begins))
+
+    def _nodes(self) -> list[tuple[str, Path, int]]:
+        """Each node, its log and where that begins."""
+        found = []
+        for name, path in self.recorded.logs.items():
+            with closing(ChangeLog.open(path)) as log:
+                found.append((name, path, log.state.first_ts))
+        return found
 
     def known(self, *names: str) -> None:
         listed = [(n, os.path.relpath(self.recorded.logs[n], self.folder)) for n in names]
@@ -258,3 +283,30 @@ def test_whoever_knows_when_the_order_is_the_same(recorded: Recorded, tmp_path: 
         assert kills < 1000
     assert made.content() == whole.content()
     assert made.members() == ["n2", "n3"]
+
+
+@pytest.mark.parametrize("logical", [True, False], ids=["logical", "plain"])
+def test_a_log_in_the_place_of_another_has_the_node_come_once_more(
+    recorded: Recorded, tmp_path: Path, logical: bool
+) -> None:
+    """From any place below its coming."""
+    whole = MergedLog(recorded, tmp_path / "whole", logical=logical)
+    whole.known(*NAMES)
+    whole.merge({"n1": recorded.last_ts})
+    wanted, lost, tried = whole.content(), MergedLog(recorded, tmp_path / "l", logical=logical), 0
+    lost.known(*NAMES)
+    while "n3" not in lost.members():
+        lost.merge(steps=2, batch_rows=9 + tried)
+        with closing(ChangeLog.open(lost.folder)) as log:
+            ts, position = log.state.resolved_ts, log.state.position
+            snapshot = compaction.at(log, ts)
+        if "stand" not in position or "n3" in position["nodes"]:
+            continue
+        tried += 1
+        assert snapshot is not None
+        after = ts, snapshot, position
+        again = MergedLog(recorded, tmp_path / f"anew-{tried}", logical=logical, after=after)
+        again.merge({"n1": recorded.last_ts})
+        assert again.members() == ["n2", "n3"]
+        assert again.content() == [one for one in wanted if one[0] > ts]
+    assert tried > 1

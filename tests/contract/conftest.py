@@ -12,7 +12,7 @@ from tests.contract import targets
 from tests.contract.targets import Target
 
 
-@pytest.fixture(params=["kafka", "mariadb", "mysql", "file", "binlog"])
+@pytest.fixture(params=["kafka", "mariadb", "mysql", "file", "binlog", "binlog streams"])
 def target(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -24,8 +24,9 @@ def target(
         made = targets.kafka(request.getfixturevalue("broker"), fresh_name)
     elif request.param == "file":
         made = targets.file(tmp_path / "files", fresh_name)
-    elif request.param == "binlog":
-        made = targets.binlog(tmp_path / "binlogs", fresh_name)
+    elif request.param.startswith("binlog"):
+        streams = 3 if request.param == "binlog streams" else 1
+        made = targets.binlog(tmp_path / "binlogs", fresh_name, streams)
     else:
         monkeypatch.setattr(driver, "_PATIENCE_S", 1)
         made = targets.mysql(request.getfixturevalue(request.param), fresh_name)

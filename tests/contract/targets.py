@@ -117,6 +117,6 @@ def file(folder: Path, name: str) -> Target:
     return Target(f"file://{folder}?protocol=canal-json", name)
 
 
-def binlog(folder: Path, name: str) -> Target:
-    """A folder of its own, with one stream."""
-    return Target(f"binlog://{folder}", name)
+def binlog(folder: Path, name: str, streams: int) -> Target:
+    """A folder of its own, with so many streams."""
+    return Target(f"binlog://{folder}?streams={streams}", name)

@@ -32,9 +32,9 @@ from cdc.coord.etcd.connection import EtcdConnection
 from cdc.coord.etcd.errors import StoreFull, StoreRefused, StoreUncertain
 from cdc.coord.etcd.store import EtcdStore
 from tests import servers
-from tests.e2e.capture_process import until
 from tests.servers.etcd import Etcd
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -42,7 +42,6 @@ def _run(name: str, random: int, drawn: int) -> Result:
 
 @pytest.mark.real
 # A thousand statements that each make files: slow where the disk is shared.
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("name", "random"), [("mariadb-11.4", 120), ("mysql-8.0", 120)])
 def test_every_accepted_statement_leaves_our_tables_equal_to_the_servers(
     name: str, random: int

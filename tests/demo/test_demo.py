@@ -27,7 +27,7 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
         env={**os.environ, "TIDEGATE_TMP": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=840,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,8 +12,8 @@ from bench.fold import Verdict
 from bench.target import Watcher, judge_target, wait_same
 from bench.workload import WORKER_SHIFT, Committed, Workload
 from bench.workload_tables import tables
-from tests.e2e.capture_process import until
 from tests.servers import Database
+from tests.waiting import until
 
 _PLACE = {b"`shop`.`tags`": ("tags", b"###   @4=")}
 

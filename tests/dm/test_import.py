@@ -356,5 +356,5 @@ def test_columns_that_are_extracted_from_names_are_taken_over() -> None:
     assert rules
     assert all({key: rule[key] for key in given} == given for rule in rules)
     assert all(rule.extracts for rule in read_dispatchers(rules))
-    assert feed.config["snapshot"]["create-tables"] is False
-    assert {"routes.users-rule.extract-source", "routes.extract-*"} <= dict(made.left).keys()
+    assert feed.config["snapshot"]["create-tables"] is True
+    assert "routes.users-rule.extract-source" in dict(made.left)

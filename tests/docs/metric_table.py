@@ -17,6 +17,7 @@ from cdc.coord.messages import (
     ErrorInfo,
     FeedInfo,
     FeedStatus,
+    RowsAgain,
     SnapshotProgress,
     TableRead,
     TableReadState,
@@ -42,6 +43,7 @@ def every_metric() -> Metrics:
     made = Metrics(clock, parts, Path("."))
     ts = clock.now_ms() << 18
     info = FeedInfo(id="f", upstream="u", sink_uri="kafka://h/t", start_ts=ts, error=_ERROR)
+    info = info.model_copy(update={"again": RowsAgain(order="1", main_ts=ts)})
     status = FeedStatus(checkpoint_ts=ts, resolved_ts=ts, barrier_ts=ts, tables={"s.t": ts - 1})
     ddls = DdlEntries(pending=[DdlEntry(ts=ts, sql="", since_ms=1)])
     made.observe_feed(info, status, ddls, {"1": _READ})

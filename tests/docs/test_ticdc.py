@@ -14,7 +14,9 @@ import typer.main
 
 from cdc.api.app import make
 from cdc.base.errors import InvalidError
+from cdc.cli import ticdc_words
 from cdc.cli.main import app
+from cdc.cli.ticdc_words import hint
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from owner.replica_config import check
 
@@ -56,6 +58,31 @@ def test_a_flag_is_there_as_it_says(flag: str, of: str, state: str, _: str) -> N
     command = _command(of)
     known = {o for p in command.params for o in p.opts} if command is not None else set()
     assert (flag in known) == (state != "none")
+
+
+def test_what_there_is_not_is_explained_where_it_is_typed() -> None:
+    """A command or flag of TiCDC's that is none here, refused with what to use instead."""
+    commands = [name.split()[1:] for name, state, _ in COMMAND_ROWS if state == "none"]
+    flags = [[*of.split()[1:], flag] for flag, of, state, _ in FLAG_ROWS if state == "none"]
+    assert len(commands) > 5
+    assert len(flags) > 3
+    for words in (*commands, *flags, ["cli", "unsafe"], ["cli", "changefeed", "list", "--pd=x"]):
+        said = hint(words)
+        assert said, words
+        assert said.startswith((" ".join(words), words[-1].partition("=")[0]))
+        assert said == hint([*words, "--server", "http://h:1"])
+    # Each of them is one that the program does not know.
+    for known in ticdc_words.COMMANDS:
+        assert _command(" ".join(("cdc", *known))) is None
+    for first, flag in ticdc_words.FLAGS:
+        assert not _has_flag(_command(f"cdc {first}"), flag)
+    assert hint(["cli", "changefeed", "list", "--alll"]) == hint(["x"]) == hint([]) == ""
+
+
+def _has_flag(command: Any, flag: str) -> bool:
+    below = getattr(command, "commands", {}).values()
+    own = any(flag in p.opts for p in command.params)
+    return own or any(_has_flag(one, flag) for one in below)
 
 
 @cache

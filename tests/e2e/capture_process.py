@@ -8,16 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import psutil
 
 from tests.servers import process
+from tests.waiting import until
 
-Found = TypeVar("Found")
 _READY = re.compile(r"capture \S+: ready")
 _DAEMON = "processor.spark.daemon"
 
@@ -29,22 +29,6 @@ error-backoff-max = 4.0
 [source]
 silence-s = 5.0
 """
-
-
-def until(look: Callable[[], Found], what: str, timeout_s: float = 60.0) -> Found:
-    """Return the first truthy answer of ``look``; raise when time is up.
-
-    It asks often at first and five times a second later: to ask takes time from what is asked.
-    """
-    deadline = time.monotonic() + timeout_s
-    pause_s = 0.02
-    while True:
-        if found := look():
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(pause_s)
-        pause_s = min(0.2, pause_s * 1.3)
 
 
 SMALL_WINDOWS = """
@@ -129,7 +113,10 @@ class CaptureProcess:
             assert self.running, f"the capture ended:\n{written}"
             return _READY.search(written) is not None
 
-        until(ready, "the capture is ready", 120)
+        try:
+            until(ready, "the capture is ready", 120)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.text()[self._offset :][-4000:]}") from None
 
     def text(self) -> str:
         """Return everything that it has logged."""

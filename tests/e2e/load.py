@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from tests.e2e.capture_process import until
 from tests.e2e.conftest import Way
+from tests.waiting import until
 
 _ROWS = 10
 _PAUSE_S = 0.01

@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from tests.e2e.capture_process import until
 from tests.servers import Unavailable, process
+from tests.waiting import until
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
@@ -95,6 +95,10 @@ def cluster(workers: int, memory: str = "600m", *, hidden: Path | None = None) -
             log = start(f"worker-{n}", *words, before=apart)
             until(lambda log=log: _says(log, "registered with master"), "a worker runs", 60)  # type: ignore[misc]
         yield made
+    except BaseException:
+        for log in sorted([*folder.glob("*.log"), *folder.glob("work-*/*/*/std*")]):
+            print(f"--- {log.relative_to(folder)}\n{process.tail(log)}")
+        raise
     finally:
         for one in started:
             family = psutil.Process(one.pid).children(recursive=True) if one.poll() is None else []

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Database
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real]
 
 _BEFORE = (
     "create table i (id int primary key, v int) engine=innodb",

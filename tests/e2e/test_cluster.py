@@ -15,12 +15,13 @@ from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.cluster.sharded import PATTERN, ShardedDatabase
 from tests.e2e import topics
-from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
+from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
 from tests.seeds import seed
 from tests.servers import Broker, Database
 from tests.servers.database import database
 from tests.sink_binlog.replay import files_of, replay
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

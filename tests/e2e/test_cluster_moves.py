@@ -13,13 +13,13 @@ from sink.file.reader import messages, tables
 from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
-from tests.e2e.capture_process import until
 from tests.e2e.test_failover import captures_of
 from tests.e2e.topics import Message
 from tests.seeds import seed
 from tests.servers import Database
 from tests.servers.database import database
 from tests.servers.etcd import Etcd
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

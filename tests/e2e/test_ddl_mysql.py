@@ -14,7 +14,7 @@ from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS
 from tests.servers import Database
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real]
 
 # ``{s}`` is the schema, ``{i}`` the round.
 _STORY = (

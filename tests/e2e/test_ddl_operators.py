@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.e2e.conftest import Way
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

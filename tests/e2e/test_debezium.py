@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.codec.shown_events import shown_events
 from tests.e2e import topics
-from tests.e2e.conftest import Way
+from tests.e2e.capture_process import CaptureProcess
+from tests.e2e.conftest import Way, make_way
+from tests.servers import Broker, Database
 
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize("schema", [True, False])
+@pytest.fixture
+def way(
+    request: pytest.FixtureRequest,
+    capture: CaptureProcess,
+    database: Callable[..., Database],
+    broker: Broker,
+    fresh_name: str,
+) -> Iterator[Way]:
+    """Return a way from the server that is the test's parameter; its changefeed is removed."""
+    name = request.param
+    yield (made := make_way(capture, database(name), broker, fresh_name, name.replace(".", "-")))
+    capture.api("DELETE", f"/changefeeds/{made.name}")
+
+
+@pytest.mark.parametrize(
+    ("way", "schema"), [("mariadb-11.4", True), ("mysql-8.0", False)], indirect=["way"]
+)
 def test_a_consumer_of_debezium_has_the_rows_of_the_upstream(way: Way, schema: bool) -> None:
     way.execute("CREATE TABLE t (a INT, b VARCHAR(10), v INT, PRIMARY KEY (b, a))")
     dispatchers = [
@@ -31,7 +51,7 @@ def test_a_consumer_of_debezium_has_the_rows_of_the_upstream(way: Way, schema: b
 
     rows = f"{way.schema}.{way.schema}.t"
     folded: dict[str, Any] = {}
-    ops, gone = [], set()
+    ops, gone, places = [], set(), set()
     for _, _, _, key, value in topics.records(way.broker.bootstrap, [rows]):
         name = json.dumps(_payload(key, schema))
         if value is None:
@@ -40,6 +60,8 @@ def test_a_consumer_of_debezium_has_the_rows_of_the_upstream(way: Way, schema: b
             continue
         message = _payload(value, schema)
         ops.append(message["op"])
+        source = message["source"]
+        places.add((source["file"], source["pos"], source["server_id"], source["gtid"]))
         image = message["before"] if message["op"] == "d" else message["after"]
         assert json.loads(name) == {c: image[c] for c in ("b", "a")}
         if message["op"] == "d":
@@ -56,6 +78,21 @@ def test_a_consumer_of_debezium_has_the_rows_of_the_upstream(way: Way, schema: b
         for a, b, v, w in way.execute("SELECT a, b, v, w FROM t")
     }
     assert folded == upstream
+    # Every event of the table, as the server shows them, and nothing else.
+    shown = {
+        (file.name, event.pos, event.server_id, event.gtid)
+        for file in way.database.binlogs()
+        for event in shown_events(way.database, file.name)
+        if event.table == f"{way.schema}.t"
+    }
+    if way.database.kind == "mysql":
+        assert places == shown
+    else:
+        # Each statement here is a transaction of one event, whose text lies before it.
+        found = {(file, *who): pos for file, pos, *who in places}
+        theirs = {(file, *who): pos for file, pos, *who in shown}
+        assert found.keys() == theirs.keys()
+        assert all(0 < theirs[key] - found[key] < 200 for key in found)
     # 5 rows got other keys, 5 were deleted.
     assert (ops.count("d"), ops.count("c"), ops.count("u")) == (10, 36, 21)
     told = topics.records(way.broker.bootstrap, [way.schema])

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 
-import pyspark
 import pytest
 
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
-from tests.servers import Broker, Database, Unavailable, install
+from tests.servers import Broker, Database
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -143,107 +138,3 @@ def test_tables_without_a_key_are_refused_or_forced(way: Way) -> None:
     way.execute("INSERT INTO nokey VALUES (1, 1), (1, 1)", "DELETE FROM nokey LIMIT 1")
     way.delivered()
     assert [m.body["type"] for m in way.messages()] == ["INSERT", "INSERT", "DELETE"]
-
-
-def test_the_program_of_the_page_for_consumers_copies_the_tables(way: Way, tmp_path: Path) -> None:
-    way.execute(
-        "CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))",
-        "CREATE TABLE b (x INT, y VARCHAR(9), v DECIMAL(6, 2), PRIMARY KEY (x, y))",
-        "CREATE TABLE c (id INT PRIMARY KEY)",
-    )
-    options = {"partition_num": 3, "enable_tidb_extension": True}
-    options["handle_key_as_record_key"] = True
-    dispatchers = [{"matcher": ["*.*"], "partition": "index-value"}]
-    way.create(sink=way.sink(**options), config={"sink": {"dispatchers": dispatchers}})
-    way.execute(
-        *(f"INSERT INTO a VALUES ({i}, 'é{i}')" for i in range(12)),
-        "INSERT INTO b VALUES (1, 'p', 1.50), (2, 'q', NULL), (3, 'r', 3)",
-        "INSERT INTO c VALUES (1), (2), (3), (4)",
-        "UPDATE a SET id = id + 100 WHERE id < 5",
-        "UPDATE b SET v = 7 WHERE x = 2",
-        "DELETE FROM a WHERE id = 103",
-        "TRUNCATE c",
-        "INSERT INTO c VALUES (9)",
-        "CREATE TABLE gone (id INT PRIMARY KEY)",
-        "INSERT INTO gone VALUES (1)",
-        "DROP TABLE gone",
-    )
-    way.delivered()
-    for message in way.messages():
-        if message.body["data"]:
-            (row,) = message.body["data"]
-            key = {column: row[column] for column in message.body["pkNames"]}
-            assert json.loads(message.key) == key
-    program = _program(tmp_path, "A program in Python")
-    command = [sys.executable, str(program), way.broker.bootstrap, way.schema]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [
-        (line["table"], *line["row"].values()) for line in map(json.loads, done.stdout.splitlines())
-    ]
-    there = [
-        (f"{way.schema}.{table}", *(None if v is None else str(v) for v in row))
-        for table in ("a", "b", "c")
-        for row in way.execute(f"SELECT * FROM {table}")
-    ]
-    assert sorted(found, key=repr) == sorted(there, key=repr)
-
-
-def test_the_spark_program_of_the_page_for_consumers_copies_a_table(
-    way: Way, tmp_path: Path
-) -> None:
-    way.execute(
-        "CREATE TABLE a (id BIGINT UNSIGNED PRIMARY KEY, v VARCHAR(20))",
-        "CREATE TABLE b (id INT PRIMARY KEY)",
-    )
-    dispatchers = [{"matcher": ["*.*"], "partition": "index-value"}]
-    options = {"partition_num": 3, "enable_tidb_extension": True}
-    way.create(sink=way.sink(**options), config={"sink": {"dispatchers": dispatchers}})
-    way.execute(
-        *(f"INSERT INTO a VALUES ({i}, 'é{i}')" for i in range(12)),
-        "INSERT INTO b VALUES (1), (500)",
-        "ALTER TABLE a ADD COLUMN w INT",
-        "UPDATE a SET id = id + 100, w = 7 WHERE id < 5",
-        "UPDATE a SET v = NULL WHERE id = 7",
-        "UPDATE a SET id = 1 WHERE id = 101",
-        "DELETE FROM a WHERE id IN (8, 103)",
-    )
-    way.delivered()
-    program = _program(tmp_path, "Spark Structured Streaming")
-    try:
-        jars = sorted(str(jar) for jar in (install.fetch("spark-kafka-4.2").base / "lib").iterdir())
-    except Unavailable as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin/spark-submit"), "--master", "local[1]", "--jars", ",".join(jars)]
-    command += ["--conf", "spark.sql.shuffle.partitions=1", "--conf", "spark.ui.enabled=false"]
-    command += ["--conf", f"spark.local.dir={tmp_path}", "--driver-memory", "512m"]
-    done = subprocess.run(
-        [*command, str(program), way.broker.bootstrap, way.schema, "a", "id"],
-        env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    copied = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    there = [
-        dict(zip("ivw", (None if v is None else str(v) for v in row), strict=True))
-        for row in way.execute("SELECT id, v, w FROM a")
-    ]
-    by_id = {row["id"]: (row["v"], row.get("w")) for row in copied}
-    assert len(by_id) == len(copied)
-    assert by_id == {row["i"]: (row["v"], row["w"]) for row in there}
-
-
-def _program(folder: Path, heading: str) -> Path:
-    """Write the program below a heading of docs/consumers.md into a file of ``folder``."""
-    page = (Path(__file__).parents[2] / "docs/consumers.md").read_text()
-    program = folder / "program_of_the_page.py"
-    section = page.split(f"## {heading}\n")[1]
-    program.write_text(section.split("```python\n")[1].split("```")[0])
-    return program

@@ -14,9 +14,10 @@ import pytest
 
 from sink.file.reader import messages, tables
 from tests import servers
-from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
+from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.servers import Database
 from tests.servers.etcd import Etcd
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -24,9 +24,10 @@ from cdc.base.ts import compose
 from sink.file.reader import messages, tables
 from tests import servers
 from tests.e2e.beside import WritesBeside
-from tests.e2e.capture_process import SETTINGS, CaptureProcess, until
+from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.servers import Database
 from tests.servers.etcd import Etcd
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 _TTL_S = 5

@@ -11,9 +11,9 @@ import pytest
 from sink.file.reader import messages, tables
 from tests.consumer.canal_rebuild import ByWatermark, Target
 from tests.consumer.same import assert_same
-from tests.e2e.capture_process import until
 from tests.e2e.conftest import Way
 from tests.servers import Database
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -13,13 +13,14 @@ from sink.kafka.ledger import feeds, ledger_partition
 from sink.kafka.settings import KafkaSettings
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
 from tests.e2e.counting import exactly
 from tests.e2e.load import Load
 from tests.servers import Cluster, Database
+from tests.waiting import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 PARTITIONS = 3
 # Three brokers and a Spark share two cores with the other tests; alone all of it takes seconds.

@@ -12,14 +12,15 @@ from confluent_kafka.admin import AclOperation
 
 from sink.kafka.ledger import LEDGER_TOPIC
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
 from tests.e2e.counting import exactly_in
 from tests.e2e.load import Load
 from tests.servers import Database
 from tests.servers.guarded import Guarded, On, Right, guarded_broker
+from tests.waiting import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 LOGIN = "&sasl-user=tidegate&sasl-mechanism=PLAIN&sasl-password=tidegate"
 

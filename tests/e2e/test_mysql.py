@@ -13,13 +13,14 @@ import pytest
 
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS, TABLES, ledger, turn
 from tests.servers import Broker, Database
 from tests.servers.following import Following
 from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import content, same_schema
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -255,6 +256,7 @@ def test_a_sync_point_is_the_upstream_at_its_ts(
         until(lambda: len(transfer()) >= 3, "there are three points while rows come")
         pair.same()
         found = [p for p in points() if p[0] >> 18 > 1000 * sent[0]]
+        assert own.feed(pair.name)["sync_point_ts"] in {ts for ts, _ in points()}
         following = Following(target, replica)
         following.follow()
         following.part()
@@ -273,3 +275,46 @@ def test_a_sync_point_is_the_upstream_at_its_ts(
             assert least <= len(a) <= most, f"what was committed at ts {ts}"
         own.api("DELETE", f"/changefeeds/{pair.name}")
         assert points() == []
+
+
+def test_logs_show_what_a_target_refuses_only_as_long_as_they_may(pair: Pair) -> None:
+    """A row by its key, and a statement by its text: neither once the server is told so."""
+    pair.tables(
+        "create table t (k varchar(40) primary key, v varchar(40))",
+        "create table u (k varchar(40) primary key, v varchar(40))",
+        "create table w (k int primary key)",
+        "create table x (k int primary key)",
+    )
+    pair.target.execute(
+        "alter table t modify v varchar(5)",
+        "alter table u modify v varchar(5)",
+        "alter table w add column c varchar(40) not null default 'other'",
+        "alter table x add column c varchar(40) not null default 'other'",
+        database=pair.schema,
+    )
+    pair.create()
+    started = len(pair.capture.text())
+    pair.change("insert into t values ('planted-key-1', 'planted-value-1')")
+    pair.change("alter table w add column c varchar(40) default 'planted-word-1'")
+    log = until(lambda: _errors_of(pair, started), "both are refused")
+    assert "planted-key-1" in log
+    assert "planted-word-1" in log
+    answer = pair.capture.ask("POST", "/log/redact", {"redact_info_log": "on"})
+    assert answer == {"previous_mode": "off", "current_mode": "on"}
+    started = len(pair.capture.text())
+    pair.change("insert into u values ('planted-key-2', 'planted-value-2')")
+    pair.change("alter table x add column c varchar(40) default 'planted-word-2'")
+    log = until(lambda: _errors_of(pair, started), "both are refused")
+    assert "planted" not in log
+    assert "row ?" in log
+    assert "statement: ?" in log
+    shown = json.dumps(pair.capture.feed(pair.name), ensure_ascii=False)
+    assert "planted-key-2" in shown, "who may ask sees which row it is"
+    assert shown.isprintable(), "marks are only within the process"
+
+
+def _errors_of(pair: Pair, start: int) -> str:
+    """What was logged from there on, once a row and a statement are among it."""
+    text = pair.capture.text()[start:]
+    both = re.search(r", row .*TG:Err|TG:Err.*, row ", text) and "; statement: " in text
+    return text if both else ""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import CaptureMaker, Way, make_way
 from tests.e2e.counting import exactly
 from tests.servers import Broker, Database
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -122,10 +124,14 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     way.execute("INSERT INTO t VALUES (0)")
     way.delivered()
     (jvm,) = [p for p in way.capture.family() if p.name() == "java"]
+    # The library that it has unpacked for itself.
+    unpacked = {Path(m.path) for m in jvm.memory_maps() if "liblz4" in m.path}
+    assert unpacked
     jvm.kill()
     way.execute("INSERT INTO t VALUES (1), (2)")
     way.delivered(120)
     exactly(way, 3)
+    assert not any(path.exists() for path in unpacked), "nothing is left of it"
 
 
 def test_a_broker_that_is_killed_is_seen_and_survived(way: Way) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from tests import servers
 from tests.e2e.beside import WritesBeside
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.test_failover import captures_of, delivered
 from tests.servers import Database
 from tests.servers.etcd import Etcd
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 _NAMES = ("a", "b")

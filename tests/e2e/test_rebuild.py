@@ -16,8 +16,9 @@ from tests.consumer.canal_rebuild import rebuild
 from tests.consumer.history import HISTORY
 from tests.consumer.same import assert_same
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

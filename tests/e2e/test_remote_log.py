@@ -16,14 +16,16 @@ from bench.fold import Fold, judge
 from bench.follow import Follower
 from bench.workload import Workload
 from tests.e2e import topics
-from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import make_way
 from tests.e2e.counting import exactly
+from tests.e2e.seen_outside import process_list, spark_pages
 from tests.e2e.spark_cluster import Cluster, cluster
 from tests.servers import Broker, Database, process
 from tests.servers.database import database
 from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import content, same_schema
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -238,8 +240,8 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     assert tokens
     seen = {
         "event log": "".join(p.read_text("utf-8", "replace") for p in shared.events.iterdir()),
-        "pages": "".join(_pages(capture.ui_port)),
-        "process list": "".join(_process_list()),
+        "pages": "".join(spark_pages(capture.ui_port)),
+        "process list": "".join(process_list()),
         "log": capture.text(),
     }
     # What is there is found: the changefeed by its name, a process by its words.
@@ -249,33 +251,6 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     assert "processor.spark.daemon" in seen["process list"]
     found = [where for where, text in seen.items() for s in (PLANTED, *tokens) if s in text]
     assert found == []
-
-
-def _pages(port: int) -> Iterator[str]:
-    """All pages of Spark's that one leads to, and its answers to programs."""
-    with httpx.Client(trust_env=False, timeout=20) as http:
-        base = f"http://127.0.0.1:{port}"
-        (app,) = http.get(f"{base}/api/v1/applications").json()
-        api = f"{base}/api/v1/applications/{app['id']}"
-        pages = [f"{base}/{page}/" for page in ("jobs", "stages", "storage", "environment")]
-        pages += [f"{base}/executors/", f"{base}/executors/threadDump/?executorId=driver"]
-        pages += [f"{api}/{what}" for what in ("jobs", "stages", "environment", "allexecutors")]
-        for page in pages:
-            answer = http.get(page)
-            assert answer.status_code in (200, 404), page
-            yield answer.text
-        for stage in http.get(f"{api}/stages").json()[:5]:
-            yield http.get(f"{base}/stages/stage/?id={stage['stageId']}&attempt=0").text
-            yield http.get(f"{api}/stages/{stage['stageId']}").text
-
-
-def _process_list() -> Iterator[str]:
-    """Command lines, and what other users of root's rank see besides: environments."""
-    for one in psutil.process_iter():
-        try:
-            yield " ".join(one.cmdline()) + " ".join(f"{k}={v}" for k, v in one.environ().items())
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
 
 
 def test_a_master_that_knows_of_nobody_is_told_anew(

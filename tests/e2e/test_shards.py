@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.shard_load import ShardLoad
 from tests.servers import Broker, Database
 from tests.servers.database import database
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -312,6 +313,9 @@ def test_a_change_of_all_shards_is_carried_out_once(
         late = "n1:fleet .parcels_1"
         until(lambda: _waits(capture) == (3, [late]), "changes that wait")
         assert not _altered(mysql, "parcels")
+        # Other options count when the group has come through, and hold none of its tables.
+        wider = {"sink_uri": sink.replace("worker-count=2", "worker-count=3")}
+        assert capture.ask("PUT", "/changefeeds/sent", wider)["change"]["ts"] == 0
         change("n1", "parcels_1", "ALTER TABLE {} ADD COLUMN w INT NOT NULL DEFAULT 7")
         until(lambda: len(_altered(mysql, "parcels")) == 1, "the first change")
         change("n1", "parcels_1", "ALTER TABLE {} MODIFY v BIGINT NOT NULL, ADD KEY (w)")
@@ -320,6 +324,8 @@ def test_a_change_of_all_shards_is_carried_out_once(
             first = 5_000_000 * (number + 1)
             rows = (f"({first + i}, 9000000000, {i})" for i in range(10))
             node.execute(f"INSERT INTO {SCHEMA}.parcels_1 VALUES {', '.join(rows)}")
+        until(lambda: capture.feed("sent")["change"] is None, "the options count")
+        assert capture.feed("sent")["sink_uri"] == wider["sink_uri"]
     for feed in ("sent", "sent-topic"):
         capture.wait_checkpoint(feed)
     query = " UNION ALL ".join(f"SELECT id, v, w FROM {SCHEMA}.{table}" for table in PARCELS)

@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess, until
+from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker, Way, make_way
 from tests.servers import Broker, Database
 from tests.sink_mysql.replay import content
 from tests.snapshot.test_copying import ROWS, TABLES, Changes, fill
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

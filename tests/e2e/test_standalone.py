@@ -17,12 +17,13 @@ from bench.follow import Follower
 from bench.workload import Workload
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import CaptureMaker, make_way
 from tests.e2e.counting import exactly_in
 from tests.e2e.spark_cluster import cluster
 from tests.servers import Broker, Database
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

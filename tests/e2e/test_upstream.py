@@ -11,8 +11,9 @@ import pytest
 
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -21,6 +21,7 @@ from tests.e2e.conftest import Way, make_way
 from tests.servers import Broker, Database
 from tests.verify.sides import Still, upstream
 from tests.verify.test_servers import VALUES
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -248,3 +249,112 @@ def test_a_mysql_target_is_equal_under_load_and_each_kind_of_difference_is_print
     assert f"{way.schema}.t (id='-1'): is at the target only\n" in text
     assert f"{way.schema}.nokey (v='1'): 2 times upstream, 1 times at the target" in text
     assert "NOT equal; exact" in text
+
+
+_KEYED = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), name VARCHAR(20) UNIQUE)",
+    "CREATE TABLE k (b BIT(10), d DECIMAL(8,3), s VARCHAR(20) CHARSET latin1, y VARBINARY(8),"
+    " at DATETIME(3), n BIGINT UNSIGNED, c CHAR(4) COLLATE utf8mb4_general_ci, e DATE, v INT,"
+    " PRIMARY KEY (b, d, s, y, at, n, c, e))",
+    "CREATE TABLE nokey (v INT)",
+)
+
+
+def _keyed(n: int, v: str) -> str:
+    at = f"'2024-05-06 07:08:09.{n:03}'"
+    key = f"{n}, -{n}.5, 'ä {n}', X'00{n:02}', {at}, {2**63 + n}, 'ö', '2024-01-{1 + n:02}'"
+    return f"({key}, {v})"
+
+
+def test_rows_that_differ_are_repaired_under_load_and_others_are_left_alone(
+    way: Way, database: Callable[..., Database]
+) -> None:
+    target = database("mysql-8.0")
+    target.execute(f"CREATE DATABASE {way.schema}")
+    target.execute(*_KEYED, database=way.schema)
+    way.execute(*_KEYED)
+    way.create(sink=target.uri() + "/", config={"force_replicate": True})
+    way.execute(
+        "INSERT INTO t VALUES " + ", ".join(f"({i}, 'v', 'n{i}')" for i in range(100)),
+        "INSERT INTO k VALUES " + ", ".join(_keyed(n, "1") for n in range(9)),
+        "INSERT INTO nokey VALUES (1)",
+    )
+    way.delivered()
+    target.execute(
+        "UPDATE t SET v = 'wrong' WHERE id IN (1, 2)",
+        "DELETE FROM t WHERE id IN (3, 4)",
+        # It has what the unique key of a missing row has.
+        "INSERT INTO t VALUES (-1, 'target only', 'n3'), (-2, 'target only', NULL)",
+        "UPDATE k SET v = 2 WHERE n = 9223372036854775809",
+        "DELETE FROM k WHERE n = 9223372036854775810",
+        "INSERT INTO k VALUES " + ", ".join((_keyed(20, "3"), _keyed(21, "3"))),
+        "INSERT INTO nokey VALUES (2)",
+        database=way.schema,
+    )
+    code, text = _verify(way, "--repair")
+    assert code == 1
+    assert f"{way.schema}.t: 6 rows are delivered again, 2 of them are deleted" in text
+    assert f"{way.schema}.k: 4 rows are delivered again, 2 of them are deleted" in text
+    assert f"{way.schema}.nokey: cannot be repaired row by row" in text
+    assert "nothing was repaired" in text
+
+    stop = threading.Event()
+
+    def load() -> None:
+        step = 0
+        with way.database.connect(database=way.schema) as connection:
+            while not stop.wait(0.02):
+                step += 1
+                # Those that the target lacks would stop the changefeed.
+                id = 50 + step % 50
+                connection.cursor().execute(f"UPDATE t SET v = {step} WHERE id = {id}")
+
+    writer = threading.Thread(target=load)
+    writer.start()
+    try:
+        code, text = _verify(way, "--repair", "--yes", "--rechecks", "2")
+        assert code == 1
+        assert "snapshot 2: " in text, text
+        until(lambda: _states(way) == {"delivered"}, "rows are delivered again")
+    finally:
+        stop.set()
+        writer.join()
+    code, text = _verify(way, "--table", f"{way.schema}.t", "--table", f"{way.schema}.k")
+    assert code == 0, text
+    assert target.execute("SELECT v FROM nokey ORDER BY v", database=way.schema) == [(1,), (2,)]
+    verification = way.capture.ask("GET", f"/changefeeds/{way.name}/verifications")["items"][0]
+    path = f"/changefeeds/{way.name}/verifications/{verification['id']}/repair"
+    refused = way.capture.api("POST", path, {})
+    assert refused.status_code == 409
+    assert refused.json()["error_code"] == "TG:ErrVerifyNothingToRepair"
+
+
+def test_a_topic_gets_the_rows_that_differ_once_more(way: Way) -> None:
+    way.execute(
+        "CREATE TABLE t (a ENUM('x', 'y'), b VARCHAR(9) CHARSET latin1, c DATE, v INT NOT NULL,"
+        " PRIMARY KEY (a, b, c))"
+    )
+    way.create(sink=way.sink(partition_num=2))
+    way.execute(*(f"INSERT INTO t VALUES ('y', 'ä{i}', '2024-05-06', {i})" for i in range(9)))
+    way.delivered()
+    _without_binlog(
+        way,
+        "SET NAMES utf8mb4",
+        "DELETE FROM t WHERE v IN (1, 2)",
+        "UPDATE t SET v = 30 WHERE v = 3",
+        "INSERT INTO t VALUES ('x', 'new', '2024-01-01', 40)",
+    )
+    code, text = _verify(way, "--whole", "--repair", "--yes")
+    assert code == 1
+    assert f"{way.schema}.t: 4 rows are delivered again, 2 of them are deleted" in text
+    until(lambda: _states(way) == {"delivered"}, "rows are delivered again")
+    code, text = _verify(way, "--whole")
+    assert code == 0, text
+    repaired = [m.body for m in way.messages()][-4:]
+    assert [m["type"] for m in repaired].count("DELETE") == 2
+    assert {m["data"][0]["b"] for m in repaired} == {"ä1", "ä2", "ä3", "new"}
+
+
+def _states(way: Way) -> set[str]:
+    path = f"/changefeeds/{way.name}/snapshots"
+    return {item["state"] for item in way.capture.ask("GET", path)["items"]}

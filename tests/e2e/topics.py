@@ -99,7 +99,7 @@ def _ends(bootstrap: str, places: Iterable[Place]) -> dict[Place, int]:
         return {}
     admin = _admin(bootstrap)
     found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-    return {(at.topic, at.partition): one.result(20).offset for at, one in found.items()}
+    return {(at.topic, at.partition): one.result(60).offset for at, one in found.items()}
 
 
 def named(bootstrap: str, prefix: str) -> list[str]:
@@ -123,13 +123,13 @@ def create(
     """Create a topic."""
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
     admin = _admin(bootstrap)
-    admin.create_topics([wanted])[name].result(20)
+    admin.create_topics([wanted])[name].result(60)
 
 
 def delete(bootstrap: str, name: str) -> None:
     """Delete a topic."""
     admin = _admin(bootstrap)
-    admin.delete_topics([name])[name].result(20)
+    admin.delete_topics([name])[name].result(60)
 
 
 def configure(bootstrap: str, name: str, **config: str) -> None:
@@ -141,7 +141,7 @@ def configure(bootstrap: str, name: str, **config: str) -> None:
     wanted = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
     # The client must outlive its futures.
     admin = _admin(bootstrap)
-    admin.incremental_alter_configs([wanted])[wanted].result(20)
+    admin.incremental_alter_configs([wanted])[wanted].result(60)
 
 
 def _admin(bootstrap: str) -> AdminClient:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cdc.base.ts import MAX_TS, compose
+from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import (
     ConfigChange,
     DdlEntries,
@@ -150,6 +151,50 @@ def test_without_a_log_nothing_is_aimed_at() -> None:
     info = feed(change=ASKED)
     assert aimed(info, None, 0) == info
     assert aimed(feed(), None, RESOLVED) == feed()
+
+
+def test_none_is_aimed_at_while_a_shard_group_waits() -> None:
+    """Its last table may come to the change above the ts only, which nobody would pass."""
+    info, report = feed(change=ASKED), None
+    assert aimed(info, report, RESOLVED, [RESOLVED - 1]) == info
+    there = aimed(info, report, RESOLVED)
+    assert there.change is not None
+    at = there.change.ts
+    assert at > RESOLVED
+    # What comes above it is the new configuration's; what comes up to it takes the ts away.
+    assert aimed(there, report, at + 1, [at + 1]) == there
+    assert aimed(there, report, at, [at, at + 1]) == info
+
+
+def sharded(**more: Any) -> dict[str, Any]:
+    """A configuration that makes tables one."""
+    rule = {"matcher": ["shop.*"], "target-table": "whole"}
+    given = {"shard_mode": "pessimistic", "sink": {"dispatchers": [rule]}}
+    return FeedConfig.model_validate(given | more).model_dump()
+
+
+def test_shard_groups_keep_their_tables() -> None:
+    info = feed(config=sharded())
+    nothing, free = FeedStatus(checkpoint_ts=1), DdlEntries()
+    rows = {"matcher": ["shop.*"], "ignore_event": ["delete"]}
+    others: list[dict[str, Any]] = [
+        {"filter": {"event_filters": [rows]}},
+        {"sink": info.config["sink"] | {"column-selectors": []}},
+    ]
+    for more in others:
+        asked = ASKED.model_copy(update={"config": sharded(**more)})
+        check_changeable(info, nothing, free, asked, copies_rows=False)
+    elsewhere = {"matcher": ["shop.*"], "target-table": "other"}
+    wrong: list[dict[str, Any]] = [
+        {"shard_mode": "optimistic"},
+        {"shard_mode": None},
+        {"filter": {"rules": ["shop.a"]}},
+        {"sink": {"dispatchers": [elsewhere]}},
+        {"online_ddl": False},
+    ]
+    for more in wrong:
+        asked = ASKED.model_copy(update={"config": sharded(**more)})
+        assert "shard groups" in refused(info, asked=asked), more
 
 
 def refused(

@@ -41,8 +41,8 @@ from owner.tick import Effects, FeedInput, FeedTick
 from sink.schema_change import Recorded, SchemaChange, SchemaChanger
 from tests.changelog.events import format_description
 from tests.changelog.logs import ddl
-from tests.e2e.capture_process import until
 from tests.server.failing_store import FailingStore
+from tests.waiting import until
 
 
 class Nothing:

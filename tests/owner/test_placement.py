@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from owner.placement import KeptRows, Member, Move, Placeable, PlacementReason, choose, plan
+from owner.placement import (
+    KeptRows,
+    Member,
+    Move,
+    Placeable,
+    PlacementReason,
+    choose,
+    plan,
+    waits_in_vain,
+)
 from tests.seeds import seed
 
 _EVEN_MS = 1000
@@ -52,6 +61,9 @@ def test_the_log_of_several_nodes_is_waited_for() -> None:
     assert _moves([Member("a"), has], [bound])[0].capture == "b"
     # Nobody has it: nobody could go on.
     assert _moves([Member("a")], [bound]) == ()
+    assert waits_in_vain(bound, [Member("a")])
+    assert not waits_in_vain(bound, [Member("a"), has])
+    assert not waits_in_vain(replace(bound, bound=False), [Member("a")])
     assert _moves([Member("a"), has], [replace(bound, capture="a")]) == (
         Move("u", "b", PlacementReason.LOG),
     )

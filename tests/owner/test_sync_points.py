@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdc.base.ts import compose
-from cdc.coord.messages import ErrorInfo, FeedStatus, TableStop
+from cdc.coord.messages import ErrorInfo, FeedState, FeedStatus, TableStop
 from owner import sync_points
 from owner.stands import Stands
 from owner.sync_points import SyncOutcome
@@ -28,8 +28,8 @@ STOP = TableStop(table="shop.a", ts=7, error=DEFINITE)
 class Pointed(World):
     """One changefeed with a sync point every ten seconds."""
 
-    def __init__(self) -> None:
-        super().__init__(feed(start_ts=START), sync_interval_ms=INTERVAL)
+    def __init__(self, **more: Any) -> None:
+        super().__init__(feed(start_ts=START, **more), sync_interval_ms=INTERVAL)
         self.points: list[int] = []
         self.left: list[tuple[int, str]] = []
 
@@ -71,14 +71,20 @@ def test_all_wait_at_a_multiple_of_the_interval_until_it_is_written(world: Point
     # It is ordered once, and all wait for as long as it takes.
     world.now += 10 * sync_points.PATIENCE_MS
     assert world.turn(world.last).assignment.barrier_ts == FIRST
-    assert world.points == [FIRST]
+    assert (world.points, world.status.sync_point_ts) == ([FIRST], 0)
     assert world.written(FIRST).assignment.barrier_ts == SECOND
+    assert world.status.sync_point_ts == FIRST
     world.stands(SECOND)
     assert world.points == [FIRST, SECOND]
     # The outcome of another point is none of this one.
     assert world.turn(world.last).assignment.barrier_ts == SECOND
+    assert world.written(SECOND, TRANSIENT).assignment.barrier_ts == SECOND
+    assert world.status.sync_point_ts == FIRST
+    world.now += 1000
+    world.turn(world.last)
     assert world.written(SECOND).assignment.barrier_ts == THIRD
     assert world.left == []
+    assert world.status.sync_point_ts == SECOND
 
 
 @pytest.mark.parametrize(
@@ -190,6 +196,43 @@ def test_rows_that_are_copied_come_before_points() -> None:
     assert sync_points.advance(ordered, INTERVAL, busy, None, 0).point == ordered
     done = sync_points.advance(ordered, INTERVAL, busy, SyncOutcome(FIRST), 0).point
     assert sync_points.advance(done, INTERVAL, at, None, 0).point.ts == SECOND
+
+
+def test_a_point_where_the_changefeed_ends_is_written_before_it_has_ended() -> None:
+    ends = Pointed(target_ts=FIRST)
+    ends.turn(resolved=compose(125_000))
+    ends.stands(FIRST)
+    assert (ends.points, ends.info.state) == ([FIRST], FeedState.NORMAL)
+    ends.written(FIRST)
+    ends.stands(FIRST)
+    assert (ends.points, ends.info.state) == ([FIRST], FeedState.FINISHED)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_an_owner_that_comes_when_all_stand_at_the_end_has_its_point_written(
+    ordered: bool,
+) -> None:
+    """Whether the one before has written it is not known, so it is written again."""
+    ends = Pointed(target_ts=FIRST)
+    ends.turn(resolved=compose(125_000))
+    ends.stands(FIRST)
+    if ordered:
+        ends.written(FIRST)
+    ends.points, ends.seen["synced"] = [], None
+    ends.tick, ends.last = type(ends.tick)(), None
+    ends.turn()
+    assert ends.info.state is FeedState.NORMAL
+    ends.stands(FIRST)
+    ends.written(FIRST)
+    ends.stands(FIRST)
+    assert (ends.points, ends.info.state) == ([FIRST], FeedState.FINISHED)
+
+
+def test_a_changefeed_does_not_wait_for_a_point_behind_its_end() -> None:
+    ends = Pointed(target_ts=FIRST - 1)
+    ends.turn(resolved=compose(125_000))
+    ends.stands(FIRST - 1)
+    assert (ends.points, ends.info.state) == ([], FeedState.FINISHED)
 
 
 def test_none_are_asked_for() -> None:

@@ -12,6 +12,8 @@ from cdc.base.ts import MAX_TS
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import FeedConfig, FilterConfig
 from cdc.coord.messages import (
+    DdlAction,
+    DdlDecision,
     DdlEntries,
     ErrorInfo,
     FeedInfo,
@@ -496,6 +498,17 @@ def test_nothing_runs_before_the_log_was_held_against_the_ledger() -> None:
     world.done(150)
     world.reported(200)
     assert world.reported(200).ddls.transactions == {}  # type: ignore[union-attr]
+
+
+def test_a_change_that_an_operator_has_decided_on_is_named() -> None:
+    """In another log it would have another ts, and the operator's word would be of none."""
+    world = World(decisions={160: DdlDecision(ts=160, action=DdlAction.SKIP)})
+    for ts, table in ((150, "t"), (160, "u")):
+        name = TransactionName(ts, "0-1", ts, 1)
+        world.log.append(replace(ddl(ts, f"ALTER TABLE {table} ADD c INT"), name=name))
+    effects = world.turn(resolved=200)
+    assert effects.ddls is not None
+    assert effects.ddls.transactions == {160: [160, "0-1", 160, 1]}
 
 
 def test_names_of_changes_outlive_their_owner() -> None:

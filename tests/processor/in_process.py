@@ -22,7 +22,7 @@ from processor.feed import Feed
 from processor.settings import ProcessorSettings
 from processor.task_messages import Ack, Descriptor
 from processor.window_size import WindowSize
-from tests.e2e.capture_process import until
+from tests.waiting import until
 
 
 class WorkerDied(Exception):
@@ -119,11 +119,10 @@ class Running:
             epoch=epoch,
             run=True,
             checkpoint_ts=start_ts if checkpoint_ts is None else checkpoint_ts,
-            judged_ts=MAX_TS,
             barrier_ts=self.upto if barrier_ts is None else barrier_ts,
             tables=starts or {},
             table_barriers=barriers or {},
-            **assigned or {},
+            **{"judged_ts": MAX_TS, **(assigned or {})},
         )
         self._assignment = assignment
         settings = {
@@ -157,6 +156,11 @@ class Running:
         self._assignment = self._assignment.model_copy(update=update)
         self.feed.update(self._assignment)
 
+    def judge(self, ts: int) -> None:
+        """The owner has judged all schema changes up to ``ts``, and holds none."""
+        self._assignment = self._assignment.model_copy(update={"judged_ts": ts})
+        self.feed.update(self._assignment)
+
     def pause(self, paused: bool) -> None:
         """The operator pauses the copy of rows, or resumes it; returns when that is so."""
         order = self._assignment.copy_order
@@ -174,6 +178,9 @@ class Running:
         """Wait until all of the log is delivered, but for tables that have stopped."""
 
         def all_of_it() -> bool:
+            if not self.reports:
+                # Its thread has not come to say anything yet.
+                return False
             report = self.reports[-1]
             assert self.feed.alive, report.error
             stopped = {stop.table.lower() for stop in report.stopped_tables}

@@ -16,12 +16,12 @@ from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import Report
 from cdc.source.statements import History, LoggedDdl
-from tests.e2e.capture_process import until
 from tests.e2e.topics import Message
 from tests.processor.in_process import InProcessJobs, Running
 from tests.servers import Broker, Database
 from tests.soak.ddl_load import DELETE, INSERT, SCHEMA, UPDATE, Writer
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 Value = tuple[str, str, Any]
 """Name, type in one word, and value of a column, as text where it is not a float."""

@@ -19,8 +19,8 @@ from cdc.source.settings import SourceSettings
 from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.chunks_at_once import ChunksAtOnce, CopyStopped
 from processor.settings import ProcessorSettings
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs
+from tests.waiting import until
 
 TABLE = parse_create_table("CREATE TABLE t (id int primary key)", Session(), schema="s")
 

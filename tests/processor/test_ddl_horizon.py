@@ -20,8 +20,8 @@ from processor.ddl_horizon import DdlHorizon
 from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
 from tests.changelog.logs import ddl, open_log
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs
+from tests.waiting import until
 
 START = compose(1_700_000_000_000)
 

@@ -14,10 +14,10 @@ from processor.feed import Feed
 from processor.phase import Phase
 from tests.changelog.logs import StillClock
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.servers import Broker, Database
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 ROWS = 6000
 
@@ -286,6 +286,33 @@ def test_a_restart_knows_which_table_waited(
     found = topics.read(log.broker.bootstrap, [topic_prefix])
     _once(topics.ids(m for m in found if m.body["table"] == "t"), range(-1, ROWS))
     assert topics.ids(m for m in found if m.body["table"] == "other") == [1, 2]
+
+
+def test_a_table_that_stands_lower_passes_no_change_before_it_is_judged(
+    run: Callable[..., Running], log: Log, topic_prefix: str
+) -> None:
+    """As where the log is made anew, and the owner comes to the change once more."""
+    ((name, cap),) = _below_the_ddl(log).items()
+    first = run("t", "other", barriers={name: cap})
+    first.done()
+    first.stop()
+    second = run(
+        *("t", "other"),
+        starts={name: cap},
+        checkpoint_ts=first.upto,
+        epoch=2,
+        assigned={"judged_ts": cap},
+    )
+    until(lambda: second.reports and second.reports[-1].running, "it runs")
+    # It tells once more when it has looked at everything with another barrier.
+    told = len(second.reports)
+    second.hold({}, first.upto + 1)
+    until(lambda: len(second.reports) > told, "it has looked")
+    assert not second.jobs.jobs
+    second.judge(first.upto)
+    until(lambda: not second.reports[-1].table_checkpoints, "it has caught up", 60)
+    found = topics.read(log.broker.bootstrap, [topic_prefix])
+    _once(topics.ids(m for m in found if m.body["table"] == "t"), range(-1, ROWS))
 
 
 def test_a_table_that_a_change_has_passed_begins_behind_it(

@@ -18,11 +18,11 @@ from owner.rewinding import rewound
 from processor.acknowledged import Acknowledged, LogBehindLedger, note_logs
 from sink.mysql.driver import MysqlDriver
 from sink.mysql.settings import MysqlSettings
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running
 from tests.processor.to_mysql import Log
 from tests.servers import Database
 from tests.sink_mysql.replay import content
+from tests.waiting import until
 
 KEYS = Keys()
 FEED = "gone-back"

@@ -21,10 +21,10 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.processor.in_process import Running
 from tests.processor.shaped import ShapedLog, commit_ts, go, rows_of
 from tests.servers import Broker, Database
+from tests.waiting import until
 
 STATEMENTS = 200
 SEGMENT_BYTES = 16 << 10
@@ -79,8 +79,10 @@ def _delivered(
 
 def _whole(running: Running, upto: int) -> None:
     def come() -> bool:
+        assert running.feed.alive, running.reports[-1:]
+        if not running.reports:
+            return False
         report = running.reports[-1]
-        assert running.feed.alive, report.error
         return min([report.checkpoint_ts, *report.table_checkpoints.values()]) >= upto
 
     until(come, "every table comes to the next change")

@@ -20,10 +20,10 @@ from sink.kafka.deliverer import transactional_id
 from sink.kafka.ledger import LEDGER_TOPIC
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running
 from tests.servers import Broker, Database
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 TRANSACTIONS, ROWS = 40, 30
 _FORGETFUL = {

@@ -13,8 +13,8 @@ from cdc.changelog.writer import LogWriter
 from processor.log_follower import LogFollower
 from processor.log_news import Awaited
 from tests.changelog.logs import StillClock, ddl, dml
-from tests.e2e.capture_process import until
 from tests.processor.test_ddl_horizon import START, _log
+from tests.waiting import until
 
 MANY = PER_S + 50
 

@@ -14,8 +14,8 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import Assignment, FeedInfo, FeedState
 from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs
+from tests.waiting import until
 
 KEYS = Keys()
 

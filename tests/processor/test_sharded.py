@@ -16,11 +16,11 @@ from owner.eligibility import checked_tables
 from sink.dispatch.rules import Router
 from sink.dispatch.shards import ShardTablesDiffer
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running
 from tests.seeds import seed
 from tests.servers import Broker, Database
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 SOURCE, TARGET = "sharded_from", "sharded_to"
 SHARDS = [f"t_{i}" for i in range(1, 5)]

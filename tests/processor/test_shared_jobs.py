@@ -11,7 +11,7 @@ import pytest
 
 from processor.shared_jobs import SharedJobs
 from processor.task_messages import Ack, Descriptor
-from tests.e2e.capture_process import until
+from tests.waiting import until
 
 AT_ONCE = 2
 KAFKA, OTHER = "kafka://a:9092", "kafka://b:9092"

@@ -16,13 +16,11 @@ from processor.settings import MIB
 from processor.window_size import WindowSize
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running
 from tests.servers import Broker, Database
 from tests.servers.proxy import Proxy
 from tests.source.pulling import Pulled
-
-pytestmark = pytest.mark.timeout(300)
+from tests.waiting import until
 
 WINDOW = 2 * MIB
 # A quota counts over so many seconds; what is sent in the first ones passes at any rate.

@@ -6,6 +6,7 @@ the parent go as DELETE and INSERT instead.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ import pytest
 
 from cdc.changelog.reader import ChangeLog
 from tests.changelog.logs import StillClock
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.servers import Database
 from tests.sink_mysql.replay import content, same_schema
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 SCHEMA = "tied_later"
 TIE = (
@@ -98,7 +99,9 @@ def _whole(running: Running, target: Database, log: TiedLog) -> None:
     """All has come, and the target has what the source has."""
 
     def through() -> bool:
-        assert running.feed.alive, running.reports[-1].error
+        assert running.feed.alive, running.reports[-1:]
+        if not running.reports:
+            return False
         last = running.reports[-1]
         assert not last.stopped_tables
         return last.checkpoint_ts >= log.upto and not last.table_checkpoints
@@ -132,10 +135,11 @@ def test_a_layout_that_is_kept_holds_tables_that_it_parts(
     log: TiedLog, start: Callable[..., tuple[Running, Database]], ahead: str
 ) -> None:
     """A bucket is ahead, with other tables or with these, as the foreign key comes."""
-    died = []
+    died, started = [], threading.Event()
 
     def die(job: int, task: int) -> None:
-        last = running.reports[-1].checkpoint_ts
+        assert started.wait(60), "the feed is known here"
+        last = running.reports[-1].checkpoint_ts if running.reports else 0
         if died or (ahead == "other") != (last >= log.tie_ts - 1):
             return
         died.append(task)
@@ -144,6 +148,7 @@ def test_a_layout_that_is_kept_holds_tables_that_it_parts(
         raise WorkerDied("gone")
 
     running, target = start(InProcessJobs(die), barrier_ts=log.tie_ts - 1)
+    started.set()
     if ahead == "other":
         run_to = log.tie_ts - 1
         until(lambda: running.reports and running.reports[-1].checkpoint_ts == run_to, "come")

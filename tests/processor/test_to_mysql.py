@@ -14,11 +14,11 @@ from sink.mysql.driver import MysqlDriver
 from sink.mysql.errors import MysqlTransactionTooLarge, TargetDuplicateKey, TargetRowMissing
 from sink.mysql.placement import BLOCKS, SPREAD
 from sink.mysql.worker import MysqlWorker
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.processor.to_mysql import PAIRS, Log, ledger
 from tests.servers import Database
 from tests.sink_mysql.replay import content
+from tests.waiting import until
 
 Start = Callable[..., Any]
 
@@ -119,6 +119,8 @@ def test_without_the_ledger_rows_come_twice(
     running = start("worker-count=2", die)
 
     def codes() -> set[str]:
+        if not running.reports:
+            return set()
         last = running.reports[-1]
         found = {stop.error.code for stop in last.stopped_tables}
         return found | ({last.error.code} if last.error else set())

@@ -16,8 +16,8 @@ from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
 from processor.spark.session import SparkRunner
 from tests.changelog.logs import open_log
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs
+from tests.waiting import until
 
 
 def test_workers_are_kept_for_the_changefeeds_that_run(tmp_path: Path) -> None:

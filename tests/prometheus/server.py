@@ -15,7 +15,7 @@ import yaml
 from tests.prometheus.promtool import command
 from tests.servers import process
 
-_START_S = 20.0
+_START_S = 60.0
 
 
 class Prometheus:

@@ -167,3 +167,23 @@ def test_little_is_kept_of_statements_that_were_read(columns: int, count: int) -
     finally:
         tracemalloc.stop()
     assert held < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [((10, 11, 19), "Idx3"), ((11, 4, 5), "iDx3"), ((11, 8, 6), "iDx3"), ((11, 8, 9), "Idx3")],
+)
+def test_a_key_made_again_with_other_capitals_is_called_as_the_server_calls_it(
+    version: tuple[int, int, int], name: str
+) -> None:
+    """Each was asked; the statement is in the corpus, too."""
+    session = Session(mariadb=True, version=version, default_schema="d")
+    made = Catalog().with_database(Database("d", "utf8mb4", "utf8mb4_general_ci"))
+    for sql in (
+        "CREATE TABLE t (a int, KEY iDx3 (a)) ENGINE=InnoDB",
+        "ALTER TABLE t DROP KEY iDx3, ADD KEY Idx3 (a)",
+    ):
+        made = apply(made, read_ddl(sql, session))
+    found = made.table("d", "t")
+    assert found is not None
+    assert [index.name for index in found.indexes] == [name]

@@ -6,6 +6,7 @@ The oracle is what the statement does to the tables, which the servers were aske
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from cdc.schema.ddl import read_ddl
 from cdc.schema.session import Session
 from cdc.schema.statement import DdlStatement, NameRole, Verb
 from cdc.verify import fold_ddl
+from cdc.verify.fold_store import FoldStore
 from cdc.verify.folded_part import FoldedPart
 from filter.ddl_types import ddl_types
 from owner.ddl import Ddl, destructive
@@ -171,8 +173,9 @@ def test_all_mean_the_same(sql: str, tables: str, lost: bool, passes: str, canal
     assert types.renames == statement.renames
     assert destructive(Ddl(one.ts, sql, statement, None, one)) is lost
     assert ddl_type(one) == canal
-    folded: dict[Name, FoldedPart] = {name: FoldedPart() for name in one.before}
-    fold_ddl.apply(folded, sql, one.session, 1)
+    with closing(FoldStore()) as store:
+        folded: dict[Name, FoldedPart] = {name: FoldedPart(store) for name in one.before}
+        fold_ddl.apply(folded, sql, one.session, 1, store)
     assert {*folded} == {*one.after}
     at_target = rewrite(one, TO_MARIADB)
     assert at_target.renames == (statement.renames if statement.verb is Verb.RENAME else ())

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from cdc.base.clock import SystemClock
+from cdc.base.position import LastOfNode, TransactionName
 from cdc.changelog import names, origin
-from cdc.changelog.origin import Origin
+from cdc.changelog.origin import Origin, Pin
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Unchanged
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
+from cdc.coord.log_begin import begin_at
 from cdc.coord.messages import Anchor, UpstreamInfo
-from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone, begin_at
+from cdc.server.cluster_replacement import ClusterReplacement, NodeLogGone, check_cuts
 from cdc.server.log_replacement import LogReplacement, UpstreamLogLost, UpstreamMoved
 
 KEYS = Keys()
@@ -46,7 +48,14 @@ def test_logs_begin_below_what_is_needed_and_below_what_is_merged() -> None:
     assert begin_at(9, merged, nodes) is None
     # Where a node has none that is low enough, an earlier place does not help either.
     assert begin_at(99, merged, nodes | {"bank.n2": ("n2", [_anchor(30)])}) is None
-    # One of other nodes says nothing of how the others went.
+    # A node that came above the place comes once more, from where its first log began.
+    came = {"bank.n3": ("n3", [_anchor(17), _anchor(19).model_copy(update={"log": "l"})])}
+    at = begin_at(19, merged, nodes | came)
+    assert at is not None
+    assert (at.merged.ts, at.nodes["bank.n3"].ts) == (10, 17)
+    came["bank.n3"][1].pop(0)
+    assert begin_at(19, merged, nodes | came) is None
+    # One of a node that has left says nothing of what it had.
     assert begin_at(99, [_anchor(10, n1=9, n2=9, n3=9)], nodes) is None
     # One that was written before anchors said what is merged is none.
     assert begin_at(99, [_anchor(10)], nodes) is None
@@ -180,3 +189,29 @@ def test_who_does_not_have_the_cluster_makes_nothing_of_it(stage: Stage) -> None
     stage.anchors("bank").clear()
     with pytest.raises(UpstreamLogLost):
         one.ensure(INFO, [], used=False)
+
+
+def test_shards_begin_where_an_anchor_says_how_far_each_of_them_is(stage: Stage) -> None:
+    shards = INFO.model_copy(update={"kind": "shards"})
+    one, maker = stage.capture("a")
+    # What an earlier version wrote does not say it.
+    with pytest.raises(UpstreamLogLost):
+        one.ensure(shards, [], used=False)
+    last = {"n1": [17, "n1:0-1", 5, False], "n2": [6, "n2:0-2", 9, False]}
+    position = {"nodes": {"n1": 18, "n2": 19}, "last": last, "newest": [16, "n1:0-1", 5, 1]}
+    stage.anchors("bank").add(17, position, 17, {"of": "bank"})
+    one.ensure(shards, [], used=False)
+    assert maker.made == [("n1", 15), ("n2", 7), ("0", 17)]
+    (left,) = stage.anchors("bank").all()
+    # Of the first node what was merged is read once more; of the other nothing is.
+    assert left.position == position | {"nodes": {"n1": 15, "n2": 7}, "again": ["n1"]}
+
+
+def test_positions_without_a_cut_are_no_place_for_shards_to_go_to() -> None:
+    name = TransactionName(50, "n1:0-1", 6, 1)
+    known = Origin.new(17, (Pin(name, 50),))
+    with pytest.raises(UpstreamLogLost) as raised:
+        check_cuts("bank", known)
+    assert raised.value.position == "ts 50"
+    cut = (LastOfNode("n1:0-1", 6),)
+    check_cuts("bank", Origin.new(17, (Pin(name._replace(cut=cut), 50),)))

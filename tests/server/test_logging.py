@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +16,16 @@ import pytest
 from cdc.base.errors import DefiniteError
 from cdc.base.log_fields import about
 from cdc.base.parts import Parts
+from cdc.base.redaction import RedactMode, plain, redacted, user_data
 from cdc.server.log_rotation import RotatedFile, rotated
-from cdc.server.logging_setup import LOGGERS, LoggerUnknown, configure, set_level
+from cdc.server.logging_setup import (
+    LOGGERS,
+    LoggerUnknown,
+    RedactionLoosened,
+    configure,
+    redaction,
+    set_level,
+)
 from cdc.server.settings import LogFileSettings, LogLevel, load
 
 _LOG = logging.getLogger("processor")
@@ -26,8 +35,10 @@ _LOG = logging.getLogger("processor")
 def _logging_as_before() -> Iterator[None]:
     names = ("", "kafka", *LOGGERS)
     levels = {name: logging.getLogger(name or None).level for name in names}
+    mode = redaction.mode
     handlers = logging.getLogger().handlers[:]
     yield
+    redaction.mode = mode
     for handler in logging.getLogger().handlers[:]:
         if handler not in handlers:
             handler.close()
@@ -130,3 +141,67 @@ def test_old_files_go_by_number_and_by_age(tmp_path: Path) -> None:
     RotatedFile(path, LogFileSettings(max_days=2)).close()
     assert sorted(rotated(path)) == old[3:]
     assert (tmp_path / "cdc-notes.log").exists()
+
+
+_KEY = "id=4711, mail=jo@example.org"
+# Each with what a reader of the log sees of the key.
+_SHOWN = {
+    RedactMode.OFF: f"t, row {_KEY}: too long",
+    RedactMode.MARKER: f"t, row ‹{_KEY}›: too long",
+    RedactMode.ON: "t, row ?: too long",
+}
+
+
+def _failed() -> None:
+    try:
+        raise ValueError(f"bad {_KEY}")
+    except ValueError as e:
+        raise pickle.loads(pickle.dumps(_wrapped())) from e
+
+
+def _wrapped() -> DefiniteError:
+    """A row's error as others wrap it on its way to a log."""
+    inner = DefiniteError("too long", object=f"t, row {user_data(_KEY)}")
+    return DefiniteError(inner.message, object=inner.object)
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("mode", list(RedactMode))
+def test_lines_show_user_data_as_they_are_told_to(
+    tmp_path: Path, mode: RedactMode, form: str
+) -> None:
+    text = f'[log]\nformat = "{form}"\n[security]\nredact-info-log = "{mode}"\n'
+    log = _configured(tmp_path, text)
+    _LOG.warning("stops: %s", _wrapped())
+    try:
+        _failed()
+    except DefiniteError as e:
+        _LOG.exception("a bug, which names %s", e.object)
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    assert all(_SHOWN[mode] in line for line in lines)
+    assert "_failed" in lines[1], "a traceback has its frames"
+    assert ("4711" in log.read_text()) == (mode is not RedactMode.ON)
+    # Who asks the API is told by roles what may be seen; neither there nor in the store are marks.
+    assert str(_wrapped()).isprintable()
+    assert "".join(_wrapped().to_dict().values()).isprintable()
+
+
+def test_marks_within_user_data_are_doubled() -> None:
+    text = f"a {user_data('‹b› c')} ‹d›"
+    assert redacted(text, RedactMode.MARKER) == "a ‹‹‹b›› c› ‹d›"
+    assert redacted(text, RedactMode.ON) == "a ? ‹d›"
+    assert redacted(text, RedactMode.OFF) == plain(text) == "a ‹b› c ‹d›"
+    # A text that was cut has lost the end of its data.
+    assert redacted(text[:5], RedactMode.ON) == "a ?"
+
+
+def test_a_running_server_shows_less_but_never_more(tmp_path: Path) -> None:
+    _configured(tmp_path, "[security]\nredact-info-log = true\n")
+    assert redaction.mode is RedactMode.ON
+    with pytest.raises(RedactionLoosened):
+        redaction.tighten(RedactMode.MARKER)
+    _configured(tmp_path, "")
+    assert redaction.tighten(RedactMode.MARKER) is RedactMode.OFF
+    assert redaction.tighten(RedactMode.MARKER) is RedactMode.MARKER
+    assert redaction.tighten(RedactMode.ON) is RedactMode.MARKER

@@ -35,10 +35,10 @@ from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
 from owner import placing
 from owner.placing import PlacementRefused, Placing
-from tests.e2e.capture_process import until
 from tests.seeds import seed
 from tests.server.failing_store import FailingStore
 from tests.server.test_supervision import Endless
+from tests.waiting import until
 
 KEYS = Keys()
 CLOCK = SystemClock()
@@ -248,10 +248,10 @@ def test_nodes_go_with_their_upstream(stage: Stage, tmp_path: Path) -> None:
     counts = {name: one.upstreams.counts() for name, one in stage.captures.items()}
     assert counts["b"] == {"held": 0, "coming": 0, "leaving": 0}
     assert counts["a"]["held"] == 1
-    # What is bound to its log nobody could take over.
-    assert stage.captures["a"].upstreams.handed_over()
+    assert not stage.captures["a"].upstreams.handed_over()
     # The owner sees that it is bound to its log, and does not take it from there.
     members, upstreams = placing.look(stage.store, KEYS)
+    upstreams = placing.with_bound(stage.store, KEYS, upstreams, {"s"})
     (found,) = (u for u in upstreams if u.name == "s")
     assert (found.bound, found.weight, found.capture) == (True, 2, "a")
     assert [m.id for m in members if "s" in m.logs] == ["a"]

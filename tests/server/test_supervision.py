@@ -33,9 +33,9 @@ from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
 from processor.runner import ProcessorRunner
 from processor.settings import ProcessorSettings
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs
 from tests.server.failing_store import FailingStore
+from tests.waiting import until
 
 KEYS = Keys()
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.e2e.capture_process import until
 from tests.servers.proxy import COMMIT, Proxy
+from tests.waiting import until
 
 
 class _Server:

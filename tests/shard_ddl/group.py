@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc.base.position import TransactionName
 from cdc.binlog.query import StatusVariables
 from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.messages import DdlAction, DdlDecision, DdlEntries, ErrorInfo
@@ -81,7 +82,8 @@ class Group:
             ts, sql, seen.kind, seen.tables, seen.schemas, (), session, StatusVariables(), 0,
             before, self.catalog,
         )  # fmt: skip
-        self.log.append(Ddl(ts, sql, seen, None, change))
+        name = TransactionName(ts, "n1:0-1", ts, 1)
+        self.log.append(Ddl(ts, sql, seen, None, change, name))
         self._take_in(self.log[-1:], {})
 
     def _take_in(self, ddls: list[Ddl], recorded: dict[int, Recorded]) -> None:

@@ -38,6 +38,16 @@ def test_a_change_runs_once_when_all_have_come_and_then_all_go_on() -> None:
     assert not group.changes.pending
 
 
+def test_changes_of_a_begun_round_are_found_again_in_another_log() -> None:
+    """The round is known by their ts, so their names are kept, as the ledger's own record's is."""
+    group = Group()
+    for ts, table in ((10, "shop.o1"), (20, "shop.o2"), (30, "far.o3")):
+        assert group.changes.kept_by_ts(()) == []
+        group.ddl(ts, f"ALTER TABLE {table} ADD b INT")
+        group.tick()
+    assert [d.ts for d in group.changes.kept_by_ts(())] == [10, 20, 30]
+
+
 def test_a_table_waits_until_rows_of_all_others_have_come() -> None:
     group = Group(reached={"shop.o2": 28})
     for ts, table in ((10, "o1"), (20, "far.o3"), (30, "o2")):

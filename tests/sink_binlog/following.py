@@ -12,9 +12,9 @@ from pydantic import SecretStr
 
 from sink.binlog.serve.login import ReplicaAccess
 from sink.binlog.serve.server import BinlogServer
-from tests.e2e.capture_process import until
 from tests.servers import Database
 from tests.servers.tls import Tls
+from tests.waiting import until
 
 SECRET = "knows'it"
 

@@ -15,9 +15,9 @@ from processor.window_size import WindowSize
 from sink.contract import RECOVERY_BITS
 from sink.open import open_sink
 from sink.schema_change import SchemaChange
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.servers import Database
+from tests.waiting import until
 
 
 def changes(folder: Path, start_ts: int, schemas: set[str]) -> list[SchemaChange]:

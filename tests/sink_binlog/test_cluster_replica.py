@@ -22,11 +22,11 @@ from cdc.source.merging import position_of
 from tests import seeds, servers
 from tests.changelog.logs import StillClock
 from tests.cluster.coordinator import DistributedDatabase, accounts
-from tests.e2e.capture_process import until
 from tests.servers import Database
 from tests.sink_binlog.following import Served, at_the_end, follow
 from tests.sink_binlog.replay import deliver, files_of, printed
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

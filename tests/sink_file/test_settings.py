@@ -10,6 +10,9 @@ import pytest
 
 from cdc.base.errors import InvalidError
 from cdc.base.ids import FeedId
+from cdc.base.nodes import qualified
+from cdc.schema.table import Table
+from sink.dispatch.target import RouteConflict
 from sink.file.driver import FileDriver
 from sink.file.errors import FileFolderTaken, FileFolderUnusable
 from sink.file.ledger import FileLedger
@@ -76,3 +79,13 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         _driver(tmp_path / "file/below").verify([], mariadb=True)
     _driver(tmp_path / "made/for/it").verify([], mariadb=True)
     assert os.listdir(tmp_path / "made/for/it") == []
+
+
+def test_tables_of_two_nodes_with_one_name_are_refused_unless_they_are_merged(
+    tmp_path: Path,
+) -> None:
+    tables = [Table(qualified(node, "shop"), "t", ()) for node in ("n1", "n2")]
+    uri = f"file://{tmp_path}?protocol=canal-json"
+    with pytest.raises(RouteConflict, match="n2:shop"):
+        open_sink(uri, {}).driver().verify(tables, mariadb=True)
+    open_sink(uri, {}, merging=True).driver().verify(tables, mariadb=True)

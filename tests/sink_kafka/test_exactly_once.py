@@ -32,6 +32,7 @@ from sink.kafka.records import frame
 from sink.kafka.recovery import fence, recover
 from tests.sink_kafka.conftest import Lab, feed_of
 from tests.sink_kafka.crash_child import MESSAGES
+from tests.waiting import PATIENCE
 
 WINDOWS = 60
 
@@ -211,7 +212,7 @@ def test_the_ledger_after_compaction(lab: Lab) -> None:
     for n in range(60):
         deliverer.begin()
         deliverer.commit({(lab.topic, 0): Position(n + 1), (lab.topic, 1): Position(n + 1, 2)})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while (left := _kept(lab, at)) > 100:
         assert time.monotonic() < deadline, f"{left} records: the broker did not compact"
         time.sleep(0.5)

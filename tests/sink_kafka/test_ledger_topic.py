@@ -14,8 +14,8 @@ from sink.kafka.clients import open_admin
 from sink.kafka.driver import KafkaDriver
 from sink.kafka.ledger import LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerInvalid
 from sink.kafka.ledger_topic import ensure_topic, topic_config
-from tests.e2e.capture_process import until
 from tests.sink_kafka.conftest import Lab
+from tests.waiting import until
 
 
 def _policy(lab: Lab, value: str) -> None:

@@ -16,6 +16,7 @@ from sink.kafka.batch import ReadyRecords
 from sink.kafka.compression import Codec
 from sink.kafka.errors import KafkaUnavailable, MessageTooLarge
 from sink.kafka.pipeline import Pipeline
+from tests.waiting import PATIENCE
 
 AT = TopicPartition("t", 0)
 
@@ -49,7 +50,7 @@ def submit(pipeline: Pipeline, data: bytes, timeout_s: float = 5, limit: int = 1
 
 
 def eventually(condition: object) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * PATIENCE
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.002)

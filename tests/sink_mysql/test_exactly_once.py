@@ -216,9 +216,6 @@ def test_an_idle_connection_that_the_server_closed(database: Any, fresh_name: st
         deliverer.begin()
         replay.send(deliverer, after=after, upto=upto)
         deliverer.commit({(TARGET, 0): Position(upto)})
-        for (own,) in target.execute(
-            "select id from information_schema.processlist where command = 'Sleep'"
-        ):
-            target.execute(f"kill {own}")
+        target.kill_connections("command = 'Sleep'")
     deliverer.close()
     assert content(target, fresh_name) == content(source, fresh_name)

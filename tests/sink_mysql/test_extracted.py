@@ -145,9 +145,3 @@ def test_rules_that_extract_nothing_are_refused(change: dict[str, Any], why: str
 def test_other_sinks_have_no_such_columns(uri: str) -> None:
     with pytest.raises(SinkOptionNotSupported, match="extracted from names"):
         open_sink(uri, {"dispatchers": [_rule()]})
-
-
-def test_tables_are_not_made_without_the_columns() -> None:
-    sink = open_sink("mysql://u@h/", {"dispatchers": [_rule()]}, merging=True)
-    with pytest.raises(SinkOptionNotSupported, match="not made"):
-        sink.new_tables()

@@ -169,7 +169,7 @@ def test_a_target_that_diverged(database: Any, fresh_name: str, one: str, other:
         with pytest.raises(error) as e:
             Replay.of(source, fresh_name).deliver(target)
         assert e.value.kind is ErrorKind.DEFINITE
-        assert e.value.object == f"{fresh_name}.t, row id={key}"
+        assert e.value.to_dict()["object"] == f"{fresh_name}.t, row id={key}"
         assert "ts" in e.value.position
         assert content(target, fresh_name) == before
         assert target.execute("select ts from tidegate.ledger") == [(None,)]

@@ -23,6 +23,7 @@ from tests import servers
 from tests.servers.proxy import Proxy
 from tests.sink_mysql_ddl.stopping import FEED, POINTS, Stopping, changer
 from tests.sink_mysql_ddl.upstream import Upstream
+from tests.waiting import PATIENCE
 
 _SERVERS = ("mariadb-11.4", "mysql-8.0")
 _TABLES = (
@@ -193,7 +194,7 @@ def _running(target: Any, ts: int) -> list[int]:
 
 
 def _until(what: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 120 * PATIENCE
     while not (found := what()):
         assert time.monotonic() < end
         time.sleep(0.05)

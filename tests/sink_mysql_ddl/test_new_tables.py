@@ -19,6 +19,7 @@ from cdc.schema.snapshot import Schema, catalog
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
 from sink.mysql.ddl import new_tables
+from sink.mysql.ddl.errors import DDLNotTranslatable
 from sink.mysql.sink import MysqlSink
 from sink.open import open_sink
 from tests.ddl_diff.compare import Server, Values
@@ -128,6 +129,46 @@ def site(request: pytest.FixtureRequest, database: Any, fresh_name: str) -> Iter
                 stack.callback(db.execute, f"DROP DATABASE IF EXISTS {name}")
         stack.callback(target.execute, "DROP DATABASE IF EXISTS tidegate")
         yield Site(source, target, fresh_name)
+
+
+def _columns(db: Database, schema: str, name: str) -> tuple[list[str], list[str]]:
+    """All columns of a table in their order, and those of its primary key in the key's."""
+    where = f"WHERE table_schema = '{schema}' AND table_name = '{name}'"
+    order = "ORDER BY ordinal_position"
+    every = db.execute(f"SELECT column_name FROM information_schema.columns {where} {order}")
+    primary = db.execute(
+        f"SELECT column_name FROM information_schema.key_column_usage {where}"
+        f" AND constraint_name = 'PRIMARY' {order}"
+    )
+    return [str(row[0]) for row in every], [str(row[0]) for row in primary]
+
+
+@pytest.mark.parametrize("site", PAIRS[2:], indirect=True)
+def test_columns_from_names_are_made_and_are_part_of_the_key(site: Site) -> None:
+    target, more = f"{site.schema}_at", ["c_table", "c_schema"]
+    rule = {
+        "matcher": [f"{site.schema}.*"],
+        "target-schema": target,
+        "extract-table": {"table-regexp": "(.*)", "target-column": more[0]},
+        "extract-schema": {"schema-regexp": "(.*)", "target-column": more[1]},
+    }
+    site.sink = MysqlSink(f"{site.target.uri()}/", {"dispatchers": [rule]})
+    site.sink.new_tables().check(site.definitions, site.session)
+    site.make()
+    for name in NAMES:
+        every, primary = _columns(site.source, site.schema, name)
+        wanted = ([*every, *more], [*primary, *more])
+        assert _columns(site.target, target, name) == wanted, name
+        one, other = site.seen(site.source, site.schema, name), site.seen(site.target, target, name)
+        assert (len(one["checks"]), len(one["foreign keys"])) == (
+            len(other["checks"]),
+            len(other["foreign keys"]),
+        )
+    rule["extract-table"] = {"table-regexp": "(.*)", "target-column": "Self"}
+    site.sink = MysqlSink(f"{site.target.uri()}/", {"dispatchers": [rule]})
+    with pytest.raises(DDLNotTranslatable, match="column Self") as refused:
+        site.sink.new_tables().check(site.definitions, site.session)
+    assert refused.value.object == f"{site.schema}.a_child"
 
 
 @pytest.mark.parametrize("site", PAIRS, indirect=True)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import CopyOrder, Report, RowsPiece
+from cdc.snapshot import settle
 from cdc.snapshot.place import free_place
 from cdc.snapshot.servers import SourceServers
 from processor.table_copying import TableCopying, piece_rows
-from tests.e2e.capture_process import until
 from tests.processor.in_process import Running
 from tests.servers import Database
 from tests.sink_mysql.replay import content
 from tests.snapshot.test_copying import PAIRS, Reading, Way, fill
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
+
+Rows = list[tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -46,8 +50,8 @@ def way(
     made.jobs.close()
 
 
-def _running(way: Way) -> Running:
-    """Deliver the log while numbers and names are copied."""
+def _running(way: Way, order: CopyOrder | None = None) -> Running:
+    """Deliver the log while ``order`` is carried out: numbers and names are copied."""
     log = ChangeLog.open(way.folder)
     start_ts = log.state.first_ts
     log.close()
@@ -55,7 +59,7 @@ def _running(way: Way) -> Running:
         way.folder, way.info.sink_uri, way.config, way.jobs,
         start_ts=start_ts, barrier_ts=MAX_TS, feed=way.info.id,
         server=lambda stop: SourceServers(way.pulled.info, way.pulled.settings, stop),
-        assigned={"copy_order": CopyOrder(id="1", tables=[f"{way.schema}.n*"])},
+        assigned={"copy_order": order or CopyOrder(id="1", tables=[f"{way.schema}.n*"])},
     )  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def _copied(way: Way, running: Running | None = None) -> Report:
 
     def delivered() -> bool:
         running.feed.wake()
-        return running.reports[-1].checkpoint_ts >= upto
+        return bool(running.reports) and running.reports[-1].checkpoint_ts >= upto
 
     until(delivered, "what is not held is delivered")
     running.stop()
@@ -224,3 +228,54 @@ def test_rows_lie_where_the_log_has_nothing(
 ) -> None:
     log = _Log(rows, statements)
     assert free_place(log, above, least, length) == place  # type: ignore[arg-type]
+
+
+def _wrong_at_target(way: Way) -> CopyOrder:
+    """Rows that only the target has, and an order that lists them with others."""
+    way.source.execute("insert into numbers values (9, 'upstream too', 1)", database=way.schema)
+    way.target.execute(
+        "insert into numbers values (7, 'target only', 1), (9, 'target', 1), (11, 'target', 1),"
+        " (13, 'target', 1)",
+        "delete from numbers where id = 10",
+        database=way.schema,
+    )
+    way.jobs.between.append(
+        lambda: way.source.execute(
+            "insert into numbers values (11, 'since it was read', 1), (13, 'for a moment', 1)",
+            "delete from numbers where id = 13",
+            "delete from numbers where id = 8",
+            database=way.schema,
+        )
+    )
+    return CopyOrder(
+        id="1", tables=[f"`{way.schema}`.`numbers`"], where="id in (6, 7, 8, 9, 10, 11, 13)",
+        key=["ID"], target_only=[["7"], ["8"], ["9"], ["11"], ["13"]],
+    )  # fmt: skip
+
+
+def _repaired(way: Way) -> tuple[Rows, Rows]:
+    """Some rows of the target behind an order, and of the upstream."""
+    with way.pulled:
+        report = _copied(way, _running(way, _wrong_at_target(way)))
+        assert not way.jobs.between
+        _deliver(way, report)
+    select = "select * from numbers where id between 6 and 13 order by id"
+    target, source = (d.execute(select, database=way.schema) for d in (way.target, way.source))
+    return target, source
+
+
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_rows_that_only_the_target_has_go_unless_the_upstream_has_them_by_then(way: Way) -> None:
+    target, source = _repaired(way)
+    assert target == source
+    assert [row[0] for row in target] == [6, 9, 10, 11, 12]
+    select = "select v from numbers where id = 0"
+    assert [r[0] for r in way.target.execute(select, database=way.schema)] == ["wrong"]
+
+
+def test_control_rows_that_only_the_target_has_stay(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle, "_gone", lambda *_: iter(()))
+    target, source = _repaired(way)
+    assert {row[0] for row in target} - {row[0] for row in source} == {7}

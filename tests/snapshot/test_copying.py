@@ -26,11 +26,11 @@ from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.copying import Copying, copied_rows, rows_folder
 from processor.settings import ProcessorSettings
 from tests import seeds
-from tests.e2e.capture_process import until
 from tests.processor.in_process import InProcessJobs, Running
 from tests.servers import Database
 from tests.sink_mysql.replay import content, same_schema
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -14,11 +14,11 @@ from cdc.coord.snapshot_config import SnapshotConfig
 from cdc.snapshot.replica import ReplicaServer, SnapshotReplicaUnfit, replica_of
 from cdc.source.settings import SourceSettings
 from tests import servers
-from tests.e2e.capture_process import until
 from tests.servers.database import Database
 from tests.servers.following import Following
 from tests.sink_mysql.replay import content
 from tests.snapshot.test_copying import Changes, Way
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -25,7 +25,7 @@ _SOAKS = {
 }
 _CONTROLS = {
     "kafka": (Control.LEDGER, Control.ROWS),
-    "mysql": (Control.LEDGER, Control.ATOMICITY),
+    "mysql": (Control.LEDGER, Control.ATOMICITY, Control.MASK),
     "ddl": (Control.BARRIER,),
     "faults": (),
     "cluster": (),

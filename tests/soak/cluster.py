@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from bench.fold import Verdict
 from bench.workload import Committed
 from tests import servers
-from tests.e2e.capture_process import until
 from tests.servers.etcd import Etcd
 from tests.servers.process import data_folder
 from tests.soak.cluster_captures import Captures
 from tests.soak.places import FEEDS, Places, start_servers
 from tests.soak.plan import CATCH_UP_S, SETTINGS, Fault, Kind, Plan, Result, Say, show_stuck
+from tests.waiting import until
 
 TTL_S = 5
 _SETTINGS = f"{SETTINGS}[changelog]\nanchor-s = 2.0\n[source]\nsilence-s = 4.0\n"

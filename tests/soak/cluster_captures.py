@@ -17,10 +17,11 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers.etcd import Etcd
 from tests.servers.proxy import Proxy
 from tests.soak.phases import PhaseLog
+from tests.waiting import until
 
 
 class Captures:

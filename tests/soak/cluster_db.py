@@ -21,7 +21,7 @@ from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.soak.plan import (
@@ -34,6 +34,7 @@ from tests.soak.plan import (
     Say,
     show_stuck,
 )
+from tests.waiting import until
 
 NODES = range(2, 17)
 _TOPIC, _PARTITIONS = "bank_accounts", 3

@@ -16,11 +16,12 @@ from bench.follow import Follower
 from bench.target import judge_target, wait_same
 from bench.workload import Workload
 from tests import servers
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers.process import data_folder
 from tests.soak import endure_load
 from tests.soak.endure_growth import Growth, Sampler, grown, head
 from tests.soak.plan import CATCH_UP_S, Say, show_stuck
+from tests.waiting import until
 
 KAFKA, MYSQL = "to-kafka", "to-mysql"
 _LOOK_S = 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import defaultdict
@@ -161,9 +162,10 @@ def sizes(data_dir: Path) -> dict[str, float]:
         "log snapshots": lambda p: p.parent.name == "schema" and p.suffix == ".json",
     }
     found = dict.fromkeys(known, 0.0)
-    for path in data_dir.rglob("*"):
+    # Folders come and go meanwhile, which os.walk bears and rglob does not.
+    for path in (Path(at, name) for at, _, names in os.walk(data_dir) for name in names):
         try:
-            size = path.stat().st_size / MB if path.is_file() else 0.0
+            size = path.stat().st_size / MB
         except FileNotFoundError:
             continue
         for name, ours in known.items():

@@ -16,10 +16,11 @@ from bench.follow import Follower
 from bench.target import Watcher, judge_target, wait_same
 from bench.workload import Committed, Workload
 from tests import servers
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.proxy import Proxy
 from tests.soak.plan import CATCH_UP_S, Plan
+from tests.waiting import until
 
 TOPIC, DATABASE = "topic", "database"
 FEEDS = (TOPIC, DATABASE)

@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from bench.fold import Verdict
 from tests import seeds
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.soak.phases import PhaseLog
 from tests.soak.victims import Killer
+from tests.waiting import until
 
 # Small windows and tasks: a kill then often falls between two commits of one window. The log says
 # what each changefeed is doing, which kills are aimed by.
@@ -47,6 +48,7 @@ class Kind(StrEnum):
     STOPPED = "stopped"
     LATE = "late"
     LACKING = "lacking"
+    SHOWN = "shown"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Control(StrEnum):
     PART = "part"
     HEARTBEAT = "heartbeat"
     TOUCHED = "touched"
+    MASK = "mask"
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ EXPECTED = {
     Control.HOLES: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
     Control.PART: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
     Control.HEARTBEAT: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
+    # Answers have the sink's URI as it was given.
+    Control.MASK: Expected(frozenset({Kind.SHOWN})),
     # A row as it was read, though it has changed since: too many, too few, or refused.
     Control.TOUCHED: Expected(
         frozenset({Kind.DIFFERENT, Kind.STOPPED, Kind.DISORDERED}),

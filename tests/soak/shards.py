@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bench.fold import TableResult, Verdict
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.shard_load import ShardLoad
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
@@ -32,6 +32,7 @@ from tests.soak.plan import (
     Say,
     show_stuck,
 )
+from tests.waiting import until
 
 _NODES = ("n1", "n2", "n3")
 _TABLES = ("orders_1", "orders_2", "orders_3")

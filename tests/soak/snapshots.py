@@ -25,7 +25,7 @@ from bench.snapshot_ends import judge
 from bench.snapshot_load import SCHEMA, Load, fill
 from tests import servers
 from tests.e2e import topics
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.servers.process import data_folder
 from tests.soak.plan import (
@@ -39,6 +39,7 @@ from tests.soak.plan import (
     Say,
     show_stuck,
 )
+from tests.waiting import until
 
 _MODULES = {Control.TOUCHED: "tests.soak.without_touched"}
 _ROWS = 60_000

@@ -3,7 +3,8 @@
 ``shop`` is a mixed load over all buckets; at the end every value is compared and every change is
 looked for in the target's binlog. ``bank`` keeps upstream transactions whole; a reader of the
 target judges every state that it gets to see, and the ledger with it. ``picks`` has a filter with
-value expressions. Upstream and target may be of two families: columns that both know, then.
+value expressions. Upstream and target may be of two families: columns that both know, then. At the
+end nobody may see the passwords that the capture has for both.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from bench.fold import Verdict
 from bench.target import Watcher, judge_target, wait_same
 from bench.workload import Committed, Workload
 from tests import servers
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Database
 from tests.servers.process import data_folder
-from tests.soak import bank, picks
+from tests.soak import bank, picks, planted
 from tests.soak.ddl_judge import of_binlog
 from tests.soak.ddl_judge import verdict as counted
 from tests.soak.plan import (
@@ -41,6 +42,7 @@ from tests.soak.plan import (
     table,
 )
 from tests.soak.victims import TARGET, UPSTREAM, Killer
+from tests.waiting import until
 
 SHOP, BANK, PICKS = "shop", "bank", "picks"
 FEEDS = (SHOP, BANK, PICKS)
@@ -51,6 +53,7 @@ _BUCKETS = 4
 _TRANSFERS_PER_S = 100.0
 _LOOK_S = 1.0
 _CHILD = ("tests.soak.without_ledger_mysql", "tests.soak.daemon_without_ledger")
+_UNMASKED = "tests.soak.without_mask"
 _LEDGER = (
     "SELECT bucket, epoch, ts, `row` FROM tidegate.ledger WHERE changefeed = '{}' ORDER BY bucket"
 )
@@ -121,11 +124,13 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
         picks.make_tables(server.connect)
     without_ledger = plan.control is Control.LEDGER
     child = {"module": _CHILD[0], "daemon": _CHILD[1]} if without_ledger else {}
+    if plan.control is Control.MASK:
+        child = {"module": _UNMASKED}
     capture = CaptureProcess(folder, settings=SETTINGS, **child)
     stack.callback(capture.close)
     capture.start()
-    capture.register("main", upstream.uri())
-    sink = f"{target.uri()}/?worker-count={_BUCKETS}"
+    capture.register("main", planted.plant(upstream, _secrets(plan)[0]))
+    sink = f"{planted.plant(target, _secrets(plan)[1])}/?worker-count={_BUCKETS}"
     capture.create(SHOP, "main", sink, shop.rules)
     # The control: rows of one transaction go by several buckets, each of its own transactions.
     atomicity = "none" if plan.control is Control.ATOMICITY else "global"
@@ -173,10 +178,16 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         faults += _bank_faults(stage)
     if plan.control is None:
         faults += lacking(killer)
+    faults += planted.shown(stage.capture, _secrets(plan))
     verdict = judge_target(stage.upstream.connect, stage.target, committed, stage.shop)
     verdict = _with_picks(verdict, stage)
     lines = [*table(killer), _summary(stage, committed, time.monotonic() - began)]
     return Result(verdict, killer.kills, killer.recovering, complete, tuple(lines), tuple(faults))
+
+
+def _secrets(plan: Plan) -> tuple[str, str]:
+    """The passwords of upstream and target."""
+    return f"upstreams-Pl4nted-{plan.seed}", f"targets-Pl4nted-{plan.seed}"
 
 
 def _with_picks(verdict: Verdict, stage: _Stage) -> Verdict:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from tests.e2e.capture_process import CaptureProcess, until
+from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
 from tests.soak.phases import RECOVERY, PhaseLog
+from tests.waiting import until
 
 WORKER, CAPTURE, JVM, DAEMON = "Spark Python worker", "capture", "Spark's JVM", "Spark's daemon"
 BROKER, TARGET, UPSTREAM = "broker", "target server", "upstream"

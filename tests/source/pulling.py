@@ -28,6 +28,7 @@ from cdc.source.registration import register
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import current_position
 from tests.servers.database import Database
+from tests.waiting import PATIENCE
 
 CLOCK = SystemClock()
 
@@ -115,7 +116,7 @@ class Pulled:
         )
 
     def until(self, done: Callable[[], bool], timeout_s: float = 30) -> None:
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + PATIENCE * timeout_s
         while not done():
             if self.error is not None and not self.thread.is_alive():
                 raise self.error
@@ -123,7 +124,7 @@ class Pulled:
             time.sleep(0.02)
 
     def failed(self, timeout_s: float = 30) -> BaseException:
-        self.thread.join(timeout_s)
+        self.thread.join(PATIENCE * timeout_s)
         assert self.error is not None, self.statuses[-1:]
         return self.error
 

@@ -21,6 +21,7 @@ from tests.servers import database as started
 from tests.servers.database import Database
 from tests.servers.proxy import Proxy
 from tests.source.pulling import Pulled, file_events
+from tests.waiting import PATIENCE
 
 FAMILIES = ["mysql-8.0", "mariadb-11.4"]
 T = "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT)"
@@ -44,7 +45,7 @@ def test_killed_while_pulling_the_log_is_the_same(name: str, tmp_path: Path) -> 
                 [sys.executable, "-m", "tests.source.pull_child", str(tmp_path)],
             )
             before = _resolved(tmp_path / "log")
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + 40 * PATIENCE
             try:
                 while _resolved(tmp_path / "log") < before + (200 << 18):
                     assert child.poll() is None

@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from cdc.base.nodes import node_of, qualified
-from cdc.base.position import Position
-from cdc.changelog import node_logs
+from cdc.base.position import Position, TransactionName
+from cdc.changelog import node_logs, origin
 from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
+from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
 from cdc.source.merged_schema import united
 from cdc.source.merging import Merging, merged_to, position_of
 from cdc.source.statements import History
+from tests import seeds
 from tests.changelog.logs import StillClock, ddl, dml, open_log
 
 BEGIN = 100
@@ -77,7 +79,8 @@ class Fleet:
         for name in names:
             for ts in range(self.resolved[name] + 1, upto + 1):
                 if ts % 17 == 0:
-                    ddl(self.writers[name], ts, f"ALTER TABLE d.t0 ADD {name}_{ts} INT")
+                    added = f"ALTER TABLE d.t0 ADD {name}_{ts} INT"
+                    ddl(self.writers[name], ts, added, sequence=ts)
                 else:
                     dml(self.writers[name], ts, [(0, 2)], tag=name.encode(), sequence=ts)
             self.writers[name].commit(upto, {})
@@ -93,6 +96,7 @@ class Fleet:
         ends: dict[str, int] | None = None,
         steps: int = 1 << 30,
         batch_bytes: int = 1 << 20,
+        **pinned: Any,
     ) -> bool:
         """Merge these nodes; whether nothing was left to do. Places are those of the file."""
         places = {n.name: i for i, n in enumerate(node_logs.load(self.folder / "merged"))}
@@ -102,7 +106,7 @@ class Fleet:
                 NodeLog(n, stack.enter_context(closing(ChangeLog.open(self.folder / n))), places[n])
                 for n in nodes
             ]
-            merging = Merging(writer, logs, 2000, ends=ends, batch_bytes=batch_bytes)
+            merging = Merging(writer, logs, 2000, ends=ends, batch_bytes=batch_bytes, **pinned)
             for _ in range(steps):
                 if not merging.step():
                     return True
@@ -263,3 +267,62 @@ def test_nothing_is_lost_by_a_kill_at_a_change_of_members(
     assert set(fleet.members()) == {"n1", "n2"}
     assert fleet.merge(("n1", "n2", "n3"))
     assert set(fleet.members()) == {"n1", "n2", "n3"}
+
+
+def _names(fleet: Fleet, chance: random.Random, above: int) -> list[tuple[int, TransactionName]]:
+    """Positions above a ts, at some statements by which a node comes among them."""
+    found = fleet.read()
+    came = [ts for ts, what in found if what.startswith("n3 CREATE")]
+    asked = {*chance.sample(came, chance.randint(0, len(came)))}
+    asked |= {ts for ts, _ in chance.sample(found, 5) if ts > above}
+    with closing(ChangeLog.open(fleet.folder / "merged")) as log:
+        named = [(ts, log.transaction_at(ts)) for ts in sorted(asked)]
+    return [(ts, name) for ts, name in named if name is not None]
+
+
+@pytest.mark.parametrize("run", range(8))
+def test_a_log_in_the_place_of_one_that_a_node_has_joined(
+    fleet: Fleet, tmp_path: Path, run: int
+) -> None:
+    """It begins below that, and the node comes once more, where positions know it."""
+    chance = random.Random(seeds.seed() + run)
+    fleet.go_on(150, "n1", "n2")
+    assert fleet.merge(("n1", "n2"))
+    with closing(ChangeLog.open(fleet.folder / "merged")) as log:
+        anchor, position = log.state.resolved_ts, log.state.position
+    fleet.add("n3", 140)
+    fleet.known("n1", "n2", "n3")
+    upto = 150
+    while upto < 300:
+        upto += chance.choice((1, 10, 60))
+        fleet.go_on(upto, "n1", "n2", "n3")
+        assert fleet.merge(("n1", "n2", "n3"))
+    named = _names(fleet, chance, anchor)
+    floor, pins = origin.pinned(named, anchor)
+
+    made = Fleet(tmp_path / "anew")
+    for name, begin in (("n1", 120), ("n2", 150), ("n3", 140)):
+        made.add(name, begin)
+    (made.folder / "merged").mkdir()
+    with made._writer() as writer:
+        begins = [(n, made.folder / n, made.resolved[n]) for n in made.writers]
+        schema = united([(n, _schema(anchor)) for n in ("n1", "n2")], anchor)
+        begin_anew(writer, made.folder / "merged", anchor, schema, position, begins)
+    places = ("n1", "n2", "n3")
+    while min(made.resolved.values()) < upto:
+        for name in chance.sample(places, 2):
+            made.go_on(min(upto, made.resolved[name] + chance.choice((1, 7, 90))), name)
+        made.merge(places, steps=chance.randint(1, 3), pins=pins, floor=floor)
+    assert made.merge(places, pins=pins, floor=floor)
+
+    before = [(ts, what) for ts, what in fleet.read() if ts > anchor]
+    after = made.read()
+    for node in ("n1", "n2", "n3"):
+        ours = [[w for _, w in lines if w.startswith(f"{node} ")] for lines in (before, after)]
+        assert ours[0] == ours[1]
+    for at, name in named:
+        below = [{what for ts, what in lines if ts <= at} for lines in (before, after)]
+        assert below[0] == below[1], name
+        assert max(ts for ts, _ in after if ts <= at) == name.ts
+    for writer in made.writers.values():
+        writer.close()

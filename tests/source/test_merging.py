@@ -204,7 +204,7 @@ def test_without_the_sort_the_order_is_wrong(made: Made, monkeypatch: pytest.Mon
     fill(made, 1)
 
     def unsorted(
-        ts: NDArray[np.int64], node: NDArray[np.int64], last: int
+        ts: NDArray[np.int64], node: NDArray[np.int64], last: int, latest: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         # As if the nodes' logs were laid one behind the other.
         begins = np.append(True, (np.diff(ts) != 0) | (np.diff(node) != 0))

@@ -16,9 +16,9 @@ from cdc.source.errors import UpstreamNotReady
 from cdc.source.prepared_xa import prepared
 from cdc.source.readiness import check_upstream
 from cdc.source.settings import SourceSettings
-from tests.e2e.capture_process import until
 from tests.servers.database import Database
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 
 def _prepare(db: Database, xid: str, row: int) -> None:

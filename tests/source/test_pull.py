@@ -96,12 +96,7 @@ def test_dump_thread_killed_and_server_killed(tmp_path: Path) -> None:
             for i in range(3):
                 db.execute(f"INSERT INTO d.t VALUES ({i}, REPEAT('k', 100000))")
                 p.caught_up()
-                dumps = db.execute(
-                    "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'"
-                )
-                assert dumps
-                for (thread,) in dumps:
-                    db.execute(f"KILL {thread}")
+                assert db.kill_connections("command LIKE 'Binlog%'")
             db.kill()
             db.start()
             db.execute("INSERT INTO d.t VALUES (100, 'after')")
@@ -172,10 +167,7 @@ def test_history_replaced_or_purged_is_never_a_silent_gap(tmp_path: Path) -> Non
 
                 def purged(newest: str = newest, db: Database = db) -> bool:
                     # The server keeps what a dump thread reads until it notices that we left.
-                    for (thread,) in db.execute(
-                        "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'"
-                    ):
-                        db.execute(f"KILL {thread}")
+                    db.kill_connections("command LIKE 'Binlog%'")
                     db.execute(f"PURGE BINARY LOGS TO '{newest}'")
                     return db.binlogs()[0].name == newest
 

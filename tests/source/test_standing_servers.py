@@ -147,10 +147,7 @@ def test_sent_before_it_is_committed(tmp_path: Path) -> None:
             p.until(lambda: p.rows() == 1)
             assert not db.execute("SELECT * FROM d.t")
             sent = len(p.statuses)
-            for (thread,) in db.execute(
-                "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'"
-            ):
-                db.execute(f"KILL {thread}")
+            db.kill_connections("command LIKE 'Binlog%'")
             p.until(lambda: any(s.state == "connecting" for s in p.statuses[sent:]))
             p.until(lambda: p.statuses[-1].state == "running")
             at = _clock_ms(db)

@@ -14,6 +14,7 @@ from cdc.source.settings import SourceSettings
 from cdc.verify.by_fold import ByFold
 from cdc.verify.catalogue import table_info
 from cdc.verify.fold import Fold, FoldedTable
+from cdc.verify.fold_store import FoldStore
 from cdc.verify.pair import Pair
 from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
 from cdc.verify.running import ComparedTable, delivered
@@ -278,7 +279,8 @@ def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
     rows = [{"id": "1", "v": "1"}, {"id": "2", "v": "2", "w": "2"} | changed, {"id": "3", "v": "3"}]
     target = (two.schema, "t")
     made = FoldedTable(("id",))
-    fold = Fold({target: made})
+    store = FoldStore()
+    fold = Fold({target: made}, store)
     for row in rows:
         body = {"type": "INSERT", "database": target[0], "table": "t", "data": [row], "old": None}
         fold.add(0, json.dumps(body).encode(), "")
@@ -290,8 +292,9 @@ def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
         plan, why = delivered(ComparedTable(target, parts), ColumnSelectors(()), widened=True)
         assert (len(parts), why) == (2, "")
         result, options = TableResult("t"), CompareOptions(chunk_rows=100)
-        way = ByFold(pair, plan, made, 100, True, widened=True)
+        way = ByFold(pair, plan, made, store, 100, True, widened=True)
         compare_table(pair, plan, way, options, result)
     finally:
         pair.close()
+        store.close()
     assert (result.different, result.upstream_rows, result.target_rows) == (different, 3, 3)

@@ -13,8 +13,8 @@ from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
 from cdc.verify.running import NothingToVerify
 from cdc.verify.sessions import TargetSession
 from sink.mysql.settings import MysqlSettings
-from tests.e2e.capture_process import until
 from tests.verify.sides import Still, Two
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -21,8 +21,8 @@ from cdc.base import installed
 from cdc.base.installed import InstallationMixed
 from cdc.cli.main import app
 from tests.api.server_process import CdcServer
-from tests.api.test_running import until
 from tests.servers.database import Database
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cdc", *installed.PACKAGES)

@@ -47,7 +47,8 @@ class BinlogServer:
 
     def start(self) -> None:
         """Listen; ``port`` is then the one that is listened at. Raises OSError."""
-        self._listener = socket.create_server((self.host, self.port))
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        self._listener = socket.create_server((self.host, self.port), family=family)
         self.port = int(self._listener.getsockname()[1])
         self._accepting = threading.Thread(target=self._accept, name="binlog-server", daemon=True)
         self._accepting.start()

@@ -15,6 +15,7 @@ from cdc.rows.plan import planned
 from sink.codec.batches import EncodeStep, batches
 from sink.codec.contract import CodecEntry, EncodedMessages, EncodeLimits, Framing, Message
 from sink.codec.debezium.ddl import ddl_message
+from sink.codec.debezium.names import NO_NAMES, UpstreamNames, upstream_names
 from sink.codec.debezium.plan import NO_TABLES, DebeziumPlan, debezium_plan
 from sink.codec.debezium.settings import DebeziumSettings
 from sink.dispatch.columns import ColumnSelectors
@@ -32,6 +33,7 @@ class DebeziumCodec:
             settings.dispatchers, case_sensitive=sensitive, merging=settings.merging
         )
         self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
+        self._named: tuple[RowBatch | None, UpstreamNames] = (None, NO_NAMES)
 
     @property
     def no_tables(self) -> DebeziumPlan:
@@ -75,14 +77,22 @@ class DebeziumCodec:
         """Messages of ``rows.refs[order]`` (``MessageCodec.encode``)."""
         plans = plan.plans
         heads = plan.read_heads if rows.snapshot else plan.heads
+        names, labels, places = self._names_of(rows)
 
         def encode(i: int, base_ms: int, out: Buffer) -> EncodeStep:
             return EncodeStep(
                 *debezium.encode(
                     rows.buf, rows.refs, order, i, plans.tables, plans.columns, heads,
                     plan.forms, plan.keys, plan.members, plan.constants, plans.texts,
-                    int(framing), build_ms, base_ms, limits.message, limits.batch, out,
+                    names, labels, places, int(framing), build_ms, base_ms,
+                    limits.message, limits.batch, out,
                 )
             )  # fmt: skip
 
         return batches(rows, order, limits, buffer, encode)
+
+    def _names_of(self, rows: RowBatch) -> UpstreamNames:
+        # Once for all destinations of a chunk.
+        if rows is not self._named[0]:
+            self._named = rows, upstream_names(rows)
+        return self._named[1]

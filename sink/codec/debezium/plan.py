@@ -167,7 +167,7 @@ class _Layout:
         most += self._put(
             row,
             D.H_TABLE,
-            f'000000,"table":{label},"server_id":0,"gtid":null,"file":"","pos":0,"row":',
+            f'000000,"table":{label},"server_id":',
         )
         most += self._put(row, D.H_ROW, ',"thread":null,"query":null,"commit_ts":')
         for n, op in enumerate("cud"):

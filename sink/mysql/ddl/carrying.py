@@ -10,6 +10,7 @@ import pymysql
 
 from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
+from cdc.base.redaction import user_data
 from cdc.schema.shown import shown as shown_sql
 from cdc.schema.statement import Verb
 from cdc.schema.table import Table
@@ -248,7 +249,7 @@ class Carrying:
         sql = shown_sql(self._change.sql, self._change.session)
         return DDLTargetDiffers(
             "the target fits neither the schema before the statement nor the one behind it: "
-            f"{'; '.join(lines) or places}; statement: {sql}",
+            f"{'; '.join(lines) or places}; statement: {user_data(sql)}",
             object=object_of(self._change),
             position=f"ts {self._change.ts}",
             hint="make the target's table as the upstream's was before the statement, and resume",

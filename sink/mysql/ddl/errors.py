@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc.base.errors import DefiniteError, TidegateError, TransientError
+from cdc.base.redaction import user_data
 from sink.mysql.errors import (
     MysqlAccessDenied,
     MysqlDeadlock,
@@ -98,7 +99,7 @@ def ddl_error(error: BaseException, object: str, position: str, sql: str) -> Tid
         )
     if isinstance(found, MysqlAccessDenied):
         return MysqlAccessDenied(
-            f"{found.message}; statement: {sql}",
+            f"{found.message}; statement: {user_data(sql)}",
             object=object,
             position=position,
             hint="GRANT CREATE, ALTER, DROP, INDEX, INSERT, REFERENCES ON *.* (or on the delivered"
@@ -106,7 +107,7 @@ def ddl_error(error: BaseException, object: str, position: str, sql: str) -> Tid
         )
     if isinstance(found, _WORLD):
         return found
-    message = f"{found.message}; statement: {sql}"
+    message = f"{found.message}; statement: {user_data(sql)}"
     if number in _SYNTAX:
         return DDLNotTranslatable(
             message,

@@ -33,6 +33,7 @@ from sink.mysql.ddl.errors import DDLNotTranslatable, ddl_error
 from sink.mysql.ddl.execution import NO_FOREIGN_KEYS, Execution
 from sink.mysql.ddl.expected import expected
 from sink.mysql.ddl.fresh import Fresh
+from sink.mysql.ddl.given_columns import with_given
 from sink.mysql.ddl.ledger import Record
 from sink.mysql.ddl.printer import table_text
 from sink.mysql.ddl.rewrite import Rewritten, Route, rewrite
@@ -81,7 +82,9 @@ class MysqlNewTables:
         finally:
             connection.close()
         for definition in definitions:
-            _creating(definition, session, server, self._route, 0)
+            with _named(definition):
+                made = self._made(definition)
+            _creating(made, session, server, self._route, 0)
 
     def make(
         self,
@@ -111,12 +114,18 @@ class MysqlNewTables:
                     self._make_database(fresh.get(), name[0], definition, server)
                     there.add(name[0])
                 with _named(definition):
-                    change, rewritten = _creating(definition, session, server, self._route, ts)
+                    made = self._made(definition)
+                    change, rewritten = _creating(made, session, server, self._route, ts)
                     Carrying(owner, fresh, execution, change, rewritten, found).make()
             ledger.end_tables(fresh.get(), feed, epoch)
         finally:
             execution.close()
             fresh.close()
+
+    def _made(self, definition: TableDefinition) -> TableDefinition:
+        """With the columns that rows are given out of the table's names."""
+        table = definition.table
+        return with_given(definition, self._settings.given(table.schema, table.name))
 
     def _target(self, definition: TableDefinition) -> TableName:
         return self._route(definition.table.schema, definition.table.name)

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from cdc.base.errors import TidegateError
 from cdc.cli.main import app
 from cdc.client import ServerRefused
-from tests.api.test_running import until
 from tests.compat.ticdc.documented import LINES, REQUESTS, Line, Request
+from tests.waiting import until
 
 Send = Callable[[str, str, Any], httpx.Response]
 
