@@ -9,7 +9,6 @@ and an edit compiles no more than what depends on it.
 from __future__ import annotations
 
 import os
-import re
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -17,37 +16,16 @@ from typing import Any
 
 from numba.core.caching import _CacheLocator
 
+from cdc.kernels.imports import imports
+
 _ROOT = Path(__file__).parent
-_PACKAGE = "cdc.kernels"
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from +([\w.]+) +import +(\([^)]*\)|.*)|import +(.*))", re.MULTILINE
-)
-
-
-@cache
-def _imports(path: Path) -> frozenset[Path]:
-    """Kernel modules that a kernel module imports; constants of data files are their module's.
-
-    Python's own parser would take a third of a second at the start of each process.
-    """
-    found: set[Path] = set()
-    for package, names, modules in _IMPORT.findall(path.read_text("utf-8")):
-        dotted = modules.split(",") if modules else [package]
-        dotted += [f"{package}.{n.strip()}" for n in names.strip("()").split(",") if n.strip()]
-        for name in dotted:
-            module = name.split()[0]
-            if not module.startswith(_PACKAGE + "."):
-                continue
-            below = _ROOT.joinpath(*module.removeprefix(_PACKAGE + ".").split("."))
-            found |= {p for p in (below.with_suffix(".py"), below / "__init__.py") if p.is_file()}
-    return frozenset(found)
 
 
 @cache
 def _digest(path: Path) -> str:
     closure, new = {path}, [path]
     while new:
-        more = _imports(new.pop()) - closure
+        more = imports(new.pop()) - closure
         closure |= more
         new += more
     digest = blake2b(digest_size=8)

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import cdc.kernels
-from cdc.kernels import cache
+from cdc.kernels.imports import imports
 
 _ROOT = Path(cdc.kernels.__file__).parent
 
@@ -28,8 +28,8 @@ def _parsed(path: Path) -> set[Path]:
 
 def test_imports_are_those_that_python_sees() -> None:
     modules = sorted(_ROOT.rglob("*.py"))
-    assert {p: set(cache._imports(p)) for p in modules} == {p: _parsed(p) for p in modules}
-    assert sum(len(cache._imports(p)) for p in modules) > 150
+    assert {p: set(imports(p)) for p in modules} == {p: _parsed(p) for p in modules}
+    assert sum(len(imports(p)) for p in modules) > 150
 
 
 def test_a_module_with_all_forms_of_imports(tmp_path: Path) -> None:
@@ -40,5 +40,5 @@ def test_a_module_with_all_forms_of_imports(tmp_path: Path) -> None:
         "def late():\n    from cdc.kernels.values.text import text\n"
         "# from cdc.kernels import index\nX = 'from cdc.kernels import stream'\n"
     )
-    names = {p.relative_to(_ROOT).with_suffix("").as_posix() for p in cache._imports(module)}
+    names = {p.relative_to(_ROOT).with_suffix("").as_posix() for p in imports(module)}
     assert names == {"rows", "crc", "fold", "values/text"}
