@@ -32,7 +32,7 @@ from cdc.server.left_logs import LeftLogs
 from cdc.server.log_replacement import LogReplacement
 from cdc.server.log_source import LogSource, OnStatus
 from cdc.server.needed import Needed
-from cdc.server.nodes import is_node, upstream_of, with_nodes
+from cdc.server.nodes import CLUSTER, is_node, upstream_of, with_nodes
 from cdc.server.registered import Registered
 from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_access import access
@@ -386,7 +386,9 @@ class Pullers:
         if self._delivery is not None and not node:
             self._left.note(info.name, current.mod_revision)
         self._ready.add(info.name)
-        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture)
+        # Nodes of a cluster begin where nothing is prepared, which their order is told by.
+        by_set = info.server_kind != "mariadb" and upstream.kind != CLUSTER
+        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture, by_set)
 
     def _ensured_cluster(self, info: UpstreamInfo, name: str, stop: threading.Event) -> bool:
         """Have all logs of a cluster there, once all its keys are ours; False if stopped before.

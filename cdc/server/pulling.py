@@ -119,8 +119,8 @@ class RealSource:
                     beside.begin(partial(compact, writer.state, wanted))
             elif (
                 self._clock.monotonic() - anchored > self._settings.changelog.anchor_s
-                # While something is prepared there is no place: the next call may find one.
-                and not writer.state.prepared_from
+                # While something is prepared there may be no place: the next call may find one.
+                and anchoring.has_place(writer.state)
             ):
                 anchored = self._clock.monotonic()
                 if not beside.busy:

@@ -1,7 +1,8 @@
 """Noting in the store where a log could begin anew, while it is pulled.
 
-An anchor is a place that no prepared XA transaction straddles, with the schema there. The schema is
-written again only where statements have changed it since the anchor before.
+An anchor is a place, with the schema there, from which every later commit has its rows: those of XA
+transactions that are prepared there, too. The schema is written again only where statements have
+changed it since the anchor before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare
+from cdc.source.anchor_place import has_place, place
 from cdc.source.compaction import at
 
 # Statements are looked for in each part of the log once, so its indexes need not be kept.
@@ -25,13 +27,21 @@ _INDEX_BYTES = 1 << 20
 class Anchoring:
     """Of one log, which ``capture`` pulls; ``held`` says that it is still the upstream's.
 
+    ``by_set``: as :func:`cdc.source.anchor_place.place` takes it.
+
     One thread at a time.
     """
 
     def __init__(
-        self, folder: Path, anchors: Anchors, held: Sequence[Compare], capture: str
+        self,
+        folder: Path,
+        anchors: Anchors,
+        held: Sequence[Compare],
+        capture: str,
+        by_set: bool,
     ) -> None:
         self._folder = folder
+        self._by_set = by_set
         self._capture = capture
         self._anchors = anchors
         self._held = held
@@ -47,6 +57,10 @@ class Anchoring:
         """The ts of the newest anchor, 0 if there is none."""
         return self._last[0] if self._last is not None else 0
 
+    def has_place(self, state: LogState) -> bool:
+        """Whether a log could begin at ``state``, as far as can be told without looking."""
+        return has_place(state, self._by_set)
+
     def run(self, state: LogState, needed_ts: Ts) -> bool:
         """Write an anchor where the log stands, if it can be one; whether it did.
 
@@ -54,7 +68,10 @@ class Anchoring:
         Raises LogCorrupt, LogCollected, StoreFailed.
         """
         ts = state.resolved_ts
-        if state.prepared_from or (self._last is not None and ts <= self._last[0]):
+        if self._last is not None and ts <= self._last[0]:
+            return False
+        position = place(self._folder, state, self._by_set)
+        if position is None:
             return False
         schema_ts, snapshot = ts, None
         ddls = {s.number: s.ddls for s in state.segments()}
@@ -66,7 +83,7 @@ class Anchoring:
             if snapshot is None:
                 return False
         added = self._anchors.add(
-            ts, state.position, schema_ts, snapshot, self._held, self._capture, self._log
+            ts, position, schema_ts, snapshot, self._held, self._capture, self._log
         )
         if not added:
             return False

@@ -13,10 +13,12 @@ import pytest
 
 from cdc.base.clock import SystemClock
 from cdc.base.errors import TidegateError
+from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.changelog import origin
 from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
+from cdc.changelog.settings import ChangelogSettings
 from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
@@ -107,8 +109,8 @@ def _capture(data_dir: DataDir, source: Any, cluster: str = "default") -> Upstre
     )
 
 
-def _real(data_dir: DataDir, cluster: str = "default") -> Upstreams:
-    settings = ServerSettings(data_dir=data_dir.path)
+def _real(data_dir: DataDir, cluster: str = "default", **changelog: Any) -> Upstreams:
+    settings = ServerSettings(data_dir=data_dir.path, changelog=ChangelogSettings(**changelog))
     return _capture(data_dir, RealSource(settings, CLOCK), cluster)
 
 
@@ -197,6 +199,45 @@ def test_a_log_that_is_gone_is_made_anew(mysql: Database, data_dir: DataDir) -> 
             assert log.state.position["file"] == begun["file"]
     finally:
         upstreams.stop()
+
+
+def test_a_log_is_made_anew_where_something_is_prepared(
+    database: Callable[..., Database], data_dir: DataDir
+) -> None:
+    """It begins at the newest anchor, and has the rows that were prepared before it."""
+    db = database("mysql-8.0")
+    db.execute("DROP DATABASE IF EXISTS x", "CREATE DATABASE x", "CREATE TABLE x.t (id INT)")
+    upstreams = _real(data_dir, anchor_s=0.1)
+    upstreams.register("main", db.uri())
+    upstreams.start()
+    anchors = Anchors(upstreams._store, Keys(), "main")
+    try:
+        _until(lambda: upstreams.status("main").state == "running")
+        db.execute("XA START 'a'", "INSERT INTO x.t VALUES (1)", "XA END 'a'", "XA PREPARE 'a'")
+        db.execute("INSERT INTO x.t VALUES (2)")
+        _until(lambda: _rows(data_dir) == 1)
+        with contextlib.closing(ChangeLog.open(data_dir.log("main"))) as log:
+            behind = log.state.resolved_ts
+            assert log.state.prepared_from
+        _until(lambda: anchors.all()[-1].ts > behind)
+        upstreams.stop()
+        (data_dir.logs / "main").rename(data_dir.path / "aside")
+        upstreams = _real(data_dir, anchor_s=0.1)
+        upstreams.start()
+        _until(lambda: upstreams.status("main").state == "running")
+        db.execute("XA COMMIT 'a'")
+        _until(lambda: _rows(data_dir) == 1)
+        with contextlib.closing(ChangeLog.open(data_dir.log("main"))) as log:
+            assert log.state.first_ts > behind
+    finally:
+        upstreams.stop()
+
+
+def _rows(data_dir: DataDir) -> int:
+    """Committed rows that the log of upstream ``main`` has."""
+    with contextlib.closing(ChangeLog.open(data_dir.log("main"))) as log:
+        first, end = Position(log.state.first_ts), Position(log.state.resolved_ts)
+        return int(log.runs(first, end).rows.sum())
 
 
 def test_a_log_without_a_place_to_begin_is_not_made(mysql: Database, data_dir: DataDir) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cdc.base.clock import SystemClock
 from cdc.base.position import Position
+from cdc.base.ts import Ts
 from cdc.binlog.query import Query
 from cdc.changelog import origin
 from cdc.changelog.index import Runs
@@ -66,12 +67,23 @@ class Pulled:
         """Another log of the same upstream in the place of this one, from where this one began."""
         with closing(ChangeLog.open(self.folder)) as log:
             ts, snapshot = log.state.first_ts, log.snapshot_at(log.state.first_ts)
+        return self.begun_at(folder, begun, ts, snapshot, self.info.start)
+
+    def begun_at(
+        self,
+        folder: Path,
+        begun: Origin,
+        ts: Ts,
+        snapshot: dict[str, Any],
+        position: dict[str, Any],
+    ) -> Pulled:
+        """Another log of the same upstream, from a ts on, which its server has at a position."""
         made = copy(self)
         made.folder, made.statuses, made.error = folder, [], None
         with LogWriter.open(folder, self.log_settings, CLOCK) as writer:
             origin.save(folder, begun)
             writer.save_snapshot(ts, snapshot)
-            writer.begin(ts, self.info.start)
+            writer.begin(ts, position)
         return made
 
     def resume(self) -> None:

@@ -1,0 +1,194 @@
+"""A log begins anew where XA transactions are prepared, and has their rows when they commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cdc.base.clock import SystemClock
+from cdc.base.position import Position
+from cdc.changelog.origin import Origin
+from cdc.changelog.reader import ChangeLog
+from cdc.coord.anchors import Anchors
+from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.keys import Keys
+from cdc.coord.messages import Anchor
+from cdc.source.anchoring import Anchoring
+from cdc.source.errors import XaNotKnown
+from tests.servers.database import Database
+from tests.source.pulling import Pulled
+
+
+class Anchored:
+    """A log, and what the store has of it."""
+
+    def __init__(self, p: Pulled, store: EmbeddedStore) -> None:
+        self.p = p
+        self.anchors = Anchors(store, Keys(), "u")
+
+    def run(self) -> bool:
+        """Try to write an anchor where the log stands; as one that pulls it after a restart."""
+        by_set = self.p.info.server_kind != "mariadb"
+        anchoring = Anchoring(self.p.folder, self.anchors, (), "a", by_set)
+        return anchoring.run(self.p.writer.state, 0)
+
+    def begin(self, anchor: Anchor, folder: Path) -> Pulled:
+        """Another log of the upstream, which begins at an anchor."""
+        snapshot = {**self.anchors.schema(anchor), "ts": anchor.ts}
+        return self.p.begun_at(folder, Origin.new(), anchor.ts, snapshot, anchor.position)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with closing(EmbeddedStore(tmp_path / "meta.db", SystemClock())) as store:
+        yield store
+
+
+class Branches:
+    """XA transactions on ``d.t``, each on a connection that is let go once it is prepared."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    def prepare(self, xid: str, *rows: int) -> None:
+        values = "".join(f"INSERT INTO d.t VALUES ({row});" for row in rows)
+        self.db.execute(
+            f"XA START '{xid}'", *values.split(";")[:-1], f"XA END '{xid}'", f"XA PREPARE '{xid}'"
+        )
+
+    def end(self, xid: str, how: str = "COMMIT") -> None:
+        """As soon as the server has let the connection go that has prepared it."""
+        for _ in range(200):
+            with suppress(Exception):
+                self.db.execute(f"XA {how} '{xid}'")
+                return
+            time.sleep(0.02)
+        self.db.execute(f"XA {how} '{xid}'")
+
+
+def _transactions(folder: Path, above: int) -> list[tuple[str, int, int]]:
+    """Source and number of each transaction above a ts, in order, and how many rows it has."""
+    with closing(ChangeLog.open(folder)) as log:
+        state = log.refresh()
+        runs = log.runs(Position(max(above, state.first_ts)), Position(state.resolved_ts))
+        log.verify(runs)
+        found = []
+        for ts in np.unique(runs.commit_ts).tolist():
+            name = log.transaction_at(ts)
+            assert name is not None
+            rows = int(runs.rows[runs.commit_ts == ts].sum())
+            found.append((name.source, name.sequence, rows))
+        return found
+
+
+def test_rows_of_what_is_prepared_come_with_its_commit(
+    database: Callable[..., Database], store: EmbeddedStore, tmp_path: Path
+) -> None:
+    db = database("mysql-8.0")
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)")
+    branches = Branches(db)
+    with Pulled(db, tmp_path / "log", standing_s=0.1) as p:
+        db.execute("INSERT INTO d.t VALUES (1)")
+        branches.prepare("kept", 2, 3)
+        # It lies in another file than where the new log goes on.
+        db.execute("FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (4)")
+        branches.prepare("none")
+        branches.prepare("undone", 5)
+        branches.prepare("over", 6)
+        branches.end("over")
+        p.caught_up()
+        one = Anchored(p, store)
+        assert one.run()
+        anchor = one.anchors.all()[-1]
+        db.execute("INSERT INTO d.t VALUES (7)", "CREATE TABLE d.u (id INT)")
+        with one.begin(anchor, tmp_path / "anew") as anew:
+            anew.caught_up()
+            # Killed here, it goes on from what is durable.
+            anew.pause()
+            anew.resume()
+            branches.end("kept")
+            branches.end("none")
+            branches.end("undone", "ROLLBACK")
+            anew.caught_up()
+            p.caught_up()
+        assert anew.rows() == 3
+        assert _transactions(anew.folder, anchor.ts) == _transactions(p.folder, anchor.ts)
+
+        # Control: where the log itself stood, the server sends nothing of what was prepared.
+        branches.prepare("late", 8)
+        p.caught_up()
+        assert one.run()
+        at = one.anchors.all()[-1]
+        wrong = at.model_copy(update={"position": p.writer.state.position})
+        assert wrong.position != at.position
+        with one.begin(wrong, tmp_path / "wrong") as without:
+            branches.end("late")
+            assert isinstance(without.failed(), XaNotKnown)
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0 without GTIDs", "mariadb-11.4"])
+def test_others_wait_until_nothing_is_prepared(
+    name: str, database: Callable[..., Database], store: EmbeddedStore, tmp_path: Path
+) -> None:
+    server, _, without = name.partition(" without ")
+    db = database(server, gtid=False) if without else database(server)
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)")
+    branches = Branches(db)
+    with Pulled(db, tmp_path / "log", standing_s=0.1) as p:
+        branches.prepare("a", 1)
+        p.caught_up()
+        one = Anchored(p, store)
+        assert not one.run()
+        branches.end("a")
+        p.caught_up()
+        assert one.run()
+
+
+def test_there_are_anchors_where_something_is_always_prepared(
+    database: Callable[..., Database], store: EmbeddedStore, tmp_path: Path
+) -> None:
+    """As under a coordinator: each branch is prepared before the one before it ends."""
+    db = database("mysql-8.0")
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)")
+    over = threading.Event()
+
+    def overlap(lane: int) -> None:
+        branches, n = Branches(db), 0
+        branches.prepare(f"{lane}-0", lane)
+        while not over.is_set():
+            branches.prepare(f"{lane}-{n + 1}", lane, n)
+            branches.end(f"{lane}-{n}", "ROLLBACK" if n % 7 == 3 else "COMMIT")
+            n += 1
+        branches.end(f"{lane}-{n}")
+
+    with Pulled(db, tmp_path / "log", standing_s=0.1) as p:
+        one = Anchored(p, store)
+        lanes = [threading.Thread(target=overlap, args=(lane,)) for lane in range(3)]
+        for lane in lanes:
+            lane.start()
+        try:
+            p.until(lambda: p.rows() > 30)
+            state = p.writer.state
+            assert state.prepared_from
+            assert one.run()
+            anchor = one.anchors.all()[-1]
+            with one.begin(anchor, tmp_path / "anew") as anew:
+                anew.until(lambda: len(_transactions(anew.folder, anchor.ts)) > 30)
+                over.set()
+                for lane in lanes:
+                    lane.join()
+                anew.caught_up()
+                p.caught_up()
+        finally:
+            over.set()
+            for lane in lanes:
+                lane.join()
+        there = _transactions(p.folder, anchor.ts)
+        assert len(there) > 30
+        assert _transactions(anew.folder, anchor.ts) == there
