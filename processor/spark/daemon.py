@@ -6,6 +6,7 @@ is imported here may start a thread (pyspark.daemon says why).
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import suppress
 from typing import Any
@@ -27,9 +28,14 @@ def main() -> None:
     """Load, then serve forks until Spark closes stdin."""
     # Its socket takes code to run, and a cluster's worker may have been started with any umask.
     os.umask(0o077)
+    # Nothing that is loaded is garbage, and to look for some all the time is a sixth of it.
+    gc.disable()
     import processor.spark.task
 
     processor.spark.task.preload()
+    # Workers share its pages as long as nobody looks for garbage there.
+    gc.freeze()
+    gc.enable()
     # Spark has no other way to be told; a fork calls it by this name.
     pyspark.daemon.worker = worker
     with suppress(BrokenPipeError):

@@ -22,8 +22,6 @@ def preload() -> None:
     import processor.chunk_reading
     import processor.delivery  # noqa: F401
 
-    settle()
-
 
 def settle() -> None:
     """Take what lives as long as the process out of the garbage collector's sight.
