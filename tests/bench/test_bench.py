@@ -118,7 +118,7 @@ def test_many_tables_are_read(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.real
 def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
-    done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--rows", "2000", "--no-peers")
+    done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--rows", "500", "--no-peers")
     assert done.returncode == 0, done.stderr
     figures = {f["name"]: f for f in json.loads((tmp_path / "partial.json").read_text())}
     assert set(figures) == {"ddl_pause_p50", "ddl_pause_p99", "ddl_pause_resume"}

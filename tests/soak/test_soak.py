@@ -22,7 +22,7 @@ def _shown(plan: Plan, result: Result) -> str:
 
 
 def test_kills_of_each_kind_lose_and_repeat_nothing() -> None:
-    plan = Plan(kills=7, rows_per_s=1500)
+    plan = Plan(kills=7, rows_per_s=600)
     result = soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
@@ -42,13 +42,13 @@ def test_rows_that_the_ledger_runs_ahead_of_are_missed() -> None:
 
 
 def test_owners_of_a_cluster_are_lost_with_and_without_their_disks() -> None:
-    plan = Plan(kills=2, rows_per_s=1000, only="owner lost")
+    plan = Plan(kills=2, rows_per_s=400, only="owner lost")
     result = cluster.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
 
 def test_kills_of_each_kind_leave_a_target_of_the_other_family_equal() -> None:
-    plan = Plan(kills=7, rows_per_s=800, server="mysql-8.0", target="mariadb-11.4")
+    plan = Plan(kills=7, rows_per_s=400, server="mysql-8.0", target="mariadb-11.4")
     result = to_mysql.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
