@@ -17,6 +17,7 @@ from cdc.api import (
     errors,
     explain,
     feed_tables,
+    metadata,
     openapi,
     progress,
     roles,
@@ -90,6 +91,7 @@ def make(capture: Capture, guard: Guard, peers: Peers | None = None) -> FastAPI:
         routes.include_router(of.router(capture), dependencies=changes)
     routes.include_router(tokens.router(capture))
     routes.include_router(audit.router(capture))
+    routes.include_router(metadata.router(capture))
     routes.include_router(callers.router())
     store, keys = capture.store, capture.keys
 

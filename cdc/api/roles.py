@@ -76,6 +76,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("DELETE", f"{_FEED}/verifications/{{id}}"): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/verifications/{{id}}/repair"): ApiRole.OPERATOR,
     ("GET", f"{_V2}/audit"): ApiRole.ADMIN,
+    ("GET", f"{_V2}/unsafe/metadata"): ApiRole.ADMIN,
     ("GET", f"{_V2}/tokens"): ApiRole.ADMIN,
     ("POST", f"{_V2}/tokens"): ApiRole.ADMIN,
     ("DELETE", f"{_V2}/tokens/{{name}}"): ApiRole.ADMIN,

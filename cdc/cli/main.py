@@ -19,6 +19,7 @@ from cdc.cli import (
     ticdc_json,
     ticdc_words,
     token,
+    unsafe,
     upstream,
 )
 from cdc.cli.audit import audit
@@ -63,6 +64,7 @@ cli.add_typer(owner, name="owner")
 cli.add_typer(token.app, name="token")
 cli.add_typer(tso, name="tso")
 cli.command("audit")(audit)
+cli.add_typer(unsafe.app, name="unsafe")
 
 
 @app.command()

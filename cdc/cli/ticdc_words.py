@@ -8,11 +8,11 @@ _LEAVE = "leave it out"
 COMMANDS = {
     ("cli", "unsafe", "reset"): "stop the server and remove its data directory, or the keys of"
     " the cluster in etcd",
-    ("cli", "unsafe", "show-metadata"): "`cdc backup` writes all that is decided into a file",
     ("cli", "unsafe", "resolve-lock"): "there are no locks of TiKV to resolve",
     ("cli", "unsafe", "delete-service-gc-safepoint"): "no server is held up: the change log keeps"
     " what changefeeds need",
-    ("cli", "unsafe"): "docs/ticdc.md says what there is in place of each",
+    ("cli", "unsafe", "verify-gc-safepoint"): "no server is held up: the change log keeps what"
+    " changefeeds need",
     ("cli", "changefeed", "move-table"): "an upstream moves whole, with all its changefeeds:"
     " `cdc cli upstream move`",
     ("cli", "changefeed", "cyclic"): "there is no replication in circles: filter by tables, or by"

@@ -24,6 +24,7 @@ from cdc.api.changefeed_models import (
 )
 from cdc.api.ddl_models import DdlOut, DdlPage
 from cdc.api.explain_models import ExplanationOut, TablesOfChangefeed
+from cdc.api.metadata_models import StoredOut
 from cdc.api.requests import CreateNode, UpdateNode
 from cdc.api.shard_ddl_models import ShardDdlPage
 from cdc.api.token_models import CreatedToken, TokenOut
@@ -303,6 +304,10 @@ class Client(Connection):
         """Who has asked for which change: the newest, from the oldest of them on."""
         params = {"since": str(since), "object": object, "limit": str(limit)}
         return _page(AuditOut, self.get("/audit", **params))
+
+    def metadata(self, contains: str = "") -> list[StoredOut]:
+        """What the store has under keys with ``contains`` in them, without secrets."""
+        return _page(StoredOut, self.get("/unsafe/metadata", contains=contains))
 
     def explain(self, **asked: Any) -> ExplanationOut:
         """Which rule decides about a table or statement; names as in ``POST /filter/explain``."""

@@ -15,13 +15,18 @@ class Keys:
     cluster: str = "default"
 
     @property
+    def cluster_prefix(self) -> str:
+        """All keys of the cluster."""
+        return f"{ROOT}/{self.cluster}/"
+
+    @property
     def meta_prefix(self) -> str:
-        return f"{ROOT}/{self.cluster}/__cdc_meta__/"
+        return self.cluster_prefix + "__cdc_meta__/"
 
     @property
     def prefix(self) -> str:
         """All that owner, processor and API exchange."""
-        return f"{ROOT}/{self.cluster}/{NAMESPACE}/"
+        return f"{self.cluster_prefix}{NAMESPACE}/"
 
     @property
     def owner(self) -> str:

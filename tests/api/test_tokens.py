@@ -27,7 +27,7 @@ from tests.api.server_process import CdcServer, run_cdc
 
 KEYS = Keys()
 # What no operator may touch, said again in other words than the table's.
-_ADMINS = re.compile(r"/api/v2/(audit|tokens|upstreams|log|owner|captures)\b")
+_ADMINS = re.compile(r"/api/v2/(audit|tokens|upstreams|log|owner|captures|unsafe)\b")
 # Questions that have a body.
 _ASKS = {f"/api/v2/{n}" for n in ("tso", "filter/explain", "verify_table", "get_all_tables")}
 _OPEN = {"/api/v2/health", "/api/v2/ready", "/metrics"}
@@ -79,7 +79,7 @@ def test_an_application_with_a_route_that_has_no_role_does_not_start() -> None:
 def test_roles_are_as_promised() -> None:
     for (method, path), role in roles.ROUTES.items():
         changes = method != "GET" and path not in _ASKS
-        if changes or path.startswith(("/api/v2/tokens", "/api/v2/audit")):
+        if changes or path.startswith(("/api/v2/tokens", "/api/v2/audit", "/api/v2/unsafe")):
             assert role == (ApiRole.ADMIN if _ADMINS.match(path) else ApiRole.OPERATOR), path
         elif "verifications" not in path:
             assert role == ApiRole.VIEWER, path

@@ -53,7 +53,7 @@ def test_a_difference_is_seen() -> None:
 
 
 def test_a_command_that_ends_otherwise_is_seen(tmp_path: Path) -> None:
-    done = replay.CliRunner().invoke(replay.app, ["cli", "unsafe"])
+    done = replay.CliRunner().invoke(replay.app, ["cli", "unsafe", "reset"])
     assert replay._told(Line("unsafe"), done).likeness is Likeness.REFUSED
     done = replay.CliRunner().invoke(
         replay.app, ["cli", "tso", "query", "--server", "http://127.0.0.1:9"]

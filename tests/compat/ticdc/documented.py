@@ -128,7 +128,7 @@ REQUESTS = [
         "POST", "/api/v2/get_all_tables", {"upstream": "main", "replica_config": {}, "start_ts": 0},
         _names("all_tables"),
     ),
-    Request("GET", "/api/v2/unsafe/metadata"),
+    Request("GET", "/api/v2/unsafe/metadata", None, frozenset({"key", "value"})),
     Request("POST", "/api/v2/unsafe/resolve_lock", {"region_id": 1, "ts": 1}),
     Request("DELETE", "/api/v2/unsafe/service_gc_safepoint"),
     Request("POST", "/api/v2/owner/resign"),
@@ -162,6 +162,6 @@ LINES = [
     Line(f"changefeed move-table -c {FEED} -t 1 -d x"),
     Line(f"changefeed remove --changefeed-id {FEED}"),
     Line("unsafe reset --no-confirm"),
-    Line("unsafe show-metadata"),
+    Line("unsafe show-metadata", text="Key: "),
     Line("unsafe delete-service-gc-safepoint"),
 ]  # fmt: skip
