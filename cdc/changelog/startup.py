@@ -45,20 +45,14 @@ def recover(folder: Path) -> RecoveredLog:
     dictionaries = Dictionaries()
     if state.tables_length:
         dictionaries.load((folder / names.TABLES).read_bytes())
-    book = prepared_at(folder, state)
-    xids = Xids(folder, book.xids(), dictionaries.xids)
-    dictionaries.xids.clear()
-    return RecoveredLog(state, dictionaries, book, xids, _read_format(folder, state))
-
-
-def prepared_at(folder: Path, state: LogState) -> PreparedBook:
-    """The XA transactions that are prepared where a log stands at ``state``. Raises LogCorrupt."""
     book = PreparedBook()
     if state.prepared_from:
         for segment in state.segments():
             if segment.number >= state.prepared_from:
                 book.apply(read_index(folder, segment))
-    return book
+    xids = Xids(folder, book.xids(), dictionaries.xids)
+    dictionaries.xids.clear()
+    return RecoveredLog(state, dictionaries, book, xids, _read_format(folder, state))
 
 
 def read_index(folder: Path, segment: SegmentInfo) -> Runs:

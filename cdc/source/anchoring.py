@@ -17,7 +17,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare
-from cdc.source.anchor_place import has_place, place
+from cdc.source.anchor_place import AnchorPlaces
 from cdc.source.compaction import at
 
 # Statements are looked for in each part of the log once, so its indexes need not be kept.
@@ -27,7 +27,7 @@ _INDEX_BYTES = 1 << 20
 class Anchoring:
     """Of one log, which ``capture`` pulls; ``held`` says that it is still the upstream's.
 
-    ``by_set``: as :func:`cdc.source.anchor_place.place` takes it.
+    ``by_set``: as :class:`~cdc.source.anchor_place.AnchorPlaces` takes it.
 
     One thread at a time.
     """
@@ -41,7 +41,7 @@ class Anchoring:
         by_set: bool,
     ) -> None:
         self._folder = folder
-        self._by_set = by_set
+        self._places = AnchorPlaces(folder, by_set)
         self._capture = capture
         self._anchors = anchors
         self._held = held
@@ -59,7 +59,7 @@ class Anchoring:
 
     def has_place(self, state: LogState) -> bool:
         """Whether a log could begin at ``state``, as far as can be told without looking."""
-        return has_place(state, self._by_set)
+        return self._places.may_be_at(state)
 
     def run(self, state: LogState, needed_ts: Ts) -> bool:
         """Write an anchor where the log stands, if it can be one; whether it did.
@@ -70,7 +70,7 @@ class Anchoring:
         ts = state.resolved_ts
         if self._last is not None and ts <= self._last[0]:
             return False
-        position = place(self._folder, state, self._by_set)
+        position = self._places.at(state)
         if position is None:
             return False
         schema_ts, snapshot = ts, None

@@ -19,6 +19,7 @@ from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Anchor
+from cdc.source.anchor_place import AnchorPlaces
 from cdc.source.anchoring import Anchoring
 from cdc.source.errors import XaNotKnown
 from tests.servers.database import Database
@@ -167,15 +168,28 @@ def test_there_are_anchors_where_something_is_always_prepared(
             n += 1
         branches.end(f"{lane}-{n}")
 
-    with Pulled(db, tmp_path / "log", standing_s=0.1) as p:
+    small = {"segment_bytes": 4096}
+    with Pulled(db, tmp_path / "log", standing_s=0.1, log=small) as p:
         one = Anchored(p, store)
         lanes = [threading.Thread(target=overlap, args=(lane,)) for lane in range(3)]
         for lane in lanes:
             lane.start()
         try:
-            p.until(lambda: p.rows() > 30)
+            kept, seen = AnchorPlaces(p.folder, by_set=True), 0
+
+            def at_some_states() -> bool:
+                """Read as the log grows, or all at once: the place is the same."""
+                nonlocal seen
+                state = p.writer.state
+                if state.prepared_from:
+                    assert kept.at(state) == AnchorPlaces(p.folder, by_set=True).at(state)
+                    seen += 1
+                return seen > 20 and p.rows() > 60
+
+            p.until(at_some_states)
             state = p.writer.state
             assert state.prepared_from
+            assert len(state.closed) > 3
             assert one.run()
             anchor = one.anchors.all()[-1]
             with one.begin(anchor, tmp_path / "anew") as anew:
