@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from cdc.base.position import LastOfNode, TransactionName
 from cdc.coord import stored
 from cdc.coord.contract import StoredKey
-from cdc.coord.messages import FeedInfo, FeedState, StoredMessage, UpstreamInfo
+from cdc.coord.messages import FeedInfo, FeedState, FeedStatus, StoredMessage, UpstreamInfo, named
 from cdc.coord.stored import StoredValueUnreadable
 
 KEPT: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("format_1.json").read_text())
@@ -70,3 +71,24 @@ def test_what_is_not_known_is_not_shown() -> None:
 def test_another_format_is_refused_by_name(number: int) -> None:
     with pytest.raises(StoredValueUnreadable, match="format"):
         stored.read(_entry(KEPT["UpstreamInfo"] | {"format": number}), UpstreamInfo)
+
+
+def test_positions_of_shards_are_read_as_they_were_written() -> None:
+    """As the first version with cuts wrote a changefeed's progress, and its meaning."""
+    text = (
+        '{"checkpoint_ts":5,"transactions":{"5":[5,"n2:0-7",41,3,'
+        '[["n1:8f1b2c3d-0000-11ee-8000-0242ac120002",12,true],["n2:0-7",41,false]]],"6":[6,"0-7",42,3]}}'
+    )
+    status = stored.read(StoredKey("/k", text.encode(), 1, 1), FeedStatus)
+    names = named(status.transactions)
+    cut = (
+        LastOfNode("n1:8f1b2c3d-0000-11ee-8000-0242ac120002", 12, True),
+        LastOfNode("n2:0-7", 41),
+    )
+    assert names == {
+        5: TransactionName(5, "n2:0-7", 41, 3, cut),
+        6: TransactionName(6, "0-7", 42, 3),
+    }
+    assert [last.node for last in cut] == ["n1", "n2"]
+    written = {ts: name.to_list() for ts, name in names.items()}
+    assert json.loads(json.dumps(written)) == json.loads(text)["transactions"]
