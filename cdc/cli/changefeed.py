@@ -14,6 +14,7 @@ import typer
 from cdc.base.secrets import mask_uri
 from cdc.base.ts import physical_ms
 from cdc.cli import output, ticdc_json
+from cdc.cli.catching_up import CatchUp
 from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import (
     FeedId,
@@ -39,6 +40,8 @@ SinkUri = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file with the replica configuration.")
 ]
+# A command that shows again and again has seen what it showed before.
+_catch_up = CatchUp()
 
 
 @app.command()
@@ -193,10 +196,16 @@ def list_(
 
 
 def _lag(item: dict[str, Any], now_ms: int) -> str:
-    """How far a changefeed is behind now; nothing of one that has ended, or has no place yet."""
+    """How far a changefeed is behind now; nothing of one that has ended, or has no place yet.
+
+    With how long it takes until it is not, where it is watched.
+    """
     if item["state"] == "finished" or not item["checkpoint_tso"]:
         return ""
-    return output.lag(now_ms - physical_ms(item["checkpoint_tso"]))
+    reached_ms = physical_ms(item["checkpoint_tso"])
+    left_ms = _catch_up.left_ms(item["id"], reached_ms, now_ms)
+    lag = output.lag(now_ms - reached_ms)
+    return lag if left_ms is None else f"{lag}, {output.lag(left_ms)} left"
 
 
 @app.command()
@@ -232,7 +241,7 @@ def statistics(
     """Print how far it is behind, a line of JSON each interval: milliseconds of both gaps.
 
     ``sink_gap``: what the log holds and the sink has not; ``replication_gap``: the sink against
-    now.
+    now; ``catch_up``: until there is none, as it goes, null where that cannot be told.
     """
     api, printed = client(), 0
     while True:
@@ -241,6 +250,7 @@ def statistics(
         gaps = {
             "sink_gap": max(0, physical_ms(status["resolved_ts"]) - reached_ms),
             "replication_gap": max(0, now_ms - reached_ms),
+            "catch_up": _catch_up.left_ms(changefeed_id, reached_ms, now_ms),
         }
         typer.echo(json_.dumps({"state": status["state"], **gaps}))
         printed += 1

@@ -76,7 +76,7 @@ def test_the_life_of_a_changefeed(operated: tuple[CdcServer, str], tmp_path: Pat
     assert re.search(r" normal +\d{18} +\S+ \S+ +\d+(\.\d)?s *$", line)
     told = server.cli("changefeed", "statistics", "-c", "life", "-I", "0.1", "-n", "2")
     first, second = (json.loads(line) for line in told.stdout.splitlines())
-    assert first.keys() == second.keys() == {"state", "sink_gap", "replication_gap"}
+    assert first.keys() == second.keys() == {"state", "sink_gap", "replication_gap", "catch_up"}
     assert 0 <= second["sink_gap"] <= second["replication_gap"] < 60_000
     (runs,) = [i for i in server.cli_json("processor", "list") if i["changefeed_id"] == "life"]
     words = ("processor", "query", "-c", "life")
