@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pymysql.err import MySQLError
 
 from cdc.base.clock import SystemClock
 from cdc.base.position import Position
@@ -24,6 +24,7 @@ from cdc.source.anchoring import Anchoring
 from cdc.source.errors import XaNotKnown
 from tests.servers.database import Database
 from tests.source.pulling import Pulled
+from tests.waiting import until
 
 
 class Anchored:
@@ -65,12 +66,14 @@ class Branches:
 
     def end(self, xid: str, how: str = "COMMIT") -> None:
         """As soon as the server has let the connection go that has prepared it."""
-        for _ in range(200):
-            with suppress(Exception):
+
+        def ended() -> bool:
+            with suppress(MySQLError):
                 self.db.execute(f"XA {how} '{xid}'")
-                return
-            time.sleep(0.02)
-        self.db.execute(f"XA {how} '{xid}'")
+                return True
+            return False
+
+        until(ended, f"XA {how} '{xid}'")
 
 
 def _transactions(folder: Path, above: int) -> list[tuple[str, int, int]]:
