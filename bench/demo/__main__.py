@@ -22,6 +22,7 @@ os.environ.setdefault(
 from bench.demo import filtered, schemas
 from bench.demo.capture import Capture, CommandFailed
 from bench.demo.changes import Changes
+from bench.demo.lag_plot import lag_plot
 from bench.demo.report import Report
 from bench.demo.timeline import timeline
 from bench.fold import Fold, judge
@@ -73,6 +74,11 @@ def _set_up(stack: ExitStack, report: Report, rate: float, given: Path | None) -
     capture = Capture(folder, report.say)
     stack.callback(capture.end)
     capture.start()
+    report.say(
+        f"while it runs: the console is at {capture.url}/ (cdc cli --server {capture.url} console"
+        " says its address with the token), dashboards for"
+        f" {capture.url}/metrics are in configs/grafana"
+    )
     _create(capture, folder, upstream, target, broker)
     fold = Fold(load.tables)
     follower = Follower(broker.bootstrap, "shop", fold)
@@ -139,7 +145,14 @@ def _wait(stage: _Stage, report: Report, committed: Committed) -> None:
             report.say(stage.capture.cli("changefeed", "query", "-c", feed, quiet=True))
 
 
-def _run(stack: ExitStack, report: Report, seconds: float, rate: float, given: Path | None) -> bool:
+def _run(
+    stack: ExitStack,
+    report: Report,
+    seconds: float,
+    rate: float,
+    given: Path | None,
+    picture: Path,
+) -> bool:
     stage = _set_up(stack, report, rate, given)
     committed = _load(stage, report, seconds)
     _wait(stage, report, committed)
@@ -148,6 +161,10 @@ def _run(stack: ExitStack, report: Report, seconds: float, rate: float, given: P
     report.block("schema changes, made while the load ran", lines)
     report.messages(stage.follower.samples)
     report.ends(committed, stage.fold, stage.watcher)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    ends = {"topic": stage.fold, "target": stage.watcher}
+    picture.write_text(lag_plot(ends, report.killed), "utf-8")
+    report.say(f"the lag of both, drawn: {picture}")
     proven = [undone == 0, _judge_topic(stage, report, committed)]
     proven += [_judge_target(stage, report, committed), _judge_filtered(stage, report, committed)]
     code = stage.capture.stop()
@@ -203,13 +220,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30, help="length of the load")
     parser.add_argument("--rate", type=float, default=20_000, help="row changes a second")
     parser.add_argument("--folder", type=Path, help="where the capture's data and log are kept")
+    drawn = Path("build/demo-lag.svg")
+    parser.add_argument("--picture", type=Path, default=drawn, help="where the lag is drawn")
     chosen = parser.parse_args()
     report = Report()
     # Ended from outside, it still leaves nothing behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with ExitStack() as stack:
-            proven = _run(stack, report, chosen.seconds, chosen.rate, chosen.folder)
+            proven = _run(stack, report, chosen.seconds, chosen.rate, chosen.folder, chosen.picture)
     except (CommandFailed, servers.Unavailable, servers.StartFailed) as error:
         report.say(f"failed: {error}")
         return 1

@@ -37,6 +37,7 @@ class Capture:
         self._folder = folder
         self._say = say
         self._addr = f"127.0.0.1:{free_port()}"
+        self.url = f"http://{self._addr}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

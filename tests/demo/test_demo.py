@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -17,11 +18,13 @@ from tests.servers import install
 
 @pytest.mark.real
 @pytest.mark.slow
-def test_the_demo_proves_itself(tmp_path: Path) -> None:
+def test_the_demo_proves_itself(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in ("mariadb-11.4", "kafka-4.1"):
         if not install.is_fetched(name):
             pytest.skip(f"{name} is not fetched")
     command = [sys.executable, "-m", "bench.demo", "--seconds", "8", "--rate", "4000"]
+    picture = tmp_path_factory.mktemp("drawn") / "lag.svg"
+    command += ["--picture", str(picture)]
     done = subprocess.run(
         command,
         env={**os.environ, "TIDEGATE_TMP": str(tmp_path)},
@@ -47,6 +50,10 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
     for feed in ("to-kafka", "to-mysql", "filtered"):
         assert f"changefeed create -c {feed} -u main" in done.stdout
     assert "kill -9" in done.stdout
+    assert re.search(r"console is at http://127\.0\.0\.1:\d+/ ", done.stdout)
+    lines = ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}polyline")
+    colours = {line.get("stroke") for line in lines if len((line.get("points") or "").split()) > 1}
+    assert len(colours) == 3, "both ends and the kill"
     assert list(tmp_path.iterdir()) == []
     mine = str(tmp_path)
     assert [p.pid for p in psutil.process_iter(["cmdline"]) if mine in str(p.info["cmdline"])] == []
