@@ -18,6 +18,7 @@ from cdc.kernels.digits import put_signed, put_unsigned, thirteen
 from cdc.kernels.framing import RECORDS, end_line, frame, frame_keyed, value_place
 from cdc.kernels.memory import copy_padded, load8, move, store8, store32, store64
 from cdc.kernels.rows import MATRIX, next_value, null_bytes, same_bytes, value_span
+from cdc.kernels.search import row_at
 
 I64 = types.int64
 OUT = types.Array(types.uint8, 1, "C")
@@ -236,19 +237,6 @@ def _put_mark(marks, m, out, o):  # type: ignore[no-untyped-def]
     return o + 1
 
 
-@small
-def _mark_of(marks, ts):  # type: ignore[no-untyped-def]
-    # The mark of the transaction at ``ts``, or -1.
-    lo, hi = np.int64(0), np.int64(marks.shape[0])
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if marks[middle, C.K_TS] < ts:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo if lo < marks.shape[0] and marks[lo, C.K_TS] == ts else np.int64(-1)
-
-
 @rare
 def put_message(  # type: ignore[no-untyped-def]
     buf, ref, es_low, es_high, build_ms, ts_low, ts_high,
@@ -375,7 +363,7 @@ def encode(  # type: ignore[no-untyped-def]
             es_low, es_high = thirteen(np.uint64(max(np.int64(0), ms)))
         if marks.shape[0] > 0 and ref[L.R_TS] != marked:
             marked = ref[L.R_TS]
-            mark = _mark_of(marks, marked)
+            mark = row_at(marks, C.K_TS, marked)
         number = i - first
         lengths = 2 if image < 4096 else 3
         key = value = o

@@ -20,6 +20,7 @@ from cdc.kernels.framing import RECORDS, end_line, frame_keyed, value_place
 from cdc.kernels.memory import copy_padded, load8, load32, move, store8, store32, store64
 from cdc.kernels.row_places import EVENT, NUMBER, POSITION
 from cdc.kernels.rows import MATRIX, next_value, null_bytes, value_span
+from cdc.kernels.search import row_at
 
 I64 = types.int64
 OUT = types.Array(types.uint8, 1, "C")
@@ -205,19 +206,6 @@ def _put_file(number, out, o):  # type: ignore[no-untyped-def]
 
 
 @small
-def _name_of(names, ts):  # type: ignore[no-untyped-def]
-    # The row of ``names`` of the transaction at ``ts``, or -1.
-    lo, hi = np.int64(0), np.int64(names.shape[0])
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if names[middle, D.U_TS] < ts:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo if lo < names.shape[0] and names[lo, D.U_TS] == ts else np.int64(-1)
-
-
-@small
 def _put_ns(out, o):  # type: ignore[no-untyped-def]
     store64(out, o, _NS_0)
     store64(out, o + 8, _NS_1)
@@ -324,7 +312,7 @@ def encode(  # type: ignore[no-untyped-def]
             low, high = thirteen(np.uint64(max(np.int64(0), ms)))
         if ref[L.R_TS] != named:
             named = ref[L.R_TS]
-            name = _name_of(names, named)
+            name = row_at(names, D.U_TS, named)
         delta, number = ms - base_ms, records
         deleted = ref[L.R_KIND] & L.KIND_MASK == L.KIND_DELETE
         lengths = 2 if image < 2048 and heads[plan, D.H_HEAD + 1] < 2048 else 3
