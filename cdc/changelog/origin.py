@@ -18,6 +18,10 @@ from cdc.base.ts import Ts
 from cdc.changelog import files, lines, names
 from cdc.changelog.errors import LogCorrupt
 
+ROOM_BELOW_PIN: Ts = 1000 << 18
+"""So far below a pinned ts another transaction may have its own time: there is room for 2**18 in
+each millisecond, whatever times those in between have."""
+
 
 class PinsDisagree(InternalError):
     """Two positions say that one upstream has two orders."""

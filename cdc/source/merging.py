@@ -25,7 +25,7 @@ from cdc.base.position import LastOfNode, Position, TransactionName
 from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog import cuts, node_logs
 from cdc.changelog.index import Runs
-from cdc.changelog.origin import Pin
+from cdc.changelog.origin import ROOM_BELOW_PIN, Pin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.source.errors import LAGS_OR_LOST, TransactionMissing
@@ -45,9 +45,6 @@ from cdc.source.statements import History
 
 # Of each node in one step: what is found to lie above the common end is read again.
 _BATCH_BYTES = 128 << 20
-# So far below a pinned ts another transaction may have its own time: there is room for 2**18 in
-# each millisecond, whatever times those in between have.
-_ROOM: Ts = 1000 << 18
 
 
 def in_order(
@@ -279,7 +276,7 @@ class Merging:
                 limits[name] = found
         if self._waiting or any(merged[name] < limit for name, limit in limits.items()):
             end = min((node.log.state.resolved_ts for node in self._waiting), default=MAX_TS)
-            latest = pin.name.ts - statements - _ROOM
+            latest = pin.name.ts - statements - ROOM_BELOW_PIN
             return self._merge(end, limits, latest) or not self._waiting
         if coming:
             self._join(coming[0], pin.name.ts - statements + 1)

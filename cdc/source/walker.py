@@ -17,7 +17,7 @@ from cdc.binlog.events import EventType
 from cdc.binlog.table_map import TableMap
 from cdc.binlog.xa import Xid
 from cdc.changelog.index import Runs
-from cdc.changelog.origin import Pin
+from cdc.changelog.origin import ROOM_BELOW_PIN, Pin
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import index as K  # noqa: N812
 from cdc.kernels import xids as X  # noqa: N812
@@ -38,9 +38,6 @@ HEADER = 19
 CHECKSUM = 4
 _RUNS = 8192
 _MAPS = 256
-# So far below a pinned ts another transaction may have its own time: there is room for 2**18 in
-# each millisecond, whatever times those in between have.
-_ROOM: Ts = 1000 << 18
 _NO_SOURCE = -2
 
 
@@ -149,7 +146,7 @@ class Walker:
         """Believe no later time of an event than ``ts`` from now on; it then gets the next ts."""
         self._latest = ts
         pin = self._pins[0] if self._pins else None
-        self.state[K.LATEST] = ts if pin is None else min(ts, pin.name.ts - _ROOM)
+        self.state[K.LATEST] = ts if pin is None else min(ts, pin.name.ts - ROOM_BELOW_PIN)
 
     # --- transactions whose ts is known --------------------------------------------------------
 
