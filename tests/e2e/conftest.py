@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +70,29 @@ class Way:
         rules = [f"{self.schema}.{t}" for t in tables or ("*",)]
         self.capture.create(self.name, self.upstream, str(sink), rules, **more)  # type: ignore[arg-type]
         return self.name
+
+    @contextmanager
+    def written(self, *tables: str) -> Iterator[list[int]]:
+        """Transactions with a row of each table, one after the other; ids of those committed."""
+        stop, ids = threading.Event(), list[int]()
+
+        def write() -> None:
+            with self.database.connect(database=self.schema) as connection:
+                connection.autocommit(False)
+                while not stop.wait(0.01):
+                    with connection.cursor() as cursor:
+                        for table in tables:
+                            cursor.execute(f"INSERT INTO {table} VALUES ({len(ids) + 1})")
+                    connection.commit()
+                    ids.append(len(ids) + 1)
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        try:
+            yield ids
+        finally:
+            stop.set()
+            writing.join()
 
     def delivered(self, timeout_s: float = 120) -> None:
         """Wait until what is committed now is delivered."""

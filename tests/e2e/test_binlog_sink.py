@@ -80,28 +80,14 @@ def _wait_for_files(root: Path, count: int) -> None:
     until(lambda: len(list(root.glob("binlog.0*"))) >= count, f"{count} files", 60)
 
 
-def _written(way: Way, tables: tuple[str, ...], ids: list[int], stop: threading.Event) -> None:
-    """Transactions with a row of each table, one after the other; the ids of those committed."""
-    with way.database.connect(database=way.schema) as connection:
-        connection.autocommit(False)
-        while not stop.wait(0.01):
-            with connection.cursor() as cursor:
-                for table in tables:
-                    cursor.execute(f"INSERT INTO {table} VALUES ({len(ids) + 1})")
-            connection.commit()
-            ids.append(len(ids) + 1)
-
-
 def test_another_configuration_counts_from_one_transaction_on(way: Way, tmp_path: Path) -> None:
     """Each has a row of three tables, and is in the files by the old rules or by the new ones."""
-    root, ids, stop = tmp_path / "out", list[int](), threading.Event()
+    root = tmp_path / "out"
     tables = ("kept", "gone", "come")
     made = [f"CREATE TABLE {table} (id INT PRIMARY KEY)" for table in tables]
     way.execute(*made)
     way.create("kept", "gone", sink=f"binlog://{root}?file-size=65536")
-    writing = threading.Thread(target=_written, args=(way, tables, ids, stop))
-    writing.start()
-    try:
+    with way.written(*tables) as ids:
         until(lambda: len(ids) > 20, "transactions under the old configuration")
         way.delivered()
         rules = [f"{way.schema}.kept", f"{way.schema}.come"]
@@ -115,9 +101,6 @@ def test_another_configuration_counts_from_one_transaction_on(way: Way, tmp_path
         until(lambda: way.capture.feed(way.name)["change"] is None, "it counts")
         known = len(ids)
         until(lambda: len(ids) > known + 20, "transactions under the new configuration")
-    finally:
-        stop.set()
-        writing.join()
     way.delivered()
     # What the files do to the upstream would else come into the files.
     way.capture.ask("POST", f"/changefeeds/{way.name}/pause")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -124,30 +121,6 @@ def test_transactions_left_out_by_gtid_rows_and_schema_changes(way: Way) -> None
     assert f"ignore-txn-gtid has {change}" in listed.stdout
 
 
-@contextmanager
-def _written(way: Way, *tables: str) -> Iterator[list[int]]:
-    """Transactions with a row of each table, one after the other; the ids of those committed."""
-    stop, ids = threading.Event(), list[int]()
-
-    def write() -> None:
-        with way.database.connect(database=way.schema) as connection:
-            connection.autocommit(False)
-            while not stop.wait(0.01):
-                with connection.cursor() as cursor:
-                    for table in tables:
-                        cursor.execute(f"INSERT INTO {table} VALUES ({len(ids) + 1})")
-                connection.commit()
-                ids.append(len(ids) + 1)
-
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
-        yield ids
-    finally:
-        stop.set()
-        writing.join()
-
-
 def _ids(way: Way, table: str, topic: str) -> list[int]:
     """The rows of a table in a topic, in their order."""
     return [
@@ -171,7 +144,7 @@ def test_a_configuration_that_changes_under_load_does_so_at_one_transaction(
         "sink": {"dispatchers": [route]},
     }
     before, after = way.schema, f"{way.schema}_new"
-    with _written(way, "kept", "gone", "come") as ids:
+    with way.written("kept", "gone", "come") as ids:
         until(lambda: len(ids) > 20, "rows under the old configuration")
         # A topic that is written to is not read: its reader would never come to an end.
         way.delivered()
