@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _LEAVE = "leave it out"
+_HOLDS_NOBODY_UP = "no server is held up: the change log keeps what changefeeds need"
+_NO_REDO = "a target needs none: rows and ledger are one transaction there"
 COMMANDS = {
     ("cli", "unsafe", "reset"): "stop the server and remove its data directory, or the keys of"
     " the cluster in etcd",
     ("cli", "unsafe", "resolve-lock"): "there are no locks of TiKV to resolve",
-    ("cli", "unsafe", "delete-service-gc-safepoint"): "no server is held up: the change log keeps"
-    " what changefeeds need",
-    ("cli", "unsafe", "verify-gc-safepoint"): "no server is held up: the change log keeps what"
-    " changefeeds need",
+    ("cli", "unsafe", "delete-service-gc-safepoint"): _HOLDS_NOBODY_UP,
+    ("cli", "unsafe", "verify-gc-safepoint"): _HOLDS_NOBODY_UP,
     ("cli", "changefeed", "move-table"): "an upstream moves whole, with all its changefeeds:"
     " `cdc cli upstream move`",
     ("cli", "changefeed", "cyclic"): "there is no replication in circles: filter by tables, or by"
     " transactions (filter.ignore-txn-gtid)",
     ("cli", "configure-credentials"): "`cdc cli token create` makes a token;"
     " a profile keeps it (docs/client.md)",
-    ("redo", "apply"): "a target needs none: rows and ledger are one transaction there",
-    ("redo", "meta"): "a target needs none: rows and ledger are one transaction there",
-    ("redo",): "a target needs none: rows and ledger are one transaction there",
+    ("redo", "apply"): _NO_REDO,
+    ("redo", "meta"): _NO_REDO,
+    ("redo",): _NO_REDO,
 }
 """By the words of a command."""
 FLAGS = {

@@ -59,10 +59,8 @@ class Branches:
         self.db = db
 
     def prepare(self, xid: str, *rows: int) -> None:
-        values = "".join(f"INSERT INTO d.t VALUES ({row});" for row in rows)
-        self.db.execute(
-            f"XA START '{xid}'", *values.split(";")[:-1], f"XA END '{xid}'", f"XA PREPARE '{xid}'"
-        )
+        inserts = (f"INSERT INTO d.t VALUES ({row})" for row in rows)
+        self.db.execute(f"XA START '{xid}'", *inserts, f"XA END '{xid}'", f"XA PREPARE '{xid}'")
 
     def end(self, xid: str, how: str = "COMMIT") -> None:
         """As soon as the server has let the connection go that has prepared it."""
