@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from cdc.binlog.cursor import lenenc_int
 from cdc.binlog.events import EventType
 from cdc.binlog.header import EventHeader
 from cdc.schema.charsets import encode
@@ -83,10 +84,7 @@ class TargetOnly:
                 yield _NULL
             else:
                 value = _value(column, key[place])
-                # Keys are at most some 3,000 bytes long.
-                length = len(value)
-                head = bytes([length]) if length < 251 else b"\xfc" + length.to_bytes(2, "little")
-                yield head + value
+                yield lenenc_int(len(value)) + value
 
 
 def _value(column: Column, text: str) -> bytes:
