@@ -33,13 +33,14 @@ def judge(usage: Usage, settings: ChangelogSettings, name: str) -> TidegateError
     a definite error, TransactionTooLarge, where it would not fit into an otherwise empty log.
     What a full segment that is written has over the budget never goes while nothing is pulled, as
     another one is only begun by what comes next: that may come if all else is within the budget.
+    Transactions that are complete count once they are committed: before, they cannot go either.
     """
     budget, reserve = settings.disk_budget_bytes, settings.free_space_reserve_bytes
     used = usage.committed + usage.appended
     small = 0 < usage.open <= settings.segment_bytes
     turns = not usage.open and usage.staying >= settings.segment_bytes
-    others = used - usage.staying if turns else used
-    if budget and others > budget and not small:
+    counted = usage.committed + usage.open - (usage.staying if turns else 0)
+    if budget and counted > budget and not small:
         if usage.open and usage.open + usage.staying > budget:
             return TransactionTooLarge(
                 f"a transaction has more than {usage.open} bytes, the log's budget is {budget}",

@@ -36,6 +36,8 @@ from cdc.source.walker import Walker
 
 _log = logging.getLogger("puller")
 _TICK_S = 0.2
+# How often the disk and its budget are looked at.
+_BUDGET_S = 1.0
 
 
 class Puller:
@@ -174,6 +176,8 @@ class Puller:
             if not self._within_budget(stop):
                 heard = self._clock.monotonic()
                 self._vouching = replace(self._vouching, waiting=None)
+                # Only what is committed can be delivered, and go.
+                self._commit_complete(intake.walker)
                 continue
             if stream.readable(self._patience(intake)):
                 block, n = stream.take()
@@ -312,9 +316,13 @@ class Puller:
             if due or not more:
                 walker.commit(behind=more)
 
+    def _commit_complete(self, walker: Walker) -> None:
+        if walker.uncommitted and walker.clean and not walker.in_group:
+            walker.commit()
+
     def _within_budget(self, stop: threading.Event) -> bool:
         now = self._clock.monotonic()
-        if now - self._last_budget < 1:
+        if now - self._last_budget < _BUDGET_S:
             if not self._budget_ok:
                 stop.wait(_TICK_S)
             return self._budget_ok

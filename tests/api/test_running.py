@@ -27,6 +27,7 @@ free-space-reserve-bytes = 0
 disk-budget-bytes = {budget}
 [source]
 heartbeat-s = 0.2
+block-bytes = 65536
 """
 T = "CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)"
 

@@ -152,6 +152,24 @@ def test_disk_budget(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_what_waits_for_its_commit_does_not_count(tmp_path: Path) -> None:
+    """It goes only behind its commit, which a pause that counts it would keep from coming."""
+    writer = open_log(tmp_path, disk_budget_bytes=5000, segment_bytes=4096, keep_s=0)
+    for ts in range(1, 5):
+        dml(writer, ts, [(0, 1)], tag=b"x" * 3000)
+    writer.mark()
+    assert writer.over_budget() is None
+    # Nor where one has begun that waits for its end.
+    _part(writer, 5, 0, 4500)
+    assert writer.over_budget() is None
+    _part(writer, 5, 1, 10, last=True)
+    writer.commit(5, {})
+    assert writer.over_budget() is not None
+    assert writer.collect(5)
+    assert writer.over_budget() is None
+    writer.close()
+
+
 def test_a_full_segment_over_the_budget_can_go(tmp_path: Path) -> None:
     """What comes at once may be more than a segment, and than the budget."""
     writer = open_log(tmp_path, disk_budget_bytes=5000, segment_bytes=4096, keep_s=0)

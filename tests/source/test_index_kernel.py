@@ -64,21 +64,3 @@ def test_mutated_events_end_in_errors_of_ours(
             except TidegateError as error:
                 outcomes.add(error.code)
     assert len(outcomes) > 2
-
-
-def test_disk_budget_pauses_and_resumes(database: Callable[..., Database], tmp_path: Path) -> None:
-    db = database("mysql-8.0")
-    db.execute("DROP DATABASE IF EXISTS f", "CREATE DATABASE f", "CREATE TABLE f.t (v LONGTEXT)")
-    log = {"disk_budget_bytes": 200_000}
-    with Pulled(db, tmp_path / "log", log=log, heartbeat_s=0.2) as p:
-        db.execute("INSERT INTO f.t VALUES (REPEAT('x', 300000))")
-        p.until(lambda: p.statuses[-1].state == "paused")
-        error = p.statuses[-1].error
-        assert error is not None
-        assert error.code == "TG:ErrDiskBudget"
-        db.execute("INSERT INTO f.t VALUES ('later')")
-        p.pause()
-        p.log_settings = ChangelogSettings()
-        p.resume()
-        p.caught_up()
-        assert p.rows() == 2
