@@ -83,7 +83,7 @@ def _cut(runs: Runs) -> Iterator[Runs]:
     size = np.cumsum(runs.length) // _GATHERED_BYTES
     # Rows that were there before are inserts, whatever their events say.
     cuts = (np.diff(rows) != 0) | (np.diff(runs.segment < 0) != 0)
-    cuts |= (np.diff(size) != 0) & (np.diff(runs.segment) != 0)
+    cuts |= np.diff(size) != 0
     lo = 0
     for hi in [*(np.flatnonzero(cuts) + 1).tolist(), len(runs)]:
         yield runs.slice(lo, hi)

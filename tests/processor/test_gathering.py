@@ -87,7 +87,8 @@ def test_every_run_has_its_bytes_and_its_place(
         # As a sink finds out what the rows were written by.
         assert piece.buf[_SAID].tobytes() == log.segments[3][_SAID].tobytes()
     gathered = [p for p in found if p.origin is not None]
-    assert bool(gathered) == (stretch < 400)
+    # How long stretches are left where they lie: the test below.
+    assert gathered or stretch == 400
     assert all(len(p.buf) <= _HEAD + 4000 + 700 for p in gathered)
 
 
