@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parent
 
 
 def main() -> None:
-    """Import each module below ``cdc.kernels``: signatures are compiled at import."""
+    """Load all that the modules below ``cdc.kernels`` compile."""
     started = time.monotonic()
     files = [path for path in sorted(_ROOT.rglob("*.py")) if path.name != "__main__.py"]
     order = TopologicalSorter({path: imports(path) for path in files})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
+from cdc.kernels.compile import kernel
 from cdc.kernels.crc import BYTES, check_events
 
 # An event is longer than 16 bytes, so a block of 16 holds the start of one run at most.
@@ -14,7 +15,7 @@ BLOCK_BITS = 4
 _LONGS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(types.int64(BYTES, _LONGS, _LONGS, types.uint8[::1]), nogil=True, cache=True)
+@kernel(types.int64(BYTES, _LONGS, _LONGS, types.uint8[::1]), counted=True)
 def check_runs(
     buf: NDArray[np.uint8],
     offsets: NDArray[np.int64],

@@ -9,7 +9,9 @@ than its body.
 
 from __future__ import annotations
 
-from functools import partial
+import threading
+from collections.abc import Callable
+from functools import partial, update_wrapper
 from typing import Any
 
 from numba import njit
@@ -21,6 +23,73 @@ rare: Any = partial(njit, nogil=True, _nrt=False)()
 """Called: large, or seldom needed."""
 
 
-def kernel(signature: Any) -> Any:
-    """An entry point: compiled at import for its signature, loaded from the cache after that."""
-    return njit(signature, nogil=True, _nrt=False, cache=True)
+class Compiled:
+    """A function for one signature, loaded from the cache or compiled when it is first needed.
+
+    Most of a process's start would else be kernels that it never calls: those of other formats, and
+    all that are only called by kernels, whose machine code has them already.
+    """
+
+    def __init__(
+        self, python: Callable[..., Any], signature: Any, *, entry: bool, counted: bool
+    ) -> None:
+        update_wrapper(self, python)
+        self.entry = entry
+        # What is left out would be as the caller has it where that is being compiled.
+        how = {"nogil": True, "cache": True, "forceinline": False, "_nrt": counted}
+        self._make = partial(njit(signature, **how), python)
+        self._guard = threading.Lock()
+        self._dispatcher: Any = None
+        _all.append(self)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether this process has its machine code."""
+        return self._dispatcher is not None
+
+    def load(self) -> Any:
+        """Numba's dispatcher."""
+        with self._guard:
+            if self._dispatcher is None:
+                self._dispatcher = self._make()
+        return self._dispatcher
+
+    def __call__(self, *values: Any) -> Any:
+        return (self._dispatcher or self.load())(*values)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # What numba asks a value of that another function calls.
+        return self.load()._numba_type_
+
+
+_all: list[Compiled] = []
+
+
+def loaded() -> list[str]:
+    """Full names of what this process has loaded."""
+    return [f"{one.__module__}.{one.__name__}" for one in _all if one.is_loaded]
+
+
+def load(module: str) -> None:
+    """Load all that a module compiles."""
+    for one in list(_all):
+        if one.__module__ == module:
+            one.load()
+
+
+def load_entries() -> None:
+    """Load every entry point that was imported so far, for the processes that are forked next."""
+    for one in list(_all):
+        if one.entry:
+            one.load()
+
+
+def kernel(signature: Any, *, counted: bool = False) -> Any:
+    """An entry point, called from Python; ``counted``: with reference counts of its arrays."""
+    return lambda python: Compiled(python, signature, entry=True, counted=counted)
+
+
+def function(signature: Any) -> Any:
+    """Called by kernels."""
+    return lambda python: Compiled(python, signature, entry=False, counted=True)

@@ -10,10 +10,10 @@ Binlog event layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_prot
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
-from cdc.kernels.compile import small
+from cdc.kernels.compile import kernel, small
 from cdc.kernels.fold import BLOCK, FOLDS, fold
 
 # Of maps and of bytes objects, which are read-only; writable arrays convert to it.
@@ -49,7 +49,7 @@ def _sixteen(first, second):  # type: ignore[no-untyped-def]
     return c
 
 
-@njit(types.uint32(BYTES, types.int64, types.int64, types.uint32), nogil=True, cache=True)
+@kernel(types.uint32(BYTES, types.int64, types.int64, types.uint32), counted=True)
 def crc32(buf: NDArray[np.uint8], lo: int, hi: int, seed: int) -> int:
     """CRC-32 of ``buf[lo:hi]`` going on from ``seed`` (0 at first), equal to ``zlib.crc32``.
 
@@ -96,7 +96,7 @@ def crc32(buf: NDArray[np.uint8], lo: int, hi: int, seed: int) -> int:
     return int(c ^ np.uint32(0xFFFFFFFF))
 
 
-@njit(types.UniTuple(types.int64, 2)(BYTES, types.int64, types.int64), nogil=True, cache=True)
+@kernel(types.UniTuple(types.int64, 2)(BYTES, types.int64, types.int64), counted=True)
 def check_events(buf: NDArray[np.uint8], lo: int, hi: int) -> tuple[int, int]:
     """Check the length and the CRC of every event of ``buf[lo:hi]``; ``lo`` starts an event.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, types
 
 from cdc.kernels import xids as X  # noqa: N812
+from cdc.kernels.compile import kernel
 from cdc.kernels.crc import BYTES, CHECKSUM, HEADER, LENGTH_AT, crc32
 from cdc.kernels.memory import load8, load16, load32, load64
 from cdc.kernels.rows import image_end, packed_integer
@@ -116,7 +117,7 @@ _STANDALONE = 1
 _MIX = -7046029254386353131  # 2**64 / golden ratio, as int64
 
 
-@njit(I64(BYTES, I64, I64), nogil=True, cache=True)
+@kernel(I64(BYTES, I64, I64), counted=True)
 def hash_bytes(buf, lo, hi):  # type: ignore[no-untyped-def]
     """Hash of ``buf[lo:hi]`` (clamped to the array), words mixed by multiplication."""
     lo = max(lo, 0)
@@ -505,7 +506,7 @@ def _table_map(buf, i, end, state, maps, slots, tables, bodies, runs):  # type: 
     return DONE
 
 
-@njit(
+@kernel(
     types.UniTuple(I64, 2)(
         BYTES,
         I64,
@@ -526,8 +527,7 @@ def _table_map(buf, i, end, state, maps, slots, tables, bodies, runs):  # type: 
         VECTOR,
         types.uint8[::1],
     ),
-    nogil=True,
-    cache=True,
+    counted=True,
 )
 def walk(  # type: ignore[no-untyped-def]
     buf,
@@ -640,7 +640,7 @@ def walk(  # type: ignore[no-untyped-def]
     return i, code
 
 
-@njit(I64(BYTES, I64, I64, types.uint8[::1], I64), nogil=True, cache=True)
+@kernel(I64(BYTES, I64, I64, types.uint8[::1], I64), counted=True)
 def add_checksums(source, lo, hi, out, at):  # type: ignore[no-untyped-def]
     """Copy the whole events of ``source[lo:hi]``, which end without a CRC, and append one to each.
 

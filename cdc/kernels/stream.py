@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba import njit, types
+from numba import types
 
+from cdc.kernels.compile import kernel
 from cdc.kernels.crc import BYTES, HEADER, LENGTH_AT
 from cdc.kernels.memory import copy, load8, load32
 
@@ -40,10 +41,9 @@ BAD_LENGTH: Final = 6  # an event whose length is not that of its message
 _LARGEST = 0xFFFFFF
 
 
-@njit(
+@kernel(
     types.UniTuple(I64, 2)(BYTES, I64, I64, types.int64[::1], types.uint8[::1]),
-    nogil=True,
-    cache=True,
+    counted=True,
 )
 def split(source, lo, hi, state, out):  # type: ignore[no-untyped-def]
     """Take packets from ``source[lo:hi]``, append event bytes at ``out[state[FILLED]]``.

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numba import njit, types
 
+from cdc.kernels.compile import kernel
 from cdc.kernels.crc import BYTES
 from cdc.kernels.memory import load8, load32, load64
 
@@ -206,25 +207,25 @@ def remove(heads, entries, contents, state, scratch):  # type: ignore[no-untyped
 _TABLE = (VECTOR, MATRIX, types.uint8[:, ::1], VECTOR, types.uint8[::1])
 
 
-@njit(I64(*_TABLE), nogil=True, cache=True)
+@kernel(I64(*_TABLE), counted=True)
 def find_xid(heads, entries, contents, state, scratch):  # type: ignore[no-untyped-def]
     """:func:`lookup`, for callers outside."""
     return lookup(heads, entries, contents, state, scratch)
 
 
-@njit(I64(*_TABLE), nogil=True, cache=True)
+@kernel(I64(*_TABLE), counted=True)
 def put_xid(heads, entries, contents, state, scratch):  # type: ignore[no-untyped-def]
     """:func:`put`, for callers outside."""
     return put(heads, entries, contents, state, scratch)
 
 
-@njit(types.void(*_TABLE), nogil=True, cache=True)
+@kernel(types.void(*_TABLE), counted=True)
 def remove_xid(heads, entries, contents, state, scratch):  # type: ignore[no-untyped-def]
     """:func:`remove`, for callers outside."""
     remove(heads, entries, contents, state, scratch)
 
 
-@njit(I64(BYTES, I64, I64, VECTOR, types.uint8[::1]), nogil=True, cache=True)
+@kernel(I64(BYTES, I64, I64, VECTOR, types.uint8[::1]), counted=True)
 def read_statement(buf, p, end, state, scratch):  # type: ignore[no-untyped-def]
     """:func:`statement`, for callers outside."""
     return statement(buf, p, end, state, scratch)

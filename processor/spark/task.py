@@ -21,6 +21,9 @@ def preload() -> None:
     """Load kernels and codecs; called before the fork, so it must not start threads."""
     import processor.chunk_reading
     import processor.delivery  # noqa: F401
+    from cdc.kernels import compile
+
+    compile.load_entries()
 
 
 def settle() -> None:

@@ -7,8 +7,8 @@ storage), trailing 0x00 left out. So ``n`` may be less than the type's length; m
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import LENGTH, OK
 from cdc.kernels.values.integers import unsigned
 from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT
@@ -19,12 +19,12 @@ _DOT = np.uint8(46)
 _COLON = np.uint8(58)
 
 
-@njit(I64(BUF, I64, I64, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64, I64))
 def _byte(buf, p, n, i):  # type: ignore[no-untyped-def]
     return np.int64(buf[p + i]) if i < n else 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def uuid(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """UUID, ``n`` <= 16 bytes: ``8-4-4-4-12`` lower-case hex digits."""
     if n > 16:
@@ -40,7 +40,7 @@ def uuid(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return o, OK
 
 
-@njit(I64(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64, I64, OUT, I64))
 def _dotted(buf, p, n, first, out, o):  # type: ignore[no-untyped-def]
     for i in range(4):
         if i > 0:
@@ -50,7 +50,7 @@ def _dotted(buf, p, n, first, out, o):  # type: ignore[no-untyped-def]
     return o
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def inet4(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """INET4, ``n`` <= 4 bytes: dotted decimal."""
     if n > 4:
@@ -58,7 +58,7 @@ def inet4(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return _dotted(buf, p, n, 0, out, o), OK
 
 
-@njit(I64(I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, OUT, I64))
 def _group(v, out, o):  # type: ignore[no-untyped-def]
     for shift in (12, 8, 4, 0):
         if v >> shift != 0 or shift == 0:
@@ -67,7 +67,7 @@ def _group(v, out, o):  # type: ignore[no-untyped-def]
     return o
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def inet6(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """INET6, ``n`` <= 16 bytes: the first longest run of zero groups, even a single one, as ``::``.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.escape import copy_plain, escape_ascii
 from cdc.kernels.values.signature import BUF, I64, OUT
 
 
-@njit(I64(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64, I64, OUT, I64))
 def binary(buf, p, n, width, out, o):  # type: ignore[no-untyped-def]
     """BINARY(width), VARBINARY and BLOB (width 0), geometry: ``n`` bytes.
 

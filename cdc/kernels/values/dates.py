@@ -8,8 +8,8 @@ Errors: FRACTION_DIGITS, TEMPORAL_RANGE (a part that no server stores), ZONE_RAN
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.civil import civil_date, local_second
 from cdc.kernels.values.errors import FRACTION_DIGITS, TEMPORAL_RANGE, ZONE_RANGE
 from cdc.kernels.values.integers import PAIRS, fixed
@@ -23,7 +23,7 @@ _SPACE = np.uint8(32)
 _DOT = np.uint8(46)
 
 
-@njit(I64(I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, I64, I64, OUT, I64))
 def date_text(year, month, day, out, o):  # type: ignore[no-untyped-def]
     """``YYYY-MM-DD``; the parts are in range."""
     store16(out, o, PAIRS[year // 100])
@@ -35,7 +35,7 @@ def date_text(year, month, day, out, o):  # type: ignore[no-untyped-def]
     return o + 10
 
 
-@njit(I64(I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, I64, I64, OUT, I64))
 def clock_text(hour, minute, second, out, o):  # type: ignore[no-untyped-def]
     """``hh:mm:ss``, or ``hhh:mm:ss`` from 100 hours; the parts are in range."""
     if hour >= 100:
@@ -49,7 +49,7 @@ def clock_text(hour, minute, second, out, o):  # type: ignore[no-untyped-def]
     return o + 8
 
 
-@njit(I64(I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, I64, OUT, I64))
 def fraction_text(micros, fsp, out, o):  # type: ignore[no-untyped-def]
     """``.`` and the first ``fsp`` digits of ``micros`` (0..999999); nothing for fsp 0."""
     if fsp == 0:
@@ -59,7 +59,7 @@ def fraction_text(micros, fsp, out, o):  # type: ignore[no-untyped-def]
     return o + 1 + fsp
 
 
-@njit(I64(BUF, I64, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64))
 def big_endian(buf, p, n):  # type: ignore[no-untyped-def]
     """Unsigned big-endian integer of ``n`` <= 8 bytes."""
     v = np.int64(0)
@@ -68,13 +68,13 @@ def big_endian(buf, p, n):  # type: ignore[no-untyped-def]
     return v
 
 
-@njit(I64(I64, I64), nogil=True, cache=True)
+@function(I64(I64, I64))
 def _micros(stored, fsp):  # type: ignore[no-untyped-def]
     """Microseconds of a stored fraction: its unit is 10**-2, 10**-4 or 10**-6 by length."""
     return stored * np.int64(POW10_64[6 - 2 * ((fsp + 1) // 2)])
 
 
-@njit(CHECKED(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, OUT, I64))
 def date(buf, p, out, o):  # type: ignore[no-untyped-def]
     """DATE, 3 bytes little-endian: year << 9 | month << 5 | day."""
     v = np.int64(buf[p]) | np.int64(buf[p + 1]) << 8 | np.int64(buf[p + 2]) << 16
@@ -85,7 +85,7 @@ def date(buf, p, out, o):  # type: ignore[no-untyped-def]
     return date_text(year, month, v & 31, out, o), 0
 
 
-@njit(CHECKED(I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, I64, I64, OUT, I64, I64))
 def packed_datetime(v, micros, fsp, out, o, p):  # type: ignore[no-untyped-def]
     """Text of ``((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second``."""
     ymd = v >> 17
@@ -102,7 +102,7 @@ def packed_datetime(v, micros, fsp, out, o, p):  # type: ignore[no-untyped-def]
     return fraction_text(micros, fsp, out, o), 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def datetime2(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     """DATETIME(fsp), type 18: 5 bytes + fraction."""
     if fsp < 0 or fsp > 6:
@@ -112,7 +112,7 @@ def datetime2(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     return packed_datetime(v, micros, fsp, out, o, p)
 
 
-@njit(CHECKED(I64, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, I64, I64, I64, OUT, I64, I64))
 def packed_time(v, micros, negative, fsp, out, o, p):  # type: ignore[no-untyped-def]
     """Text of ``hour << 12 | minute << 6 | second`` with its sign."""
     hour = v >> 12
@@ -127,7 +127,7 @@ def packed_time(v, micros, negative, fsp, out, o, p):  # type: ignore[no-untyped
     return fraction_text(micros, fsp, out, o), 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def time2(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     """TIME(fsp), type 19: 3 bytes + fraction, together one signed number."""
     if fsp < 0 or fsp > 6:
@@ -140,7 +140,7 @@ def time2(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     return packed_time(v >> (8 * n), micros, negative, fsp, out, o, p)
 
 
-@njit(CHECKED(I64, I64, I64, TABLE64, TABLE64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, I64, I64, TABLE64, TABLE64, OUT, I64, I64))
 def instant_text(seconds, micros, fsp, starts, offsets, out, o, p):  # type: ignore[no-untyped-def]
     """Local date and time of a UTC second in the zone (see ``zones``); 0 is the zero timestamp."""
     if micros > 999999:
@@ -163,7 +163,7 @@ def instant_text(seconds, micros, fsp, starts, offsets, out, o, p):  # type: ign
     return fraction_text(micros, fsp, out, o), 0
 
 
-@njit(CHECKED(BUF, I64, I64, TABLE64, TABLE64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, TABLE64, TABLE64, OUT, I64))
 def timestamp2(buf, p, fsp, starts, offsets, out, o):  # type: ignore[no-untyped-def]
     """TIMESTAMP(fsp), type 17: 4 bytes of unsigned seconds + fraction; zone as in ``zones``."""
     if fsp < 0 or fsp > 6:

@@ -8,8 +8,8 @@ ones.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import DECIMAL_DIGITS, DECIMAL_PRECISION
 from cdc.kernels.values.integers import digit_count, fixed
 from cdc.kernels.values.pow10 import POW10_64
@@ -23,7 +23,7 @@ MAX_SCALE = 38
 GROUP_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], dtype=np.int64)
 
 
-@njit(I64(I64, I64), nogil=True, cache=True)
+@function(I64(I64, I64))
 def decimal_bytes(precision, scale):  # type: ignore[no-untyped-def]
     """Stored length of a value of this precision and scale; -1 where no server stores one."""
     if precision < 1 or precision > MAX_DIGITS or scale < 0 or scale > min(precision, MAX_SCALE):
@@ -32,7 +32,7 @@ def decimal_bytes(precision, scale):  # type: ignore[no-untyped-def]
     return (whole // 9 + scale // 9) * 4 + GROUP_BYTES[whole % 9] + GROUP_BYTES[scale % 9]
 
 
-@njit(U64(BUF, I64, I64, U64), nogil=True, cache=True)
+@function(U64(BUF, I64, I64, U64))
 def _group(buf, p, n, invert):  # type: ignore[no-untyped-def]
     v = np.uint64(0)
     for i in range(n):
@@ -40,7 +40,7 @@ def _group(buf, p, n, invert):  # type: ignore[no-untyped-def]
     return v
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64))
 def decimal(buf, p, precision, scale, out, o):  # type: ignore[no-untyped-def]
     """DECIMAL(precision, scale), ``decimal_bytes(precision, scale)`` bytes.
 

@@ -11,6 +11,7 @@ import json
 import numpy as np
 from numba import njit, types
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import TEXT_INVALID
 from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT
 from cdc.kernels.values.words import load64, store64, trailing_zeros
@@ -33,7 +34,7 @@ def escape_text(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False)[1:-1].encode()
 
 
-@njit(types.uint64(types.uint64), nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def special(w):  # type: ignore[no-untyped-def]
     """High bit of each byte of ``w`` that is not plain: above 127, below space, ``"`` or ``\\``.
 
@@ -44,7 +45,7 @@ def special(w):  # type: ignore[no-untyped-def]
     return (w | (w - _SPACES) | (q - _ONES) | (s - _ONES)) & _HIGH
 
 
-@njit(I64(types.int64, OUT, I64), nogil=True, cache=True)
+@function(I64(types.int64, OUT, I64))
 def escape_ascii(c, out, o):  # type: ignore[no-untyped-def]
     """Write one character below 128, escaped where it must be; at most 6 bytes."""
     if c >= 32 and c != 34 and c != 92:
@@ -62,7 +63,7 @@ def escape_ascii(c, out, o):  # type: ignore[no-untyped-def]
     return o + 6
 
 
-@njit(I64(types.int64, OUT, I64), nogil=True, cache=True)
+@function(I64(types.int64, OUT, I64))
 def put_code_point(c, out, o):  # type: ignore[no-untyped-def]
     """Write a code point (0..0x10FFFF, no surrogate) as UTF-8, escaped where it must be."""
     if c < 128:
@@ -83,7 +84,7 @@ def put_code_point(c, out, o):  # type: ignore[no-untyped-def]
     return o + 4
 
 
-@njit(I64(BUF, I64, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64))
 def utf8_length(buf, p, end):  # type: ignore[no-untyped-def]
     """Bytes of the well-formed UTF-8 character at ``p`` (its first byte is above 127), or 0."""
     b = np.int64(buf[p])
@@ -107,7 +108,7 @@ def utf8_length(buf, p, end):  # type: ignore[no-untyped-def]
     return 4
 
 
-@njit(types.UniTuple(I64, 2)(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(types.UniTuple(I64, 2)(BUF, I64, I64, OUT, I64))
 def copy_plain(buf, p, end, out, o):  # type: ignore[no-untyped-def]
     """Copy plain ASCII up to the first byte that is not plain, or ``end``: new ``p`` and ``o``.
 
@@ -140,7 +141,7 @@ def copy_plain(buf, p, end, out, o):  # type: ignore[no-untyped-def]
     return p, o
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def utf8(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """utf8mb3 and utf8mb4 text of ``n`` bytes. Error: TEXT_INVALID at the malformed character."""
     end = p + n
@@ -164,7 +165,7 @@ def utf8(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return o, 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def ascii_text(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """ascii text of ``n`` bytes. Error: TEXT_INVALID at a byte above 127."""
     end = p + n

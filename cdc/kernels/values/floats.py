@@ -8,8 +8,9 @@ never an exponent, no point in whole numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.integers import digit_count, fixed
 from cdc.kernels.values.pow10 import MIN_K, POW10_128
 from cdc.kernels.values.signature import BUF, I64, OUT, U64
@@ -25,7 +26,7 @@ _4 = np.uint64(4)
 _ZEROS = np.uint64(0x3030303030303030)
 
 
-@njit(U64(U64, U64, U64), nogil=True, cache=True)
+@function(U64(U64, U64, U64))
 def _round_to_odd(high, low, c):  # type: ignore[no-untyped-def]
     x1, _ = multiply_wide(low, c)
     y1, y0 = multiply_wide(high, c)
@@ -35,7 +36,7 @@ def _round_to_odd(high, low, c):  # type: ignore[no-untyped-def]
     return y1 | (_1 if y0 > _1 else _0)
 
 
-@njit(types.Tuple((U64, I64))(U64, I64, types.boolean), nogil=True, cache=True)
+@function(types.Tuple((U64, I64))(U64, I64, types.boolean))
 def shortest(c, q, closer):  # type: ignore[no-untyped-def]
     """Digits ``d`` and exponent ``k`` with ``d * 10**k`` the shortest decimal for ``c * 2**q``.
 
@@ -71,7 +72,7 @@ def shortest(c, q, closer):  # type: ignore[no-untyped-def]
     return s, k
 
 
-@njit(types.Tuple((U64, I64))(U64, I64), nogil=True, cache=True)
+@function(types.Tuple((U64, I64))(U64, I64))
 def strip_zeros(d, k):  # type: ignore[no-untyped-def]
     """The same decimal ``d * 10**k`` with a ``d`` that does not end in 0; ``d`` > 0."""
     t = d // np.uint64(100000000)
@@ -94,7 +95,7 @@ def strip_zeros(d, k):  # type: ignore[no-untyped-def]
     return d, k
 
 
-@njit(I64(OUT, I64, I64), nogil=True, cache=True)
+@function(I64(OUT, I64, I64))
 def zeros(out, o, n):  # type: ignore[no-untyped-def]
     """Write ``n`` times ``0``; may overwrite up to 7 bytes after them."""
     i = 0
@@ -104,7 +105,7 @@ def zeros(out, o, n):  # type: ignore[no-untyped-def]
     return o + n
 
 
-@njit(I64(U64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(U64, I64, OUT, I64))
 def plain(d, k, out, o):  # type: ignore[no-untyped-def]
     """Write ``d * 10**k`` without exponent; ``d`` > 0 and not ending in 0 where k < 0."""
     n = np.int64(digit_count(d))
@@ -124,7 +125,7 @@ def plain(d, k, out, o):  # type: ignore[no-untyped-def]
     return o + 2 - point + n
 
 
-@njit(I64(OUT, I64, types.boolean, types.boolean), nogil=True, cache=True)
+@function(I64(OUT, I64, types.boolean, types.boolean))
 def _not_finite(out, o, negative, nan):  # type: ignore[no-untyped-def]
     out[o] = np.uint8(45) if negative else np.uint8(43)
     text = (78, 97, 78) if nan else (73, 110, 102)
@@ -134,7 +135,7 @@ def _not_finite(out, o, negative, nan):  # type: ignore[no-untyped-def]
     return o + 3
 
 
-@njit(types.Tuple((U64, I64))(U64, I64), nogil=True, cache=True)
+@function(types.Tuple((U64, I64))(U64, I64))
 def double_digits(fraction, exponent):  # type: ignore[no-untyped-def]
     """Shortest ``d, k`` of a double not 0: its fraction, its biased exponent (below 2047)."""
     c = fraction
@@ -148,7 +149,7 @@ def double_digits(fraction, exponent):  # type: ignore[no-untyped-def]
     return strip_zeros(d, k)
 
 
-@njit(I64(U64, OUT, I64), nogil=True, cache=True)
+@function(I64(U64, OUT, I64))
 def double_text(bits, out, o):  # type: ignore[no-untyped-def]
     """The double with these 64 bits; at most ``MAX_DOUBLE_BYTES``. No server stores inf or nan."""
     fraction = bits & np.uint64((1 << 52) - 1)
@@ -166,7 +167,7 @@ def double_text(bits, out, o):  # type: ignore[no-untyped-def]
     return plain(d, k, out, o)
 
 
-@njit(types.Tuple((U64, I64))(U64, I64), nogil=True, cache=True)
+@function(types.Tuple((U64, I64))(U64, I64))
 def float32_digits(fraction, exponent):  # type: ignore[no-untyped-def]
     """Shortest ``d, k`` of the 23-bit fraction and biased exponent (below 255) of a float not 0."""
     c = fraction
@@ -180,7 +181,7 @@ def float32_digits(fraction, exponent):  # type: ignore[no-untyped-def]
     return strip_zeros(d, k)
 
 
-@njit(I64(types.uint32, OUT, I64), nogil=True, cache=True)
+@function(I64(types.uint32, OUT, I64))
 def float32_text(word, out, o):  # type: ignore[no-untyped-def]
     """The float with these 32 bits; at most ``MAX_FLOAT_BYTES``."""
     bits = np.uint64(word)
@@ -199,13 +200,13 @@ def float32_text(word, out, o):  # type: ignore[no-untyped-def]
     return plain(d, k, out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def double(buf, p, out, o):  # type: ignore[no-untyped-def]
     """DOUBLE, 8 bytes little-endian; needs ``MAX_DOUBLE_BYTES`` in ``out``."""
     return double_text(load64(buf, p), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def float32(buf, p, out, o):  # type: ignore[no-untyped-def]
     """FLOAT, 4 bytes little-endian; needs ``MAX_FLOAT_BYTES`` in ``out``."""
     return float32_text(load32(buf, p), out, o)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import BIT_LENGTH
 from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT, U64
 from cdc.kernels.values.words import load16, load32, load64, store16
@@ -15,7 +16,7 @@ _U100 = np.uint64(100)
 _U10 = np.uint64(10)
 
 
-@njit(U64(U64), nogil=True, cache=True)
+@function(U64(U64))
 def digit_count(v):  # type: ignore[no-untyped-def]
     """Number of decimal digits of ``v``; 1 for 0."""
     if v < np.uint64(10000):
@@ -32,7 +33,7 @@ def digit_count(v):  # type: ignore[no-untyped-def]
     return n + np.uint64(1) if v > np.uint64(0) else n
 
 
-@njit(types.void(U64, OUT, I64, I64), nogil=True, cache=True)
+@function(types.void(U64, OUT, I64, I64))
 def fixed(v, out, o, n):  # type: ignore[no-untyped-def]
     """Write ``v`` as exactly ``n`` digits to ``out[o:o+n]``, with leading zeros."""
     i = o + n
@@ -45,7 +46,7 @@ def fixed(v, out, o, n):  # type: ignore[no-untyped-def]
         out[o] = np.uint8(np.uint64(48) + v % _U10)
 
 
-@njit(I64(U64, OUT, I64), nogil=True, cache=True)
+@function(I64(U64, OUT, I64))
 def unsigned(v, out, o):  # type: ignore[no-untyped-def]
     """Decimal text of a uint64; at most 20 bytes."""
     n = np.int64(digit_count(v))
@@ -53,7 +54,7 @@ def unsigned(v, out, o):  # type: ignore[no-untyped-def]
     return o + n
 
 
-@njit(I64(I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, OUT, I64))
 def signed(v, out, o):  # type: ignore[no-untyped-def]
     """Decimal text of an int64; at most 20 bytes."""
     if v < 0:
@@ -62,69 +63,69 @@ def signed(v, out, o):  # type: ignore[no-untyped-def]
     return unsigned(np.uint64(v), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def int8(buf, p, out, o):  # type: ignore[no-untyped-def]
     """TINYINT, 1 byte."""
     return signed(np.int64(np.int8(buf[p])), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def uint8(buf, p, out, o):  # type: ignore[no-untyped-def]
     """TINYINT UNSIGNED, 1 byte."""
     return unsigned(np.uint64(buf[p]), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def int16(buf, p, out, o):  # type: ignore[no-untyped-def]
     """SMALLINT, 2 bytes."""
     return signed(np.int64(np.int16(load16(buf, p))), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def uint16(buf, p, out, o):  # type: ignore[no-untyped-def]
     """SMALLINT UNSIGNED, 2 bytes."""
     return unsigned(np.uint64(load16(buf, p)), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def int24(buf, p, out, o):  # type: ignore[no-untyped-def]
     """MEDIUMINT, 3 bytes."""
     v = np.int64(buf[p]) | np.int64(buf[p + 1]) << 8 | np.int64(np.int8(buf[p + 2])) << 16
     return signed(v, out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def uint24(buf, p, out, o):  # type: ignore[no-untyped-def]
     """MEDIUMINT UNSIGNED, 3 bytes."""
     v = np.int64(buf[p]) | np.int64(buf[p + 1]) << 8 | np.int64(buf[p + 2]) << 16
     return unsigned(np.uint64(v), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def int32(buf, p, out, o):  # type: ignore[no-untyped-def]
     """INT, 4 bytes."""
     return signed(np.int64(np.int32(load32(buf, p))), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def uint32(buf, p, out, o):  # type: ignore[no-untyped-def]
     """INT UNSIGNED, 4 bytes."""
     return unsigned(np.uint64(load32(buf, p)), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def int64(buf, p, out, o):  # type: ignore[no-untyped-def]
     """BIGINT, 8 bytes."""
     return signed(np.int64(load64(buf, p)), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def uint64(buf, p, out, o):  # type: ignore[no-untyped-def]
     """BIGINT UNSIGNED, 8 bytes."""
     return unsigned(load64(buf, p), out, o)
 
 
-@njit(I64(BUF, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, OUT, I64))
 def year(buf, p, out, o):  # type: ignore[no-untyped-def]
     """YEAR, 1 byte: ``0000`` or 1901 to 2155, four digits."""
     v = np.uint64(buf[p])
@@ -132,7 +133,7 @@ def year(buf, p, out, o):  # type: ignore[no-untyped-def]
     return o + 4
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def bit(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """BIT(m), ``n`` = ceil(m / 8) bytes, big-endian: the unsigned integer."""
     if n < 1 or n > 8:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from cdc.kernels.compile import function
 from cdc.kernels.values import json_text
 from cdc.kernels.values.dates import date_text, packed_datetime, packed_time
 from cdc.kernels.values.decimals import decimal, decimal_bytes
@@ -44,7 +45,7 @@ _LITERAL_START = np.array([0, 5, 10], dtype=np.int64)
 _LITERAL_LENGTH = np.array([4, 4, 5], dtype=np.int64)
 
 
-@njit(CHECKED(I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, OUT, I64, I64))
 def literal(which, out, o, p):  # type: ignore[no-untyped-def]
     """``null`` 0, ``true`` 1, ``false`` 2."""
     if which < 0 or which > 2:
@@ -54,7 +55,7 @@ def literal(which, out, o, p):  # type: ignore[no-untyped-def]
     return o + _LITERAL_LENGTH[which], OK
 
 
-@njit(types.UniTuple(I64, 2)(BUF, I64, I64), nogil=True, cache=True)
+@function(types.UniTuple(I64, 2)(BUF, I64, I64))
 def variable_length(buf, p, end):  # type: ignore[no-untyped-def]
     """Length in 7-bit groups, low first, at most 5 bytes: (length, bytes used), or (0, 0)."""
     value = np.int64(0)
@@ -68,7 +69,7 @@ def variable_length(buf, p, end):  # type: ignore[no-untyped-def]
     return 0, 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def _temporal(buf, p, kind, out, o):  # type: ignore[no-untyped-def]
     packed = np.int64(load64(buf, p))
     o = json_text.quote(out, o)
@@ -90,7 +91,7 @@ def _temporal(buf, p, kind, out, o):  # type: ignore[no-untyped-def]
     return json_text.quote(out, o), OK
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64, I64))
 def _opaque(buf, p, end, out, o, limit):  # type: ignore[no-untyped-def]
     if p >= end:
         return p, JSON_TRUNCATED
@@ -120,7 +121,7 @@ def _opaque(buf, p, end, out, o, limit):  # type: ignore[no-untyped-def]
     return json_text.base64(buf, p, n, kind, out, o), OK
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64))
 def _number(buf, p, end, kind, out, o):  # type: ignore[no-untyped-def]
     size = 2 if kind <= UINT16 else 4 if kind <= UINT32 else 8
     if p + size > end:
@@ -143,7 +144,7 @@ def _number(buf, p, end, kind, out, o):  # type: ignore[no-untyped-def]
     return json_text.double(bits, out, o), OK
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64, I64))
 def scalar(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
     """The scalar of type ``kind`` at ``p``: bytes not beyond ``end``, text not beyond ``limit``."""
     if o + _SCALAR_ROOM > limit:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import OK, TEXT_INVALID
 from cdc.kernels.values.escape import copy_plain, escape_ascii, utf8_length
 from cdc.kernels.values.floats import double_digits, plain
@@ -18,7 +19,7 @@ _PREFIX = np.frombuffer(b"base64:type", dtype=np.uint8)
 _BACKSLASH = np.uint8(92)
 
 
-@njit(I64(OUT, I64), nogil=True, cache=True)
+@function(I64(OUT, I64))
 def quote(out, o):  # type: ignore[no-untyped-def]
     """The quote of a JSON text inside of a JSON string: ``\\"``."""
     out[o] = _BACKSLASH
@@ -26,7 +27,7 @@ def quote(out, o):  # type: ignore[no-untyped-def]
     return o + 2
 
 
-@njit(I64(I64, OUT, I64), nogil=True, cache=True)
+@function(I64(I64, OUT, I64))
 def _escape_twice(c, out, o):  # type: ignore[no-untyped-def]
     if c == 34:
         out[o] = out[o + 1] = out[o + 2] = _BACKSLASH
@@ -41,7 +42,7 @@ def _escape_twice(c, out, o):  # type: ignore[no-untyped-def]
     return escape_ascii(c, out, o)
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def string(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """A JSON string of ``n`` bytes of UTF-8, with its quotes; touches ``7 * n + 20`` bytes."""
     end = p + n
@@ -66,7 +67,7 @@ def string(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     return quote(out, o), OK
 
 
-@njit(types.Tuple((I64, types.boolean))(U64, I64, OUT, I64), nogil=True, cache=True)
+@function(types.Tuple((I64, types.boolean))(U64, I64, OUT, I64))
 def scientific(d, k, out, o):  # type: ignore[no-untyped-def]
     """Write ``d * 10**k`` as the servers lay out numbers; whether it is whole and has no exponent.
 
@@ -90,7 +91,7 @@ def scientific(d, k, out, o):  # type: ignore[no-untyped-def]
     return plain(d, k, out, o), k >= 0
 
 
-@njit(I64(U64, OUT, I64), nogil=True, cache=True)
+@function(I64(U64, OUT, I64))
 def double(bits, out, o):  # type: ignore[no-untyped-def]
     """A double as MySQL's JSON prints it: ``1.0``, ``0.00001``, ``1e15``, ``-1.5e-100``.
 
@@ -114,7 +115,7 @@ def double(bits, out, o):  # type: ignore[no-untyped-def]
     return o
 
 
-@njit(I64(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64, I64, OUT, I64))
 def base64(buf, p, n, kind, out, o):  # type: ignore[no-untyped-def]
     """``"base64:type<kind>:…"`` of ``n`` bytes, with the server's line break after 76 characters.
 

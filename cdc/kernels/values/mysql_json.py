@@ -9,8 +9,8 @@ of their entry.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import JSON_DEPTH, JSON_TRUNCATED, OK, OUT_FULL
 from cdc.kernels.values.json_scalar import INT32, LITERAL, UINT16, UINT32, literal, scalar
 from cdc.kernels.values.json_text import string
@@ -25,12 +25,12 @@ _LAST_CONTAINER = 3
 _ARRAY = 2
 
 
-@njit(I64(BUF, I64, I64), nogil=True, cache=True)
+@function(I64(BUF, I64, I64))
 def _word(buf, p, size):  # type: ignore[no-untyped-def]
     return np.int64(load32(buf, p)) if size == 4 else np.int64(load16(buf, p))
 
 
-@njit(CHECKED(BUF, I64, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64))
 def _open(buf, p, end, kind):  # type: ignore[no-untyped-def]
     """Count and end of the container at ``p``; count -1 if it does not fit before ``end``."""
     size = 4 if kind & 1 else 2
@@ -44,7 +44,7 @@ def _open(buf, p, end, kind):  # type: ignore[no-untyped-def]
     return count, p + length
 
 
-@njit(CHECKED(BUF, I64, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, I64, OUT, I64, I64))
 def _key(buf, base, end, kind, i, out, o, limit):  # type: ignore[no-untyped-def]
     """Key ``i`` of the object at ``base`` and ``: ``."""
     size = 4 if kind & 1 else 2
@@ -63,7 +63,7 @@ def _key(buf, base, end, kind, i, out, o, limit):  # type: ignore[no-untyped-def
     return o + 2, OK
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64, I64))
 def _container(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
     """The object or array at ``p``, walked with an explicit stack."""
     stack = np.empty((MAX_DEPTH, 5), dtype=np.int64)
@@ -128,7 +128,7 @@ def _container(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def
             return o, error
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64, I64))
 def json_part(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
     """The value of type ``kind`` at ``p``, behind its type byte: a document or a part of one."""
     if kind <= _LAST_CONTAINER:
@@ -138,7 +138,7 @@ def json_part(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
     return scalar(buf, p, end, kind, out, o, limit)
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def mysql_json(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """JSON column of MySQL, ``n`` bytes after its length; an empty value is ``null``.
 

@@ -8,8 +8,8 @@ depends on fsp, which the binlog does not say: take fsp from the table's schema.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.dates import big_endian, clock_text, date_text, fraction_text, instant_text
 from cdc.kernels.values.errors import FRACTION_DIGITS, TEMPORAL_RANGE
 from cdc.kernels.values.pow10 import POW10_64
@@ -24,7 +24,7 @@ TIMESTAMP_BYTES = np.array([4, 5, 5, 6, 6, 7, 7], dtype=np.int64)
 _TIME_LIMIT = 838 * 3600 + 59 * 60 + 59 + 1
 
 
-@njit(CHECKED(I64, I64, I64, I64, I64, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, I64, I64, I64, I64, I64, I64, I64, OUT, I64, I64))
 def _datetime_parts(year, month, day, hour, minute, second, micros, fsp, out, o, p):  # type: ignore[no-untyped-def]
     if year > 9999 or month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
         return p, TEMPORAL_RANGE
@@ -34,7 +34,7 @@ def _datetime_parts(year, month, day, hour, minute, second, micros, fsp, out, o,
     return fraction_text(micros, fsp, out, o), 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def datetime(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     """DATETIME(fsp), type 12, ``DATETIME_BYTES[fsp]`` bytes."""
     if fsp < 0 or fsp > 6:
@@ -73,7 +73,7 @@ def datetime(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(CHECKED(BUF, I64, I64, TABLE64, TABLE64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, TABLE64, TABLE64, OUT, I64))
 def timestamp(buf, p, fsp, starts, offsets, out, o):  # type: ignore[no-untyped-def]
     """TIMESTAMP(fsp), type 7, ``TIMESTAMP_BYTES[fsp]`` bytes; zone as in ``zones``."""
     if fsp < 0 or fsp > 6:
@@ -85,7 +85,7 @@ def timestamp(buf, p, fsp, starts, offsets, out, o):  # type: ignore[no-untyped-
     return instant_text(big_endian(buf, p, 4), micros, fsp, starts, offsets, out, o, p)
 
 
-@njit(CHECKED(I64, I64, I64, I64, OUT, I64, I64), nogil=True, cache=True)
+@function(CHECKED(I64, I64, I64, I64, OUT, I64, I64))
 def _time_parts(hour, minute, second, negative, out, o, p):  # type: ignore[no-untyped-def]
     if hour > 838 or minute > 59 or second > 59:
         return p, TEMPORAL_RANGE
@@ -95,7 +95,7 @@ def _time_parts(hour, minute, second, negative, out, o, p):  # type: ignore[no-u
     return clock_text(hour, minute, second, out, o), 0
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def time(buf, p, fsp, out, o):  # type: ignore[no-untyped-def]
     """TIME(fsp), type 11, ``TIME_BYTES[fsp]`` bytes."""
     if fsp < 0 or fsp > 6:

@@ -7,7 +7,7 @@ that the character set does not have, TEXT_UNMAPPED for one that the server itse
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from cdc.kernels.charsets import (
     ENTRY,
@@ -24,6 +24,7 @@ from cdc.kernels.charsets import (
     KIND_UTF32,
     MAX_CODES,
 )
+from cdc.kernels.compile import function
 from cdc.kernels.values.binary import binary
 from cdc.kernels.values.errors import CHARSET_UNKNOWN, OK, TEXT_INVALID, TEXT_UNMAPPED
 from cdc.kernels.values.escape import ascii_text, copy_plain, put_code_point, utf8
@@ -35,13 +36,13 @@ _GB18030_BEYOND = 189000
 _STEP = types.UniTuple(types.int64, 3)
 
 
-@njit(I64(TABLE16, I64, I64), nogil=True, cache=True)
+@function(I64(TABLE16, I64, I64))
 def _offset(tables, code, word):  # type: ignore[no-untyped-def]
     i = code * ENTRY + word
     return np.int64(tables[i]) | np.int64(tables[i + 1]) << 16
 
 
-@njit(_STEP(BUF, I64, I64), nogil=True, cache=True)
+@function(_STEP(BUF, I64, I64))
 def _gb18030_linear(buf, p, end):  # type: ignore[no-untyped-def]
     if p + 4 > end:
         return TEXT_INVALID, 0, 0
@@ -54,7 +55,7 @@ def _gb18030_linear(buf, p, end):  # type: ignore[no-untyped-def]
     return OK, ((a * 10 + b) * 126 + c) * 10 + d, 4
 
 
-@njit(_STEP(BUF, I64, I64, I64, I64, TABLE16), nogil=True, cache=True)
+@function(_STEP(BUF, I64, I64, I64, I64, TABLE16))
 def _multi_byte(buf, p, end, kind, code, tables):  # type: ignore[no-untyped-def]
     """The character at ``p``, whose first byte stands for none alone."""
     b = np.int64(buf[p])
@@ -78,7 +79,7 @@ def _multi_byte(buf, p, end, kind, code, tables):  # type: ignore[no-untyped-def
     return OK, np.int64(tables[_offset(tables, code, 4) + ((b & 127) << 8 | b2)]), 2
 
 
-@njit(CHECKED(BUF, I64, I64, I64, TABLE16, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, TABLE16, OUT, I64))
 def _by_table(buf, p, n, code, tables, out, o):  # type: ignore[no-untyped-def]
     end = p + n
     kind = np.int64(tables[code * ENTRY])
@@ -107,7 +108,7 @@ def _by_table(buf, p, n, code, tables, out, o):  # type: ignore[no-untyped-def]
     return o, 0
 
 
-@njit(_STEP(BUF, I64, I64, I64), nogil=True, cache=True)
+@function(_STEP(BUF, I64, I64, I64))
 def _wide(buf, p, end, kind):  # type: ignore[no-untyped-def]
     """The character at ``p`` of ucs2, utf16, utf16le or utf32."""
     if kind == KIND_UTF32:
@@ -129,7 +130,7 @@ def _wide(buf, p, end, kind):  # type: ignore[no-untyped-def]
     return OK, 0x10000 + ((c & 0x3FF) << 10 | (d & 0x3FF)), 4
 
 
-@njit(CHECKED(BUF, I64, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, OUT, I64))
 def _by_units(buf, p, n, kind, out, o):  # type: ignore[no-untyped-def]
     end = p + n
     while p < end:
@@ -143,7 +144,7 @@ def _by_units(buf, p, n, kind, out, o):  # type: ignore[no-untyped-def]
     return o, 0
 
 
-@njit(CHECKED(BUF, I64, I64, I64, TABLE16, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, I64, TABLE16, OUT, I64))
 def text(buf, p, n, code, tables, out, o):  # type: ignore[no-untyped-def]
     """Text of ``n`` bytes in the character set ``code``; ``tables`` is ``charsets.tables()``.
 

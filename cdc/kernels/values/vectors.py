@@ -7,8 +7,8 @@ that reads back the same, in the layout that both servers' parsers take: ``[1,2.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdc.kernels.compile import function
 from cdc.kernels.values.errors import LENGTH, NOT_FINITE, OK
 from cdc.kernels.values.floats import float32_digits
 from cdc.kernels.values.json_text import scientific
@@ -16,7 +16,7 @@ from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT
 from cdc.kernels.values.words import load32
 
 
-@njit(CHECKED(BUF, I64, I64, OUT, I64), nogil=True, cache=True)
+@function(CHECKED(BUF, I64, I64, OUT, I64))
 def vector(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     """VECTOR of ``n`` bytes. Errors: LENGTH (not whole floats), NOT_FINITE."""
     if n % 4 != 0:
