@@ -9,12 +9,12 @@ than its body.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from typing import Any
 
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
 
 small: Any = partial(njit, nogil=True, _nrt=False, forceinline=True)()
 """Inlined into its caller."""
@@ -30,6 +30,8 @@ class Compiled:
     all that are only called by kernels, whose machine code has them already.
     """
 
+    __name__: str
+
     def __init__(
         self, python: Callable[..., Any], signature: Any, *, entry: bool, counted: bool
     ) -> None:
@@ -38,7 +40,6 @@ class Compiled:
         # What is left out would be as the caller has it where that is being compiled.
         how = {"nogil": True, "cache": True, "forceinline": False, "_nrt": counted}
         self._make = partial(njit(signature, **how), python)
-        self._guard = threading.Lock()
         self._dispatcher: Any = None
         _all.append(self)
 
@@ -49,7 +50,8 @@ class Compiled:
 
     def load(self) -> Any:
         """Numba's dispatcher."""
-        with self._guard:
+        # Whoever compiles a caller has this lock and asks here: with another one two could wait.
+        with global_compiler_lock:
             if self._dispatcher is None:
                 self._dispatcher = self._make()
         return self._dispatcher
