@@ -176,8 +176,9 @@ class Puller:
             if not self._within_budget(stop):
                 heard = self._clock.monotonic()
                 self._vouching = replace(self._vouching, waiting=None)
-                # Only what is committed can be delivered, and go.
-                self._commit_complete(intake.walker)
+                if intake.walker.uncommitted and _at_boundary(intake.walker):
+                    # Only what is committed can be delivered, and go.
+                    intake.walker.commit()
                 continue
             if stream.readable(self._patience(intake)):
                 block, n = stream.take()
@@ -296,7 +297,7 @@ class Puller:
     def _patience(self, intake: Intake) -> float:
         """How long to wait for more before what has arrived is committed."""
         walker = intake.walker
-        if walker.in_group or not walker.clean or not walker.uncommitted:
+        if not _at_boundary(walker) or not walker.uncommitted:
             # Nothing can be committed before more has come.
             return _TICK_S
         return min(_TICK_S, self._pace.rest_s(self._clock.monotonic(), walker.uncommitted))
@@ -304,7 +305,7 @@ class Puller:
     def _settle(self, stream: ReadAhead, intake: Intake) -> None:
         # At the end of what has arrived: commit, and let the server's answer resolve up to it.
         walker = intake.walker
-        if walker.in_group or not walker.clean:
+        if not _at_boundary(walker):
             return
         resolved = not stream.readable() and self._resolve(intake)
         if not walker.uncommitted and not resolved:
@@ -315,10 +316,6 @@ class Puller:
             more = stream.readable()
             if due or not more:
                 walker.commit(behind=more)
-
-    def _commit_complete(self, walker: Walker) -> None:
-        if walker.uncommitted and walker.clean and not walker.in_group:
-            walker.commit()
 
     def _within_budget(self, stop: threading.Event) -> bool:
         now = self._clock.monotonic()
@@ -409,6 +406,11 @@ class Puller:
                 )
         self._warned_prepared = {p.xid for p in found}
         return [PreparedXa(xid=p.xid, since_ms=p.since_ms, log_bytes=p.log_bytes) for p in found]
+
+
+def _at_boundary(walker: Walker) -> bool:
+    """Whether all that was appended is complete transactions, so that it may be committed."""
+    return walker.clean and not walker.in_group
 
 
 def _translated(error: BaseException, info: UpstreamInfo) -> BaseException:
