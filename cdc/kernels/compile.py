@@ -30,8 +30,6 @@ class Compiled:
     all that are only called by kernels, whose machine code has them already.
     """
 
-    __name__: str
-
     def __init__(
         self, python: Callable[..., Any], signature: Any, *, entry: bool, counted: bool
     ) -> None:
@@ -42,11 +40,6 @@ class Compiled:
         self._make = partial(njit(signature, **how), python)
         self._dispatcher: Any = None
         _all.append(self)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether this process has its machine code."""
-        return self._dispatcher is not None
 
     def load(self) -> Any:
         """Numba's dispatcher."""
@@ -68,21 +61,16 @@ class Compiled:
 _all: list[Compiled] = []
 
 
-def loaded() -> list[str]:
-    """Full names of what this process has loaded."""
-    return [f"{one.__module__}.{one.__name__}" for one in _all if one.is_loaded]
-
-
-def load(module: str) -> None:
+def load_module(module: str) -> None:
     """Load all that a module compiles."""
-    for one in list(_all):
+    for one in _all:
         if one.__module__ == module:
             one.load()
 
 
 def load_entries() -> None:
     """Load every entry point that was imported so far, for the processes that are forked next."""
-    for one in list(_all):
+    for one in _all:
         if one.entry:
             one.load()
 

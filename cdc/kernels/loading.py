@@ -8,14 +8,14 @@ from __future__ import annotations
 import importlib
 import time
 
-from cdc.kernels import compile
+from cdc.kernels.compile import load_module
 
 
 def load(name: str) -> float:
     """Load all that a module compiles, and warm it if it has a way for that; seconds taken."""
     started = time.monotonic()
     module = importlib.import_module(name)
-    compile.load(name)
+    load_module(name)
     warm = getattr(module, "warm", None)
     if warm is not None:
         warm()

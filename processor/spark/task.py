@@ -21,9 +21,9 @@ def preload() -> None:
     """Load kernels and codecs; called before the fork, so it must not start threads."""
     import processor.chunk_reading
     import processor.delivery  # noqa: F401
-    from cdc.kernels import compile
+    from cdc.kernels.compile import load_entries
 
-    compile.load_entries()
+    load_entries()
 
 
 def settle() -> None:

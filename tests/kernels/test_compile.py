@@ -15,9 +15,11 @@ from cdc.kernels.crc import crc32
 def _loaded_by(statements: str) -> dict[str, list[str]]:
     """Names of what is loaded, and of the entry points that are not, in a process of its own."""
     code = (
-        f"import json; {statements}; from cdc.kernels import compile as c; "
-        "late = [k.__name__ for k in c._all if k.entry and not k.is_loaded]; "
-        "print(json.dumps({'loaded': c.loaded(), 'late': late}))"
+        f"import json; {statements}; from cdc.kernels.compile import _all; "
+        "names = {f'{k.__module__}.{k.__name__}': k for k in _all}; "
+        "loaded = [name for name, k in names.items() if k._dispatcher]; "
+        "late = [name for name, k in names.items() if k.entry and not k._dispatcher]; "
+        "print(json.dumps({'loaded': loaded, 'late': late}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
