@@ -19,6 +19,7 @@ os.environ.setdefault(
 )
 
 from tests import seeds, servers
+from tests.servers import process
 
 Server = TypeVar("Server")
 _SERVER_FIXTURES = {"mariadb", "mysql", "database", "broker"}
@@ -63,8 +64,8 @@ def pytest_runtest_makereport(
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
             log = getattr(value, "log", None)
-            if isinstance(log, Path) and log.exists():
-                report.sections.append((f"end of {name}'s log", log.read_text()[-6000:]))
+            if isinstance(log, Path):
+                report.sections.append((f"end of {name}'s log", process.tail(log, 60)))
     return report
 
 

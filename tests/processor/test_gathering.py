@@ -87,8 +87,9 @@ def test_every_run_has_its_bytes_and_its_place(
         # As a sink finds out what the rows were written by.
         assert piece.buf[_SAID].tobytes() == log.segments[3][_SAID].tobytes()
     gathered = [p for p in found if p.origin is not None]
-    # How long stretches are left where they lie: the test below.
-    assert gathered or stretch == 400
+    # Long stretches stay where they lie, but for a switch in a piece that ends soon.
+    copied = sum(int(p.runs.rows.sum()) for p in gathered) / int(runs.rows.sum())
+    assert copied < 0.1 if stretch == 400 else copied > 0.2
     assert all(len(p.buf) <= _HEAD + 4000 + 700 for p in gathered)
 
 
