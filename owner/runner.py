@@ -201,9 +201,9 @@ class OwnerRunner:
             self._waking.wake()
 
     @property
-    def alive(self) -> bool:
-        """Whether it still ticks."""
-        return self._part.alive
+    def over(self) -> bool:
+        """Whether it has ticked, and does no more."""
+        return self._part.over
 
     def _wake(self, feed: str) -> None:
         self._waking.wake(Concerned(feeds=frozenset({feed})))

@@ -47,16 +47,22 @@ class Part:
         return self._thread.is_alive()
 
     @property
+    def over(self) -> bool:
+        """Whether it has gone on, and does no more; not while it is being started."""
+        return self._begun and not self._thread.is_alive()
+
+    @property
     def trouble(self) -> str:
         """What its last turn failed with, or that it has ended although it should not; else ""."""
-        if self._begun and not self._ended and not self._thread.is_alive():
+        if self.over and not self._ended:
             return self._error or "has ended"
         return self._error
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._begun = True
         self._thread.start()
+        # Not before: a thread that is being started is not alive yet, and has not ended either.
+        self._begun = True
 
     def join(self, timeout_s: float) -> None:
         """Wait for its end, unless that is asked by itself."""

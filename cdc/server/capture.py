@@ -236,7 +236,7 @@ class Capture:
         if self.lost.is_set():
             found["session"] = "lost"
         decides = self.clustered or self.is_owner
-        if self._owner is not None and decides and not self._owner.alive:
+        if self._owner is not None and decides and self._owner.over:
             found["owner"] = "has ended"
         if self._ready.is_set() and not self._spark.alive:
             found["Spark"] = "its JVM has ended; the next window starts it again"

@@ -204,7 +204,7 @@ class Pullers:
         with self._guard:
             for info in with_nodes(self._registered.info(name)):
                 puller = self._pullers.get(info.name)
-                if puller is not None and not puller.part.alive:
+                if puller is not None and puller.part.over:
                     self._start_anew(info)
 
     def end(self, name: str) -> None:

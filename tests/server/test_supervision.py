@@ -271,6 +271,26 @@ def test_parts_say_how_they_fare() -> None:
     assert parts.states()["one"] == ""
 
 
+def test_a_part_that_is_being_started_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping, parts = threading.Event(), Parts()
+    part = parts.make("one", lambda: not stopping.wait(0.01), stopping)
+    start, seen = threading.Thread.start, []
+
+    def asked_meanwhile(thread: threading.Thread) -> None:
+        seen.append((parts.states(), part.over))
+        start(thread)
+
+    assert not part.over
+    monkeypatch.setattr(threading.Thread, "start", asked_meanwhile)
+    part.start()
+    assert seen == [({"one": ""}, False)]
+    assert not part.over
+    stopping.set()
+    part.join(5)
+    # That it was stopped is no trouble.
+    assert (parts.states(), part.over) == ({"one": ""}, True)
+
+
 def test_an_age_goes_on_and_a_removed_upstream_is_no_metric() -> None:
     class Still(SystemClock):
         now = 1_700_000_000_000
