@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,6 +22,9 @@ from cdc.server.data_dir import DataDir
 from cdc.server.listener import bind
 from cdc.server.open_files import allow_open_files
 from cdc.server.settings import LogLevel, ServerSettings, load
+
+if TYPE_CHECKING:
+    from processor.spark.context import ContextStart
 
 _log = logging.getLogger("server")
 # Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
@@ -105,6 +109,8 @@ def run(settings: ServerSettings) -> None:
 
     gc.freeze()
     gc.enable()
+    if settings.processor.spark_master.startswith("local"):
+        _fork_daemon(data_dir.spark, begun)
     configure(settings)
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
@@ -159,6 +165,19 @@ def run(settings: ServerSettings) -> None:
         end()
     # The last resort stays: Python waits at its end for a Spark that is still being started.
     stopped.set()
+
+
+def _fork_daemon(scratch: Path, begun: ContextStart | None) -> None:
+    """Fork what Spark's workers come of, before there are threads; else they load by themselves."""
+    from processor.spark import forked_daemon
+
+    with begun.standing() if begun is not None else nullcontext(True) as stands:
+        if not stands:
+            return
+        try:
+            forked_daemon.fork(forked_daemon.address(scratch))
+        except OSError as e:
+            _log.warning("Spark's workers load by themselves: %s", e)
 
 
 def _patiently(make: Callable[[], _T], stop: threading.Event) -> _T | None:

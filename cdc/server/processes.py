@@ -12,6 +12,8 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from processor.spark import process_names
+
 CAPTURE, JVM, WORKER = "capture", "jvm", "worker"
 _PROC = Path("/proc")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -82,9 +84,12 @@ def _kinds(pid: int) -> list[tuple[_Process, str]]:
                 root = process
     found = [] if root is None else [(root, CAPTURE)]
     for process, kind in found:
-        # Whatever the JVM starts is its workers, and the process that forks them.
+        # Whatever the JVM starts is its workers, and the processes that fork them.
         below = WORKER if kind in (JVM, WORKER) else JVM
-        found += ((child, below) for child in children[process.pid])
+        found += (
+            (child, WORKER if child.name == process_names.DAEMON else below)
+            for child in children[process.pid]
+        )
     return found
 
 

@@ -1,7 +1,8 @@
 """Opening Spark's context: its configuration, and how it starts beside what else is loaded.
 
 A JVM and its context take some three seconds, mostly waiting; loading the rest of the process takes
-about as long, mostly computing. So one begins before the other, and this loads nothing of it.
+about as long, mostly computing. So one begins before the other, and this loads nothing of it. What
+is forked in between (:mod:`processor.spark.forked_daemon`) needs a moment in which it stands still.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import os
 import shlex
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.base import egress
 from processor.settings import ProcessorSettings
-from processor.spark import class_archive
+from processor.spark import class_archive, forked_daemon
 from processor.spark.scratch import Folders, prepare
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
 _log = logging.getLogger("processor")
 
@@ -38,6 +41,8 @@ _REQUIRED = {
 }
 # Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
 JVM = "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1"
+# The API is served from then on, whatever the JVM does.
+_LAUNCH_S = 10.0
 _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     # Measured: 34 ms instead of 75 ms for an empty job; TCP waits for delayed acknowledgements.
@@ -72,11 +77,18 @@ def configuration(settings: ProcessorSettings, folders: Folders | None = None) -
 
 def open_context(settings: ProcessorSettings, scratch: Path) -> SparkContext:
     """A new context, or the one that this process has. Raises what Spark raises."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
+
+    return SparkContext.getOrCreate(_conf(settings, scratch))
+
+
+def _conf(settings: ProcessorSettings, scratch: Path) -> SparkConf:
+    from pyspark import SparkConf
 
     # Workers must run the interpreter that has our packages, and their compiled kernels.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.spark_master.startswith("local"):
+    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = settings.spark_master.startswith("local")
+    if local:
         # Spark's UI asks this variable only where to listen.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=True).setMaster(settings.spark_master)
@@ -86,7 +98,9 @@ def open_context(settings: ProcessorSettings, scratch: Path) -> SparkContext:
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", egress.VARIABLE):
         if name in os.environ:
             conf.setExecutorEnv(name, os.environ[name])
-    return SparkContext.getOrCreate(conf)
+    if local and python == sys.executable:
+        conf.setExecutorEnv(forked_daemon.VARIABLE, str(forked_daemon.address(scratch)))
+    return conf
 
 
 class ContextStart:
@@ -95,17 +109,39 @@ class ContextStart:
     def __init__(self, settings: ProcessorSettings, scratch: Path) -> None:
         self._settings, self._scratch = settings, scratch
         self._context: SparkContext | None = None
+        self._stands, self._goes_on = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._open, name="spark-context", daemon=True)
         self._thread.start()
 
     def _open(self) -> None:
         try:
-            self._context = open_context(self._settings, self._scratch)
+            from pyspark import SparkContext
+            from pyspark.java_gateway import launch_gateway
+
+            conf = _conf(self._settings, self._scratch)
+            gateway = launch_gateway(conf)
+            self._stands.set()
+            self._goes_on.wait()
+            self._context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             # Whoever needs it opens it, and meets the same.
             _log.info("Spark's context did not open: %s", error)
+        finally:
+            self._stands.set()
+
+    @contextmanager
+    def standing(self) -> Iterator[bool]:
+        """Wait until its JVM answers, and have its thread wait meanwhile: so this process can fork.
+
+        False if the JVM does not answer for a long time.
+        """
+        try:
+            yield self._stands.wait(_LAUNCH_S)
+        finally:
+            self._goes_on.set()
 
     def result(self) -> SparkContext | None:
         """The context once it is open, or None if that has failed."""
+        self._goes_on.set()
         self._thread.join()
         return self._context

@@ -1,46 +1,68 @@
 """The Python daemon that Spark forks its workers from, with our kernels loaded before the fork.
 
 Workers then start in milliseconds and share the pages of compiled code and tables. Nothing that
-is imported here may start a thread (pyspark.daemon says why).
+is imported here may start a thread (pyspark.daemon says why). Under a local master it is itself a
+fork of the capture (:mod:`processor.spark.forked_daemon`).
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-import pyspark.daemon
-
-_worker = pyspark.daemon.worker
+from processor.spark import forked_daemon, process_names
 
 
-def worker(*where: Any) -> Any:
-    """Spark's worker; when the JVM goes first, its last words find nobody: no news for anyone."""
-    try:
-        return _worker(*where)
-    except (BrokenPipeError, ConnectionResetError):
-        os._exit(1)
-
-
-def main() -> None:
-    """Load, then serve forks until Spark closes stdin."""
-    # Its socket takes code to run, and a cluster's worker may have been started with any umask.
-    os.umask(0o077)
-    # Nothing that is loaded is garbage, and to look for some all the time is a sixth of it.
+def load() -> None:
+    """Load all that workers need; what is loaded is no garbage, and is not looked at as such."""
+    # To look for some all the time is a sixth of it.
     gc.disable()
+    import pyspark.daemon  # noqa: F401
+
     import processor.spark.task
 
     processor.spark.task.preload()
     # Workers share its pages as long as nobody looks for garbage there.
     gc.freeze()
     gc.enable()
+
+
+def serve() -> None:
+    """Fork workers until Spark closes standard input; ends by SystemExit."""
+    import pyspark.daemon
+
+    # Its socket takes code to run, and a cluster's worker may have been started with any umask.
+    os.umask(0o077)
+    process_names.take(process_names.DAEMON)
+    forked = pyspark.daemon.worker
+
+    def worker(*where: Any) -> Any:
+        """Spark's worker; when the JVM goes first, nobody hears its last words: no news."""
+        try:
+            return forked(*where)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
     # Spark has no other way to be told; a fork calls it by this name.
     pyspark.daemon.worker = worker
+    os.register_at_fork(after_in_child=lambda: process_names.take(process_names.WORKER))
     with suppress(BrokenPipeError):
         pyspark.daemon.manager()
 
 
+def main() -> None:
+    """Load, then serve forks until Spark closes stdin."""
+    load()
+    serve()
+
+
 if __name__ == "__main__":
-    main()
+    where = os.environ.get(forked_daemon.VARIABLE)
+    ended = forked_daemon.hand_over(Path(where)) if where else None
+    if ended is None:
+        main()
+    sys.exit(ended)

@@ -9,17 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
+from processor.spark import process_names
 from tests.servers import process
 from tests.waiting import until
 
 _READY = re.compile(r"capture \S+: ready")
-_DAEMON = "processor.spark.daemon"
 
 # Tests wait for the second attempt, not for an operator's patience.
 SETTINGS = """
@@ -53,7 +54,6 @@ class CaptureProcess:
         settings: str = "",
         module: str = "cdc.cli.main",
         spark: Mapping[str, str] | None = None,
-        daemon: str = _DAEMON,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -63,7 +63,6 @@ class CaptureProcess:
         self.ui_port = process.free_port()
         self.master = master
         self.module = module
-        self.daemon = daemon
         self._config = folder / "server.toml"
         chosen = {"spark.ui.enabled": "true", "spark.ui.port": str(self.ui_port)}
         chosen |= spark or {}
@@ -175,22 +174,18 @@ class CaptureProcess:
 
     def workers(self) -> list[psutil.Process]:
         """Return Spark's Python workers: forks of its daemon, which may be gone."""
-        return [one for one, of_jvm in self._pythons() if not of_jvm]
+        return self._named(process_names.WORKER)
 
     def daemons(self) -> list[psutil.Process]:
-        """Return Spark's Python daemons: what the JVM itself has started."""
-        return [one for one, of_jvm in self._pythons() if of_jvm]
+        """Return Spark's Python daemons: what workers are forked from."""
+        return self._named(process_names.DAEMON)
 
-    def _pythons(self) -> list[tuple[psutil.Process, bool]]:
-        """Spark's Python processes, and whether the JVM has started them."""
+    def _named(self, name: str) -> list[psutil.Process]:
         found = []
         for one in self.family():
-            try:
-                if self.daemon in one.cmdline():
-                    parent = one.parent()
-                    found.append((one, parent is not None and parent.name() == "java"))
-            except psutil.NoSuchProcess:
-                continue
+            with suppress(psutil.NoSuchProcess):
+                if one.name() == name:
+                    found.append(one)
         return found
 
     # --- operating it -----------------------------------------------------------------------

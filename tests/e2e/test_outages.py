@@ -123,6 +123,8 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     _by_key(way)
     way.execute("INSERT INTO t VALUES (0)")
     way.delivered()
+    (daemon,) = way.capture.daemons()
+    assert daemon.ppid() == way.capture.pid, "it is a fork of the capture"
     (jvm,) = [p for p in way.capture.family() if p.name() == "java"]
     # The library that it has unpacked for itself.
     unpacked = {Path(m.path) for m in jvm.memory_maps() if "liblz4" in m.path}
@@ -132,6 +134,8 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     way.delivered(120)
     exactly(way, 3)
     assert not any(path.exists() for path in unpacked), "nothing is left of it"
+    assert not daemon.is_running()
+    assert [d.parent().name() for d in way.capture.daemons()] == ["java"], "the second loads itself"
 
 
 def test_a_broker_that_is_killed_is_seen_and_survived(way: Way) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from processor.spark import process_names
 from tests.e2e.capture_process import CaptureProcess
 
 MB = 1e6
@@ -134,10 +135,7 @@ def _name(one: psutil.Process, capture: CaptureProcess, workers: set[int]) -> st
         return _CAPTURE
     if one.pid in workers:
         return f"{_WORKER} {one.pid}"
-    words = one.cmdline()
-    if words and words[0].endswith("java"):
-        return _JVM
-    return _DAEMON if capture.daemon in words else None
+    return {process_names.DAEMON: _DAEMON, "java": _JVM}.get(one.name())
 
 
 def _memory(pid: int) -> tuple[float, float]:

@@ -52,7 +52,7 @@ _UNREADABLE = ("a_point",)
 _BUCKETS = 4
 _TRANSFERS_PER_S = 100.0
 _LOOK_S = 1.0
-_CHILD = ("tests.soak.without_ledger_mysql", "tests.soak.daemon_without_ledger")
+_WITHOUT_LEDGER = "tests.soak.without_ledger_mysql"
 _UNMASKED = "tests.soak.without_mask"
 _LEDGER = (
     "SELECT bucket, epoch, ts, `row` FROM tidegate.ledger WHERE changefeed = '{}' ORDER BY bucket"
@@ -123,7 +123,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
         bank.make_tables(server.connect)
         picks.make_tables(server.connect)
     without_ledger = plan.control is Control.LEDGER
-    child = {"module": _CHILD[0], "daemon": _CHILD[1]} if without_ledger else {}
+    child = {"module": _WITHOUT_LEDGER} if without_ledger else {}
     if plan.control is Control.MASK:
         child = {"module": _UNMASKED}
     capture = CaptureProcess(folder, settings=SETTINGS, **child)
