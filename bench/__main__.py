@@ -42,6 +42,7 @@ from bench import (
     serve,
     shards_merge,
     snapshot,
+    start,
     sustained,
 )
 from bench.figures import Figure
@@ -81,6 +82,7 @@ ITEMS: dict[str, Item] = {
     "store_writes": scale.store_writes,
     "memory_big_txn": quiet.memory,
     "idle_cpu": quiet.idle,
+    "start": start.start,
 }
 
 
