@@ -50,7 +50,12 @@ def ground(
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         db = stack.enter_context(database(name, options=["--max-allowed-packet=64M", *options]))
         kafka = stack.enter_context(
-            broker(_BROKER | dict(broker_options or {}), heap="1g", log_folder=Path(folder) / "log")
+            broker(
+                _BROKER | dict(broker_options or {}),
+                heap="1g",
+                log_folder=Path(folder) / "log",
+                optimized=True,
+            )
         )
         db.execute(*load.CREATE)
         yield Ground(db, kafka)

@@ -82,7 +82,7 @@ def _place(settings: Settings) -> Iterator[_Place]:
     options = ["--table-open-cache=400", "--max-allowed-packet=64M"]
     with (
         servers.database(settings.server, options=options) as database,
-        servers.broker() as broker,
+        servers.broker(optimized=True) as broker,
         ours.server(config=_CONFIG) as server,
     ):
         yield _Place(server, database, broker)

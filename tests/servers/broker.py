@@ -24,7 +24,6 @@ SASL_USER = SASL_PASSWORD = "tidegate"
 # Short-lived and small: the default JVM would take a quarter of the machine and warm up slowly.
 _JVM = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=4",
     "-XX:-UsePerfData",
     # What cannot be shared is said in many lines.
     "-Xlog:cds*=error",
@@ -72,6 +71,7 @@ class Broker:
         with_tls: bool,
         cluster_id: str | None = None,
         advertised: int | None = None,
+        optimized: bool = False,
     ) -> None:
         self.installed = install.fetch(NAME)
         java = shutil.which("java")
@@ -80,6 +80,8 @@ class Broker:
         self.java = java
         self.options = dict(options)
         self.heap = heap
+        # The second compiler costs more than it saves within minutes.
+        self._jvm = (*_JVM, f"-XX:TieredStopAtLevel={4 if optimized else 1}")
         self.sasl = sasl
         self.cluster_id = cluster_id or new_id()
         self.advertised = advertised
@@ -187,7 +189,7 @@ class Broker:
     def _command(self, heap: str, main: str, *arguments: str) -> list[str]:
         classes = f"{self.installed.base / 'lib'}/*"
         kept = [f"-XX:SharedArchiveFile={self._archive}"] if self._archive.is_file() else []
-        jvm = [*_JVM, *(self._recording or kept)]
+        jvm = [*self._jvm, *(self._recording or kept)]
         return [self.java, f"-Xmx{heap}", *jvm, "-cp", classes, main, *arguments]
 
     def record_classes(self) -> None:
@@ -337,6 +339,7 @@ def broker(
     sasl: bool = False,
     tls: bool = False,
     advertised: int | None = None,
+    optimized: bool = False,
 ) -> Iterator[Broker]:
     """Run a broker while the context lasts.
 
@@ -344,7 +347,8 @@ def broker(
     elsewhere (a memory disk); ``folder`` keeps everything, so that a broker started there again
     finds it. ``advertised`` is the port that clients are sent to: a proxy's, which leads here.
     ``sasl`` asks clients for PLAIN with user and password ``tidegate``; ``tls`` gives a certificate
-    for 127.0.0.1 (`Broker.tls`). Topics are not created by asking for them.
+    for 127.0.0.1 (`Broker.tls`). Topics are not created by asking for them. ``optimized``: as fast
+    as it can be, for measurements, which costs twice the processor time at its start.
     """
     server = Broker(
         options or {},
@@ -354,6 +358,7 @@ def broker(
         sasl=sasl,
         with_tls=tls,
         advertised=advertised,
+        optimized=optimized,
     )
     try:
         server.start()
