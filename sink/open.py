@@ -54,7 +54,7 @@ def open_sink(
             object="sink URI",
             hint=f"use one of {', '.join(_KINDS)}",
         )
-    if kind is not MysqlSink:
+    if kind not in (MysqlSink, KafkaSink):
         _extracts_nothing(sink_config)
     sink = kind(sink_uri, sink_config, case_sensitive=case_sensitive, merging=merging)
     return sink.by_name() if by_name and isinstance(sink, MysqlSink) else sink
@@ -64,7 +64,7 @@ def _extracts_nothing(sink_config: Mapping[str, Any]) -> None:
     for i, rule in enumerate(read_dispatchers(sink_config.get("dispatchers") or ())):
         if rule.extracts:
             raise SinkOptionNotSupported(
-                "columns extracted from names are for a database as the target",
+                "columns extracted from names are for databases and for Kafka",
                 object=f"sink.dispatchers[{i}]",
                 hint="remove extract-table, extract-schema and extract-source",
             )

@@ -49,6 +49,7 @@ def put_image(  # type: ignore[no-untyped-def]
     partial,
     plan,
     keys_only,
+    lead,
     tables,
     columns,
     names,
@@ -61,7 +62,8 @@ def put_image(  # type: ignore[no-untyped-def]
 ):
     """Members of the JSON object of one image: ``(new o, unsigned over, error, offset)``.
 
-    ``unsigned over`` tells that an unsigned integer exceeds its signed type.
+    ``lead``: 0 if others stand before them, else 1. ``unsigned over`` tells that an unsigned
+    integer exceeds its signed type.
     """
     first = tables[plan, L.T_COLUMN]
     count = tables[plan, L.T_COLUMNS]
@@ -72,7 +74,6 @@ def put_image(  # type: ignore[no-untyped-def]
             present += load8(buf, bitmap + (c >> 3)) >> (c & 7) & 1
     nulls = p
     p += (present + 7) >> 3
-    lead = 1
     over = False
     k = 0
     for c in range(count):
@@ -254,6 +255,7 @@ def put_message(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     image, end = ref[L.R_AFTER], ref[L.R_END]
     bitmap = ref[L.R_BITMAP_AFTER]
+    lead = 0 if options & C.OPTION_GIVEN else 1
     delete = kind == L.KIND_DELETE
     if delete:
         image, bitmap = ref[L.R_BEFORE], ref[L.R_BITMAP]
@@ -264,7 +266,7 @@ def put_message(  # type: ignore[no-untyped-def]
             )
         else:
             o, _, error, at = put_image(
-                buf, ref[L.R_BEFORE], image, ref[L.R_BITMAP], partial, plan, False,
+                buf, ref[L.R_BEFORE], image, ref[L.R_BITMAP], partial, plan, False, lead,
                 tables, columns, names, blob, starts, offsets, texts, out, o,
             )  # fmt: skip
         if error != 0:
@@ -272,7 +274,7 @@ def put_message(  # type: ignore[no-untyped-def]
         o = copy_padded(blob, heads[plan, C.H_BETWEEN], out, o, heads[plan, C.H_BETWEEN_LENGTH])
     keys_only = delete and tables[plan, L.T_OPTIONS] & L.OPTION_DELETE_KEYS != 0
     o, over, error, at = put_image(
-        buf, image, end, bitmap, partial, plan, keys_only,
+        buf, image, end, bitmap, partial, plan, keys_only, lead,
         tables, columns, names, blob, starts, offsets, texts, out, o,
     )  # fmt: skip
     if error != 0:
@@ -296,17 +298,19 @@ def put_message(  # type: ignore[no-untyped-def]
 
 @rare
 def _put_key(  # type: ignore[no-untyped-def]
-    buf, ref, tables, columns, names, blob, starts, offsets, texts, out, o
+    buf, ref, tables, columns, heads, names, blob, starts, offsets, texts, out, o
 ):
     # The handle key as a JSON object, of the row that there is after the change, if there is one.
     image, bitmap = ref[L.R_AFTER], ref[L.R_BITMAP_AFTER]
     if ref[L.R_KIND] & L.KIND_MASK == L.KIND_DELETE:
         image, bitmap = ref[L.R_BEFORE], ref[L.R_BITMAP]
     partial = ref[L.R_KIND] & L.PARTIAL != 0
-    store8(out, o, 123)
+    plan = ref[L.R_PLAN]
+    o = copy_padded(blob, heads[plan, C.H_KEY], out, o, heads[plan, C.H_KEY_LENGTH])
+    lead = 0 if heads[plan, C.H_OPTIONS] & C.OPTION_GIVEN else 1
     o, _, error, at = put_image(
-        buf, image, ref[L.R_END], bitmap, partial, ref[L.R_PLAN], True,
-        tables, columns, names, blob, starts, offsets, texts, out, o + 1,
+        buf, image, ref[L.R_END], bitmap, partial, plan, True, lead,
+        tables, columns, names, blob, starts, offsets, texts, out, o,
     )  # fmt: skip
     store8(out, o, 125)
     return o + 1, error, at
@@ -371,7 +375,7 @@ def encode(  # type: ignore[no-untyped-def]
         if keyed:
             key = value_place(o, lengths, ms - base_ms, number)
             end, error, at = _put_key(
-                buf, ref, tables, columns, names, blob, starts, offsets, texts, out, key
+                buf, ref, tables, columns, heads, names, blob, starts, offsets, texts, out, key
             )
             if error != 0:
                 return i, o, largest, error, at

@@ -18,11 +18,14 @@ H_TAIL: Final = 9  # blob offset of what follows data, up to the commit ts if th
 H_TAIL_LENGTH: Final = 10
 H_BOUND: Final = 11  # most bytes that a message takes beside 12 x image length
 H_OPTIONS: Final = 12  # OPTION_*
-H_SIZE: Final = 13
+H_KEY: Final = 13  # blob offset of the begin of a record's key
+H_KEY_LENGTH: Final = 14
+H_SIZE: Final = 15
 
 OPTION_COMMIT_TS: Final = 1  # a commit ts follows the tail, then "}}"
 OPTION_OLD_CHANGED: Final = 2  # old holds changed columns only
 OPTION_RECORD_KEY: Final = 4  # records have the handle key as their key
+OPTION_GIVEN: Final = 8  # before a row's columns stand some that all rows of its table have
 
 N_NAME: Final = 0  # blob offset of ``,"name":"``
 N_NAME_LENGTH: Final = 1

@@ -75,16 +75,15 @@ def _put_null(out, o):  # type: ignore[no-untyped-def]
 
 @rare
 def put_image(  # type: ignore[no-untyped-def]
-    buf, p, end, bitmap, partial, plan, tables, columns, forms, members, blob, texts, out, o
+    buf, p, end, bitmap, partial, plan, tables, columns, heads, forms, members, blob, texts, out, o
 ):
     """The JSON object of one image: ``(new o, error, offset)``."""
     first = tables[plan, L.T_COLUMN]
     count = tables[plan, L.T_COLUMNS]
     nulls = p
     p += null_bytes(buf, bitmap, partial, count)
-    store8(out, o, 123)
-    o += 1
-    lead = 1
+    o = _put_constant(plan, D.H_ROW_HEAD, heads, blob, out, o)
+    lead = 0 if heads[plan, D.H_OPTIONS] & D.OPTION_GIVEN else 1
     k = 0
     for c in range(count):
         if partial and load8(buf, bitmap + (c >> 3)) >> (c & 7) & 1 == 0:
@@ -230,7 +229,7 @@ def put_message(  # type: ignore[no-untyped-def]
     if shown:
         o, error, at = put_image(
             buf, before, after if after >= 0 else end, ref[L.R_BITMAP], partial, plan,
-            tables, columns, forms, members, blob, texts, out, o,
+            tables, columns, heads, forms, members, blob, texts, out, o,
         )  # fmt: skip
         if error != 0:
             return o, error, at
@@ -244,7 +243,7 @@ def put_message(  # type: ignore[no-untyped-def]
     else:
         o, error, at = put_image(
             buf, after, end, ref[L.R_BITMAP_AFTER], partial, plan,
-            tables, columns, forms, members, blob, texts, out, o,
+            tables, columns, heads, forms, members, blob, texts, out, o,
         )  # fmt: skip
         if error != 0:
             return o, error, at

@@ -24,9 +24,11 @@ H_KEY: Final = 22  # first row in keys
 H_KEYS: Final = 23  # number of parts; 0: records have null keys
 H_BOUND: Final = 24  # most bytes that a row takes beside 20 x image length
 H_OPTIONS: Final = 25  # OPTION_*
-H_SIZE: Final = 26
+H_ROW_HEAD: Final = 26  # the begin of a row, with what all rows of the table have
+H_SIZE: Final = 28
 
 OPTION_NO_OLD: Final = 1  # an UPDATE has no row in "before"
+OPTION_GIVEN: Final = 2  # before a row's columns stand some that all rows of its table have
 
 # --- forms -------------------------------------------------------------------------------------
 N_NAME: Final = 0  # blob offset of ``,"name":``

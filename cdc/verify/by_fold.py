@@ -17,7 +17,7 @@ from cdc.verify.differences import Found
 from cdc.verify.fold import FoldedState, FoldedTable
 from cdc.verify.fold_store import FoldStore
 from cdc.verify.keys import Key, Range
-from cdc.verify.layout import ComparedColumns
+from cdc.verify.layout import ComparedColumns, Name
 from cdc.verify.pair import Pair
 from cdc.verify.repair import RowsToRepair, rows_to_repair
 from cdc.verify.report import (
@@ -37,6 +37,7 @@ _MET: Values = ()
 class ByFold:
     """The way of comparing a table that has a key; an identity is the key's text.
 
+    Columns that rows have by their table's name are behind it (``ComparedColumns.identity``).
     With ``widened`` the messages of a row have the columns that its table had then, of which others
     may have changed the topic's table since: a column that one of both lacks is not compared. What
     was seen and found is kept in the fold's store, so a table of any size takes bounded memory.
@@ -67,8 +68,8 @@ class ByFold:
         """Compare every row; those that differ."""
         self._store.begin()
         unsaid = 0
-        for rows in self._upstream(result):
-            unsaid += self._compare(rows, result)
+        for given, rows in self._upstream(result):
+            unsaid += self._compare(given, rows, result)
         for states in self._folded.pages():
             there = {key: state for key, state in states.items() if state.row is not None}
             result.target_rows += len(there)
@@ -85,11 +86,11 @@ class ByFold:
             )
         return [self._store.different()]
 
-    def _compare(self, rows: Sequence[Values], result: TableResult) -> int:
+    def _compare(self, given: Key, rows: Sequence[Values], result: TableResult) -> int:
         """Compare some rows of the upstream; of how many values were taken from there."""
         mine: dict[Key, Values] = {}
         for row in rows:
-            key = self._key(row)
+            key = self._key(row) + given
             mine[key] = _MET if key in mine else row
         for key in self._store.see(list(mine)):
             mine[key] = _MET
@@ -131,14 +132,18 @@ class ByFold:
         """By their keys: messages that come behind those that are there."""
         return rows_to_repair(self._layout, found, partial(canal.key_cells, self._layout.key))
 
-    def _upstream(self, result: TableResult) -> Iterator[list[Values]]:
-        """All rows of the upstream, some at a time, each portion of one cut.
+    def _upstream(self, result: TableResult) -> Iterator[tuple[Key, list[Values]]]:
+        """All rows of the upstream, some at a time, each portion of one cut; values by names first.
 
         The fold reads on whenever the cut is renewed.
         """
-        for schema, name in self._layout.parts:
-            session = self._pair.upstream.server(schema)
-            yield from self._rows(session, self._layout.at((schema, name)), result)
+        for table in self._layout.parts:
+            session, given = self._pair.upstream.server(table[0]), self._given(table)
+            for rows in self._rows(session, self._layout.at(table), result):
+                yield given, rows
+
+    def _given(self, table: Name) -> Key:
+        return tuple(value for _, value in self._layout.given.get(table, ()))
 
     def _rows(
         self, session: Streamed, layout: ComparedColumns, result: TableResult
@@ -167,13 +172,16 @@ class ByFold:
         mine: dict[Key, Values] = {}
         for at in range(0, len(asked), _AT_ONCE):
             self._pair.check()
-            part = canal.condition(self._layout, asked[at : at + _AT_ONCE])
+            some, count = asked[at : at + _AT_ONCE], len(self._key_at)
             for table in self._layout.parts:
-                layout = self._layout.at(table)
-                sql = canal.select(layout)
-                for row in self._pair.upstream.server(table[0]).rows(f"{sql} WHERE {part}"):
+                layout, given = self._layout.at(table), self._given(table)
+                own = [key[:count] for key in some if key[count:] == given]
+                if not own:
+                    continue
+                sql = f"{canal.select(layout)} WHERE {canal.condition(self._layout, own)}"
+                for row in self._pair.upstream.server(table[0]).rows(sql):
                     texts = canal.values(layout, row)
-                    key = self._key(texts)
+                    key = self._key(texts) + given
                     mine[key] = _MET if key in mine else texts
         states = self._folded.states(asked)
         return {k: (mine.get(k), self._target(states.get(k), mine.get(k))[0]) for k in asked}
@@ -206,7 +214,7 @@ class ByFold:
         names = [c.name for c in self._layout.columns]
         own = {c.name for c in self._layout.key}
         shown: dict[str, str | None] = {
-            c.name: short(k) for c, k in zip(self._layout.key, key, strict=True)
+            name: short(k) for name, k in zip(self._layout.identity, key, strict=True)
         }
         nothing: Values = (None,) * len(names)
         values = tuple(

@@ -10,6 +10,7 @@ from cdc.schema.tokens import quoted
 from cdc.verify import keys
 from cdc.verify.columns import ColumnInfo, Compared, compared
 from cdc.verify.keys import Key, Range
+from sink.dispatch.extracted import Given
 
 Name = tuple[str, str]
 
@@ -46,6 +47,8 @@ class ComparedColumns:
     ``name`` say which of all these the SQL texts are about. ``rows`` is how many there are, as the
     upstream guesses. ``filled`` are columns as they are of all rows of a table that lacks them.
     ``condition`` says which of the target's rows are meant, and ``rows_where`` is it there.
+    ``given``: columns with the values that messages of a part's rows have by its names, the same
+    columns for each; they are a part of what identifies a row.
     """
 
     schema: str
@@ -59,6 +62,7 @@ class ComparedColumns:
     filled: Mapping[str, Compared] = field(default_factory=dict)
     condition: str = ""
     rows_where: str = ""
+    given: Mapping[Name, Given] = field(default_factory=dict)
 
     def at(self, table: Name) -> ComparedColumns:
         """The same with SQL texts about another table that has these columns, or values of them."""
@@ -79,6 +83,12 @@ class ComparedColumns:
         kept = tuple(c for c in self.columns if c.name.lower() not in names)
         lacking = {t: rest for t, n in self.lacking.items() if (rest := n - set(names))}
         return replace(self, columns=kept, lacking=lacking)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Names of the columns that identify a row in messages; ``()`` if rows have no key."""
+        given = next(iter(self.given.values()), ())
+        return (*(c.name for c in self.key), *(name for name, _ in given)) if self.key else ()
 
     @property
     def table(self) -> str:

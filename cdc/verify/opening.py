@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,7 +29,7 @@ from cdc.verify.widened import Kept
 from filter.online import OnlineDdl
 from filter.rules import TableRules
 from sink.codec.protocols import FORMATS
-from sink.dispatch.extracted import Given
+from sink.dispatch.extracted import Given, given_columns
 from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import SCHEMES as KAFKA
 from sink.kafka.settings import KafkaSettings
@@ -120,7 +121,8 @@ def _work(
         names = TargetRouter.of(
             topics.dispatchers, case_sensitive=config.case_sensitive, merging=config.merging
         )
-        return names, lambda *_: (), lambda run: run.topics(topics)
+        given = partial(given_columns, topics.dispatchers, names)
+        return names, given, lambda run: run.topics(topics)
     if scheme in MYSQL:
         server = MysqlSettings.parse(
             sink_uri, config.sink, case_sensitive=config.case_sensitive, merging=config.merging

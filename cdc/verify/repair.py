@@ -62,7 +62,7 @@ def rows_to_repair(
     otherwise than it is read.
     """
     keyed = layout.key and all(c.form in _PRINTED for c in layout.key)
-    if not keyed or len(layout.parts) != 1 or layout.condition:
+    if not keyed or len(layout.parts) != 1 or layout.condition or layout.given:
         return None
     chosen: list[Key] = []
     target_only: list[Key] = []

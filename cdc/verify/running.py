@@ -157,14 +157,14 @@ class Run:
         task = self.task
         selectors = ColumnSelectors(settings.column_selectors, case_sensitive=task.case_sensitive)
         chosen: list[tuple[ComparedColumns, TableResult, FoldedTable]] = []
-        for table, result in zip(self._tables(), self.results, strict=True):
-            plan, why = delivered(table, selectors, widened=task.widened)
+        for table, result in zip(self._tables(together=True), self.results, strict=True):
+            plan, why = delivered(table, selectors, task.given, widened=task.widened)
             made: FoldedTable | None = None
             if not why:
                 made, why = folded(
                     settings,
                     table.parts,
-                    tuple(c.name for c in plan.key),
+                    plan.identity,
                     whole=task.options.whole,
                     case_sensitive=task.case_sensitive,
                 )
@@ -243,7 +243,11 @@ class Run:
         else:
             compare_table(pair, plan, ByFoldedRows(pair, plan, made, store), options, result)
 
-    def _tables(self) -> list[ComparedTable]:
+    def _tables(self, *, together: bool = False) -> list[ComparedTable]:
+        """What is compared. ``together``: also tables whose rows have other values by their names.
+
+        Of messages all are read anyway, of a server those of one table can be asked for.
+        """
         upstream = self.task.open_upstream()
         try:
             parts = {
@@ -264,7 +268,8 @@ class Run:
         for target, names in groups.items():
             by_given: dict[Given, list[TableInfo]] = {}
             for name in names:
-                by_given.setdefault(self.task.given(*name), []).append(parts[name])
+                given = () if together else self.task.given(*name)
+                by_given.setdefault(given, []).append(parts[name])
             every = tuple(by_given) if by_given.keys() != {()} else ()
             for given, several in by_given.items():
                 tables.append(ComparedTable(target, tuple(several), given, every))
@@ -335,7 +340,11 @@ def _without(table: TableInfo, given: Given) -> TableInfo:
 
 
 def delivered(
-    table: ComparedTable, selectors: ColumnSelectors, *, widened: bool
+    table: ComparedTable,
+    selectors: ColumnSelectors,
+    given: Callable[[str, str], Given] = lambda *_: (),
+    *,
+    widened: bool,
 ) -> tuple[ComparedColumns, str]:
     """How a table is compared with its messages, or why it cannot be."""
     parts = []
@@ -355,4 +364,7 @@ def delivered(
     # What a table lacks its messages do not have either.
     absent = {n for names in plan.lacking.values() for n in names}
     filled = {n: c.filled("~", None) for c in plan.columns if (n := c.name.lower()) in absent}
-    return replace(plan, target=table.target, filled=filled), why
+    by_part = {part: values for part in plan.parts if (values := given(*part))}
+    if len({tuple(n for n, _ in by_part.get(part, ())) for part in plan.parts}) > 1:
+        why = why or "its tables have different columns out of their names"
+    return replace(plan, target=table.target, filled=filled, given=by_part), why

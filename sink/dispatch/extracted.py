@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from cdc.base.nodes import is_qualified, node_of, plain
+from cdc.schema.table import Column
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import RoutingFailed, TargetRouter
 
 Given = tuple[tuple[str, str], ...]
 """Columns of the target with the one value that all rows of a table have there."""
+
+CHARACTERS: Final = 64
+"""Each value is the name of a table, a database or a node, or a part of it."""
+# Names that differ in case only are two: as keys they must be.
+CHARSET, COLLATION = "utf8mb4", "utf8mb4_bin"
+
+
+def given_column(name: str) -> Column:
+    """One of them, as a table is made with it."""
+    return Column(
+        name,
+        "varchar",
+        f"varchar({CHARACTERS})",
+        length=CHARACTERS,
+        charset=CHARSET,
+        collation=COLLATION,
+        nullable=False,
+    )
 
 
 def given_columns(

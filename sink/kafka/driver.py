@@ -9,6 +9,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position, stand
 from cdc.binlog.table_map import TableMap
 from cdc.schema.table import Table
+from sink.codec.given import given_of
 from sink.codec.protocols import FORMATS
 from sink.contract import Applied, Layout, Recovered
 from sink.dispatch.columns import ColumnSelectors
@@ -53,6 +54,7 @@ class KafkaDriver:
         )
         targets.check((table.schema, table.name) for table in listed)
         for table in listed:
+            given_of(table, settings.dispatchers, targets)
             route = router.route(table)
             named = route.mode is PartitionMode.COLUMNS
             columns.check(table, route.columns if named else ())

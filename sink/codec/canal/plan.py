@@ -12,13 +12,15 @@ from cdc.rows.matrix import NO_CONSTANTS, Bytes, Constants, Matrix, MatrixRows, 
 from cdc.rows.plan import PlanBuilder, Planned, PlanSet
 from sink.codec.canal.settings import CanalSettings
 from sink.codec.canal.types import mysql_type, sql_type
+from sink.codec.given import given_of, members
 from sink.codec.json_text import json_text
 from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.extracted import Given, given_column
 from sink.dispatch.target import TargetRouter
 
 _DIGITS = "0" * 13
 _KINDS = ("INSERT", "UPDATE", "DELETE")
-_BETWEEN = b'}],"data":[{'
+_BETWEEN = '}],"data":[{'
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class _Layout:
             columns[i][L.C_FLAGS] |= L.COLUMN_HIDDEN
         shown = [i for i in selected if not columns[i][L.C_FLAGS] & L.COLUMN_HIDDEN]
         keys = [i for i in shown if i in entry.table.handle_key]
+        given = given_of(entry.table, self._settings.dispatchers, self._router)
         # What is left of a key by column selectors does not name a row.
         whole = bool(keys) and len(keys) == len(entry.table.handle_key)
         keys_only = self._settings.delete_only_output_handle_key_columns and whole
@@ -96,7 +99,7 @@ class _Layout:
             self._name(entry, i, names[i])
             room += names[i][C.N_NAME_LENGTH] + entry.storages[i].room
         heads = [
-            self._head(entry, kind, keys if kind == "DELETE" and keys_only else shown)
+            self._head(entry, kind, keys if kind == "DELETE" and keys_only else shown, given)
             for kind in _KINDS
         ]
         for i, hole in heads[0][1].items():
@@ -104,10 +107,11 @@ class _Layout:
         for i, hole in heads[2][1].items():
             names[i][C.N_HOLE_DELETE] = hole
         self._names.add(names)
-        self._heads.add([self._head_row([head for head, _ in heads], room, keyed=whole)])
+        self._heads.add([self._head_row([head for head, _ in heads], room, given, keyed=whole)])
 
-    def _head_row(self, heads: list[bytes], room: int, *, keyed: bool) -> list[int]:
+    def _head_row(self, heads: list[bytes], room: int, given: Given, *, keyed: bool) -> list[int]:
         row = [0] * C.H_SIZE
+        between, key = (f"{text}{members(given)}".encode() for text in (_BETWEEN, "{"))
         for k, head in enumerate(heads):
             row[C.H_HEAD + k], row[C.H_HEAD_LENGTH + k] = self._constants.add(head), len(head)
         # A name may hold as many zeros, but no quote that is not escaped.
@@ -120,9 +124,12 @@ class _Layout:
             row[C.H_OPTIONS] |= C.OPTION_OLD_CHANGED
         if self._settings.handle_key_as_record_key and keyed:
             row[C.H_OPTIONS] |= C.OPTION_RECORD_KEY
-        row[C.H_BETWEEN], row[C.H_BETWEEN_LENGTH] = self._constants.add(_BETWEEN), len(_BETWEEN)
+        if given:
+            row[C.H_OPTIONS] |= C.OPTION_GIVEN
+        row[C.H_BETWEEN], row[C.H_BETWEEN_LENGTH] = self._constants.add(between), len(between)
+        row[C.H_KEY], row[C.H_KEY_LENGTH] = self._constants.add(key), len(key)
         row[C.H_TAIL], row[C.H_TAIL_LENGTH] = self._constants.add(tail), len(tail)
-        row[C.H_BOUND] = max(map(len, heads)) + 2 * room + len(_BETWEEN) + len(tail) + 256
+        row[C.H_BOUND] = max(map(len, heads)) + 2 * room + len(between) + len(tail) + 256
         return row
 
     def _name(self, entry: Planned, i: int, row: list[int]) -> None:
@@ -134,13 +141,15 @@ class _Layout:
             row[C.N_CODE], row[C.N_CODE_LENGTH] = self._constants.add(text), len(text)
             row[C.N_CODE_USUAL] = len(str(usual))
 
-    def _head(self, entry: Planned, kind: str, shown: list[int]) -> tuple[bytes, dict[int, int]]:
+    def _head(
+        self, entry: Planned, kind: str, shown: list[int], given: Given
+    ) -> tuple[bytes, dict[int, int]]:
         """Everything before the first value, with zeros for es and ts; offsets of sqlType holes."""
         table = entry.table
         primary = next((index for index in table.indexes if index.primary), None)
         selected = {table.columns[i].name.lower() for i in self._selectors.selected(table)}
         kept = [n for n in primary.columns if n.lower() in selected] if primary else []
-        names = json_text(kept or None)
+        names = json_text([*kept, *(name for name, _ in given)] if kept else None)
         database, name = self._router.target(table.schema, table.name)
         head = (
             f'{{"id":0,"database":{json_text(database)},"table":{json_text(name)},'
@@ -148,16 +157,21 @@ class _Layout:
             f'"sql":"","sqlType":{{'
         ).encode()
         holes = {}
+        others = [given_column(name) for name, _ in given]
+        head += ",".join(f"{json_text(c.name)}:{sql_type(c)[0]}" for c in others).encode()
         for n, i in enumerate(shown):
             column = entry.columns[i]
             usual, large = sql_type(column)
-            head += ("," if n else "").encode() + f"{json_text(column.name)}:".encode()
+            head += ("," if n or given else "").encode() + f"{json_text(column.name)}:".encode()
             if large is not None:
                 holes[i] = len(head)
             head += str(usual).encode()
         types = {
-            entry.columns[i].name: mysql_type(entry.columns[i], self._settings.content_compatible)
-            for i in shown
+            column.name: mysql_type(column, self._settings.content_compatible)
+            for column in (*others, *(entry.columns[i] for i in shown))
         }
-        old = '"old":[{' if kind == "UPDATE" else '"old":null,"data":[{'
-        return head + f'}},"mysqlType":{json_text(types)},{old}'.encode(), holes
+        # What all rows have does not change, so changed columns are without it.
+        begin = '"old":[{' if kind == "UPDATE" else '"old":null,"data":[{'
+        if kind != "UPDATE" or not self._settings.old_changed_only:
+            begin += members(given)
+        return head + f'}},"mysqlType":{json_text(types)},{begin}'.encode(), holes

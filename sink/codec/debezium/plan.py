@@ -12,11 +12,13 @@ from cdc.rows import plan
 from cdc.rows.matrix import NO_CONSTANTS, Bytes, Constants, Matrix, MatrixRows, no_rows
 from cdc.rows.plan import PlanBuilder, Planned, PlanSet
 from cdc.rows.storage import ColumnTypeNotSupported
-from sink.codec.debezium.envelope import CONNECTOR, envelope, struct
+from sink.codec.debezium.envelope import CONNECTOR, envelope, field, struct
 from sink.codec.debezium.settings import DebeziumSettings
 from sink.codec.debezium.types import form, member_text, schema
+from sink.codec.given import given_of, members
 from sink.codec.json_text import json_text
 from sink.dispatch.columns import ColumnSelectors
+from sink.dispatch.extracted import Given
 from sink.dispatch.target import TargetRouter
 
 
@@ -109,7 +111,8 @@ class _Layout:
         most = 2 * (names + sum(rooms.values()))
         # The key of a DELETE stands in its tombstone, too.
         most += 2 * sum(rooms[i] + forms[i][D.N_NAME_LENGTH] for i in key)
-        head = self._head(entry, shown, key, most)
+        given = given_of(entry.table, self._settings.dispatchers, self._router)
+        head = self._head(entry, shown, key, given, most)
         self._heads.add([head])
         self._read_heads.add([self._read_head(entry, head)])
 
@@ -139,7 +142,12 @@ class _Layout:
         return room
 
     def _head(
-        self, entry: Planned, shown: Sequence[int], key: Sequence[int], most: int
+        self,
+        entry: Planned,
+        shown: Sequence[int],
+        key: Sequence[int],
+        given: Given,
+        most: int,
     ) -> list[int]:
         """A table's row of ``heads``; its values take ``most`` beside those by image length."""
         database, table = self._router.target(entry.table.schema, entry.table.name)
@@ -152,7 +160,8 @@ class _Layout:
             )
             for i in shown
         }
-        before, end = self._around(envelope(name, list(fields.values())))
+        others = [field(column, "string") for column, _ in given]
+        before, end = self._around(envelope(name, [*others, *fields.values()]))
         row = [0] * D.H_SIZE
         db, label = json_text(database), json_text(table)
         prefix = json_text(self._settings.name)
@@ -174,16 +183,22 @@ class _Layout:
             most += self._put(row, D.H_OP + 2 * n, _operation(op))
         most += self._put(row, D.H_TAIL, "000000}" + end)
         row[D.H_KEY], row[D.H_KEYS] = len(self._keys), len(key)
-        before, end = self._around(struct([fields[i] for i in key], f"{name}.Key"))
-        most += 2 * self._put(row, D.H_KEY_HEAD, before + "{")
+        row_head = f"{{{members(given)}"
+        most += 2 * self._put(row, D.H_ROW_HEAD, row_head)
+        before, end = self._around(struct([*others, *(fields[i] for i in key)], f"{name}.Key"))
+        most += 2 * self._put(row, D.H_KEY_HEAD, before + row_head)
         most += 2 * self._put(row, D.H_KEY_TAIL, "}" + end)
         for n, i in enumerate(key):
             part = [i, 0, 0]
-            self._put(part, D.K_NAME, f"{',' if n else ''}{json_text(entry.columns[i].name)}:")
+            self._put(
+                part, D.K_NAME, f"{',' if n or given else ''}{json_text(entry.columns[i].name)}:"
+            )
             self._keys.add([part])
         row[D.H_BOUND] = most + 256
         if not self._settings.debezium_output_old_value:
             row[D.H_OPTIONS] |= D.OPTION_NO_OLD
+        if given:
+            row[D.H_OPTIONS] |= D.OPTION_GIVEN
         return row
 
     def _read_head(self, entry: Planned, head: Sequence[int]) -> list[int]:

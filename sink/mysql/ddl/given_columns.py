@@ -1,7 +1,6 @@
 """Columns whose values come out of names, in the text of a table that is made at the target.
 
-Each is the name of a table, a database or a node, or a part of it, so 64 characters hold it. They
-are the last ones of the primary key: rows of two tables with one key then do not meet.
+They are the last ones of the primary key: rows of two tables with one key then do not meet.
 """
 
 from __future__ import annotations
@@ -10,14 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cdc.schema.definition import TableDefinition
-from cdc.schema.table import Column, Index
+from cdc.schema.table import Index
 from cdc.schema.tokens import quoted
-from sink.dispatch.extracted import Given
+from sink.dispatch.extracted import CHARACTERS, CHARSET, COLLATION, Given, given_column
 from sink.mysql.ddl.errors import DDLNotTranslatable
-
-_CHARACTERS = 64
-# Names that differ in case only are two: as keys they must be.
-_CHARSET, _COLLATION = "utf8mb4", "utf8mb4_bin"
 
 
 def with_given(definition: TableDefinition, given: Given) -> TableDefinition:
@@ -37,7 +32,7 @@ def with_given(definition: TableDefinition, given: Given) -> TableDefinition:
     primary = next((index for index in table.indexes if index.primary), None)
     wider = replace(
         table,
-        columns=(*table.columns, *(_column(name) for name in names)),
+        columns=(*table.columns, *map(given_column, names)),
         indexes=tuple(_longer(i, names) if i is primary else i for i in table.indexes),
     )
     text = definition.text
@@ -45,18 +40,6 @@ def with_given(definition: TableDefinition, given: Given) -> TableDefinition:
         text = _with_columns(text, names)
         text = _with_key(text, primary, names) if primary is not None else text
     return replace(definition, table=wider, text=text)
-
-
-def _column(name: str) -> Column:
-    return Column(
-        name,
-        "varchar",
-        f"varchar({_CHARACTERS})",
-        length=_CHARACTERS,
-        charset=_CHARSET,
-        collation=_COLLATION,
-        nullable=False,
-    )
 
 
 def _longer(primary: Index, names: list[str]) -> Index:
@@ -73,7 +56,7 @@ def _with_columns(text: str, names: Iterable[str]) -> str:
     """Servers print a line for each column, which alone begin with a name."""
     lines = text.split("\n")
     last = max(i for i, line in enumerate(lines) if line.startswith("  `"))
-    column = f"varchar({_CHARACTERS}) CHARACTER SET {_CHARSET} COLLATE {_COLLATION} NOT NULL"
+    column = f"varchar({CHARACTERS}) CHARACTER SET {CHARSET} COLLATE {COLLATION} NOT NULL"
     made = [f"  {quoted(name)} {column}," for name in names]
     if not lines[last].endswith(","):
         lines[last] += ","
