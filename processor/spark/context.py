@@ -120,6 +120,9 @@ class ContextStart:
 
             conf = _conf(self._settings, self._scratch)
             gateway = launch_gateway(conf)
+            # In a fork this thread is gone, and its connection would be ended for both. Whoever
+            # sends the next command connects.
+            gateway.close(keep_callback_server=True)
             self._stands.set()
             self._goes_on.wait()
             self._context = SparkContext(conf=conf, gateway=gateway)

@@ -11,7 +11,6 @@ from sink.codec.canal.settings import CanalSettings
 from sink.codec.debezium.settings import DebeziumSettings
 from sink.dispatch.settings import DispatcherSettings
 from sink.dispatch.target import RoutingFailed
-from sink.kafka.settings import KafkaSettings
 from sink.open import open_sink
 from tests.codec.binlog_rows import canal_file, keyed_messages_of, messages_of, table_of
 from tests.codec.test_debezium import records_of
@@ -151,10 +150,7 @@ def test_a_column_that_the_table_has_is_refused(keyed: Any) -> None:
         records_of(keyed, DebeziumSettings(name="x", dispatchers=taken))
 
 
-def test_kafka_takes_the_keys_and_files_do_not(tmp_path: Any) -> None:
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
+def test_kafka_takes_the_keys(protocol: str) -> None:
     rule = _rule().model_dump(by_alias=True, exclude_none=True)
-    assert open_sink("kafka://h/t?protocol=canal-json", {"dispatchers": [rule]}, merging=True)
-    assert KafkaSettings.parse("kafka://h/t?protocol=debezium", {"dispatchers": [rule]})
-    for uri in (f"file://{tmp_path}?protocol=canal-json", "blackhole://"):
-        with pytest.raises(Exception, match="for databases and for Kafka"):
-            open_sink(uri, {"dispatchers": [rule]}, merging=True)
+    assert open_sink(f"kafka://h/t?protocol={protocol}", {"dispatchers": [rule]}, merging=True)

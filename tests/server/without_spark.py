@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cdc.server import capture
+from processor.spark import context
 from tests.processor.in_process import InProcessJobs
 
 STARTED = "TIDEGATE_TEST_SPARK_STARTED"
@@ -34,8 +37,24 @@ class Jobs(InProcessJobs):
         self.close()
 
 
+class NoStart:
+    """In the place of ``ContextStart``: no JVM is begun, and no daemon forked for it."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    @contextmanager
+    def standing(self) -> Iterator[bool]:
+        """Nothing is to be forked."""
+        yield False
+
+    def result(self) -> None:
+        """No context."""
+
+
 if __name__ == "__main__":
     capture.SparkRunner = Jobs  # type: ignore[assignment,misc]
+    context.ContextStart = NoStart  # type: ignore[assignment,misc]
 
     from cdc.cli.main import main
 
