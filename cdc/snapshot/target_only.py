@@ -9,10 +9,12 @@ has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 
@@ -31,6 +33,14 @@ _HEX: Final = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext"}
     | {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
 )
+
+
+# They are read as bytes (``cdc.snapshot.select_list``).
+_PACKED: Final[Mapping[str, Callable[[str], bytes]]] = {
+    "uuid": lambda text: UUID(text).bytes,
+    "inet4": lambda text: IPv4Address(text).packed,
+    "inet6": lambda text: IPv6Address(text).packed,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,8 @@ def _value(column: Column, text: str) -> bytes:
     if column.data_type == "bit":
         width = int((re.search(r"\d+", column.column_type) or [1])[0])
         return int(text).to_bytes((width + 7) // 8)
+    if (packed := _PACKED.get(column.data_type)) is not None:
+        return packed(text)
     if column.data_type not in _HEX:
         return text.encode()
     raw = bytes.fromhex(text)

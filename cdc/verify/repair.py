@@ -16,7 +16,7 @@ MOST_CHARS: Final = 400_000
 # Of these the cells of a key say what a server prints of it (``cdc.snapshot.target_only``).
 _PRINTED: Final = frozenset(
     {ValueForm.NUMBER, ValueForm.YEAR, ValueForm.DECIMAL, ValueForm.TIME}
-    | {ValueForm.TEXT, ValueForm.BYTES, ValueForm.MEMBERS}
+    | {ValueForm.TEXT, ValueForm.BYTES, ValueForm.MEMBERS, ValueForm.PLAIN}
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -331,18 +332,21 @@ def test_rows_that_differ_are_repaired_under_load_and_others_are_left_alone(
 
 def test_a_topic_gets_the_rows_that_differ_once_more(way: Way) -> None:
     way.execute(
-        "CREATE TABLE t (a ENUM('x', 'y'), b VARCHAR(9) CHARSET latin1, c DATE, v INT NOT NULL,"
-        " PRIMARY KEY (a, b, c))"
+        "CREATE TABLE t (a ENUM('x', 'y'), b VARCHAR(9) CHARSET latin1, c DATE, u UUID, n INET6,"
+        " v INT NOT NULL, PRIMARY KEY (a, b, c, u, n))"
     )
     way.create(sink=way.sink(partition_num=2))
-    way.execute(*(f"INSERT INTO t VALUES ('y', 'ä{i}', '2024-05-06', {i})" for i in range(9)))
+    key = f"'{uuid.UUID(int=1 << 127)}', '::ffff:1.2.3.4'"
+    way.execute(
+        *(f"INSERT INTO t VALUES ('y', 'ä{i}', '2024-05-06', {key}, {i})" for i in range(9))
+    )
     way.delivered()
     _without_binlog(
         way,
         "SET NAMES utf8mb4",
         "DELETE FROM t WHERE v IN (1, 2)",
         "UPDATE t SET v = 30 WHERE v = 3",
-        "INSERT INTO t VALUES ('x', 'new', '2024-01-01', 40)",
+        f"INSERT INTO t VALUES ('x', 'new', '2024-01-01', {key}, 40)",
     )
     code, text = _verify(way, "--whole", "--repair", "--yes")
     assert code == 1

@@ -39,7 +39,7 @@ def test_keys_are_told_with_those_that_only_the_target_has() -> None:
 
 
 def test_a_key_of_another_type_is_not_told() -> None:
-    other = ColumnInfo("a", "uuid", "uuid")
+    other = ColumnInfo("a", "double", "double")
     table = replace(_TABLE, columns=(other, *_COLUMNS[1:]))
     assert rows_to_repair(layout(table, table)[0], {("x", "61"): (1, 2)}) is None
 
