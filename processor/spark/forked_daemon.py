@@ -113,12 +113,19 @@ def _awaited(path: Path, ends: int) -> socket.socket | None:
     with socket.socket(socket.AF_UNIX) as listener:
         with _reached(path) as short:
             listener.bind(str(short))
+        bound = path.stat().st_ino
         listener.listen()
         daemon.load()
         waiting = select.poll()
         waiting.register(ends)
         waiting.register(listener, select.POLLIN)
-        if any(fd == ends for fd, _ in waiting.poll()):
+        ended = any(fd == ends for fd, _ in waiting.poll())
+        # Nobody else is to come, and a copy of the data directory is one of files. After the end of
+        # the capture another one may listen there.
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == bound:
+                path.unlink()
+        if ended:
             return None
         connection, _ = listener.accept()
     os.close(ends)

@@ -126,6 +126,8 @@ def test_a_daemon_is_a_fork_with_what_spark_gave_it(
 ) -> None:
     daemon = start()
     assert daemon.socket.parent == folder
+    # Whoever copies a data directory copies files.
+    assert [one.name for one in capture.folder.iterdir()] == ["lock"]
     with daemon.worker() as worker:
         assert worker.ppid() == capture.fork.pid
         assert capture.fork.ppid() == capture.process.pid
@@ -188,3 +190,5 @@ def test_a_capture_that_is_killed_leaves_its_lock_to_the_next_at_once(capture: C
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         capture.fork.resume()
+    until(lambda: not capture.fork.is_running(), "the fork ends, too")
+    assert not capture.address.exists(), "whoever copies a data directory copies files"
