@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,7 @@ from kafka import errors as ke
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from cdc.base.errors import InvalidError, TidegateError
+from sink.kafka.errors import KafkaUnavailable
 from sink.kafka.ledger import LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerInvalid
 from sink.kafka.settings import KafkaSettings
 
@@ -20,6 +22,7 @@ _CONFIG = {
     "segment.ms": str(60 * 60 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
+_LOOK_S = 0.1
 # As many copies as Kafka keeps of its own ledgers.
 _REPLICAS = 3
 NO_AUTHORIZATION = (ke.TopicAuthorizationFailedError, ke.ClusterAuthorizationFailedError)
@@ -31,8 +34,8 @@ def ensure_topic(admin: Any, settings: KafkaSettings, *, new: bool = False) -> N
     For a ``new`` changefeed also that it does not hang on fewer brokers than it could. Raises
     :class:`LedgerInvalid`.
     """
-    described = admin.describe_topics([LEDGER_TOPIC])
-    if not described or described[0].get("error_code"):
+    described = _described(admin)
+    if described is None:
         options = {
             "num_partitions": LEDGER_PARTITIONS,
             "replication_factor": _replicas(admin, settings),
@@ -41,8 +44,8 @@ def ensure_topic(admin: Any, settings: KafkaSettings, *, new: bool = False) -> N
         with suppress(ke.TopicAlreadyExistsError):
             admin.create_topics({LEDGER_TOPIC: options})
         admin.wait_for_topics([LEDGER_TOPIC], timeout_ms=int(settings.delivery_timeout_s * 1000))
-        described = admin.describe_topics([LEDGER_TOPIC])
-    partitions = described[0]["partitions"]
+        described = _made(admin, settings)
+    partitions = described["partitions"]
     if len(partitions) < LEDGER_PARTITIONS:
         raise _invalid(
             f"it has {len(partitions)} partitions, {LEDGER_PARTITIONS} are needed",
@@ -64,12 +67,35 @@ def ensure_topic(admin: Any, settings: KafkaSettings, *, new: bool = False) -> N
         )
 
 
+def _described(admin: Any) -> Mapping[str, Any] | None:
+    """The topic as some broker knows it; None if that one does not."""
+    found: list[Mapping[str, Any]] = admin.describe_topics([LEDGER_TOPIC])
+    return found[0] if found and not found[0].get("error_code") else None
+
+
+def _made(admin: Any, settings: KafkaSettings) -> Mapping[str, Any]:
+    """The topic that is there: each question goes to another broker, which may hear of it later."""
+    end_s = time.monotonic() + settings.delivery_timeout_s
+    while (described := _described(admin)) is None:
+        if time.monotonic() > end_s:
+            raise KafkaUnavailable(
+                "a broker that was asked does not know it, although it was made",
+                object=f"topic {LEDGER_TOPIC}",
+                hint="look at the brokers",
+            )
+        time.sleep(_LOOK_S)
+    return described
+
+
 def topic_config(admin: Any, name: str) -> Mapping[str, Any]:
-    """A topic's configuration; empty if we may not read it: the broker has the last word."""
+    """A topic's configuration; empty if we may not read it: the broker has the last word.
+
+    So it is of a broker that has not heard of the topic yet.
+    """
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
     try:
         found = admin.describe_configs([resource], config_filter="all")["topic"][name]
-    except (*NO_AUTHORIZATION, KeyError, TidegateError):
+    except (*NO_AUTHORIZATION, ke.UnknownTopicOrPartitionError, KeyError, TidegateError):
         return {}
     return {key: entry.get("value") for key, entry in found.items()}
 

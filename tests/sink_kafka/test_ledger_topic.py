@@ -12,6 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from cdc.base.position import START
 from sink.kafka.clients import open_admin
 from sink.kafka.driver import KafkaDriver
+from sink.kafka.errors import KafkaUnavailable
 from sink.kafka.ledger import LEDGER_PARTITIONS, LEDGER_TOPIC, LedgerInvalid
 from sink.kafka.ledger_topic import ensure_topic, topic_config
 from tests.sink_kafka.conftest import Lab
@@ -45,10 +46,14 @@ def test_a_ledger_that_would_be_deleted_is_refused(deleting: Lab) -> None:
 
 
 class Cluster:
-    """What a cluster of so many brokers says; starting three takes a minute."""
+    """What a cluster of so many brokers says; starting three takes a minute.
+
+    The next ``unheard`` questions about the topic go to brokers that have not heard of it.
+    """
 
     def __init__(self, brokers: int, replicas: int = 0) -> None:
         self.brokers, self.replicas = brokers, replicas
+        self.unheard = 0
 
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": n} for n in range(self.brokers)]}
@@ -56,6 +61,9 @@ class Cluster:
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         if not self.replicas:
             return []
+        if self.unheard:
+            self.unheard -= 1
+            return [{"error_code": 3, "partitions": []}]
         partition = {"replica_nodes": list(range(self.replicas))}
         return [{"error_code": 0, "partitions": [partition] * LEDGER_PARTITIONS}]
 
@@ -66,7 +74,8 @@ class Cluster:
         self.replicas = topics[LEDGER_TOPIC]["replication_factor"]
 
     def wait_for_topics(self, names: list[str], timeout_ms: int) -> None:
-        """It is there at once."""
+        """Ask one broker, which has made it; the next question goes to another one."""
+        self.unheard = 2
 
 
 @pytest.mark.parametrize(("brokers", "replicas"), [(1, 1), (2, 2), (3, 3), (5, 3)])
@@ -82,3 +91,16 @@ def test_one_replica_on_three_brokers_is_refused_at_creation(lab: Lab) -> None:
     # Who runs already goes on, and who says that it is enough is believed.
     ensure_topic(Cluster(3, replicas=1), lab.settings())
     ensure_topic(Cluster(3, replicas=1), lab.settings(replication_factor=1), new=True)
+
+
+def test_a_broker_that_has_not_heard_of_it_is_asked_again(lab: Lab) -> None:
+    cluster = Cluster(3)
+    ensure_topic(cluster, lab.settings(), new=True)
+    assert cluster.unheard == 0
+
+    class Deaf(Cluster):
+        def wait_for_topics(self, names: list[str], timeout_ms: int) -> None:
+            self.unheard = 1_000_000
+
+    with pytest.raises(KafkaUnavailable, match="does not know it"):
+        ensure_topic(Deaf(3), lab.settings(write_timeout="100ms"), new=True)
