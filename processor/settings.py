@@ -41,3 +41,8 @@ class ProcessorSettings(BaseModel):
     stop_timeout_s: float = 8.0
     retry_first_s: float = 0.2
     retry_max_s: float = 10.0
+
+    @property
+    def local(self) -> bool:
+        """Whether Spark's workers are on this host, started by the driver itself."""
+        return self.spark_master.startswith("local")

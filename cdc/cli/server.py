@@ -94,7 +94,7 @@ def run(settings: ServerSettings) -> None:
     before = int(os.environ.get(_BEGUN_ANEW, 0))
     sock = bind(settings.host, before or settings.port, plain=tls is None)
     # What follows loads pyspark and numba; a wrong flag should not wait for them.
-    from processor.spark.context import ContextStart
+    from processor.spark.context import ContextStart, may_be_forked
 
     # What is loaded below takes as long as its JVM. Of a process that begins anew signals are still
     # blocked, and would be in all that the JVM starts.
@@ -109,7 +109,7 @@ def run(settings: ServerSettings) -> None:
 
     gc.freeze()
     gc.enable()
-    if settings.processor.spark_master.startswith("local"):
+    if may_be_forked(settings.processor):
         _fork_daemon(data_dir.spark, begun)
     configure(settings)
     if data_dir.mended:

@@ -53,8 +53,7 @@ def open_endpoint(settings: ServerSettings, logs: Path, parts: Parts) -> LogEndp
     the address.
     """
     chosen = settings.log_server
-    local = settings.processor.spark_master.startswith("local")
-    if local or chosen.serve is LogServing.NEVER:
+    if settings.processor.local or chosen.serve is LogServing.NEVER:
         return None
     from cdc.changelog.remote.endpoint import LogEndpoint
     from processor.slot import GivenSlots

@@ -84,7 +84,7 @@ def _kinds(pid: int) -> list[tuple[_Process, str]]:
                 root = process
     found = [] if root is None else [(root, CAPTURE)]
     for process, kind in found:
-        # Whatever the JVM starts is its workers, and the processes that fork them.
+        # Whatever the JVM starts is its workers, and what forks them, which may be the capture's.
         below = WORKER if kind in (JVM, WORKER) else JVM
         found += (
             (child, WORKER if child.name == process_names.DAEMON else below)

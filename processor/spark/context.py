@@ -65,7 +65,7 @@ def configuration(settings: ProcessorSettings, folders: Folders | None = None) -
 
     ``folders`` are the defaults of :func:`processor.spark.scratch.prepare`.
     """
-    local = _LOCAL if settings.spark_master.startswith("local") else {}
+    local = _LOCAL if settings.local else {}
     options = [JVM, class_archive.options()]
     if folders is not None:
         # A JVM that is killed leaves the libraries that it has unpacked: they go with the folder.
@@ -82,13 +82,17 @@ def open_context(settings: ProcessorSettings, scratch: Path) -> SparkContext:
     return SparkContext.getOrCreate(_conf(settings, scratch))
 
 
+def may_be_forked(settings: ProcessorSettings) -> bool:
+    """Whether Spark's Python is what this process runs, on its host: its daemon may be a fork."""
+    return settings.local and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+
+
 def _conf(settings: ProcessorSettings, scratch: Path) -> SparkConf:
     from pyspark import SparkConf
 
     # Workers must run the interpreter that has our packages, and their compiled kernels.
-    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = settings.spark_master.startswith("local")
-    if local:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if settings.local:
         # Spark's UI asks this variable only where to listen.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=True).setMaster(settings.spark_master)
@@ -98,7 +102,7 @@ def _conf(settings: ProcessorSettings, scratch: Path) -> SparkConf:
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", egress.VARIABLE):
         if name in os.environ:
             conf.setExecutorEnv(name, os.environ[name])
-    if local and python == sys.executable:
+    if may_be_forked(settings):
         conf.setExecutorEnv(forked_daemon.VARIABLE, str(forked_daemon.address(scratch)))
     return conf
 

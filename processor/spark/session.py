@@ -81,8 +81,7 @@ class SparkRunner:
         self._patience_s = self._executors_s()
 
     def _executors_s(self) -> float:
-        local = self._settings.spark_master.startswith("local")
-        return 0.0 if local else self._settings.executors_timeout_s
+        return 0.0 if self._settings.local else self._settings.executors_timeout_s
 
     def _warm(self, context: SparkContext) -> None:
         n = int(context.defaultParallelism)

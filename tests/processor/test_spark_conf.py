@@ -6,6 +6,7 @@ import shlex
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from processor.settings import ProcessorSettings
-from processor.spark.context import configuration
+from processor.spark.context import configuration, may_be_forked
 from processor.spark.scratch import prepare
 
 _SOCKETS = "spark.python.unix.domain.socket.dir"
@@ -88,3 +89,21 @@ def test_a_folder_that_somebody_else_could_have_made_is_not_used_again(near: Pat
     assert (first / "kept").exists()
     for one in (first, second):
         shutil.rmtree(one)
+
+
+@pytest.mark.parametrize(
+    ("master", "python", "forked"),
+    [
+        ("local[2]", None, True),
+        ("local[2]", sys.executable, True),
+        ("local[2]", "/opt/python", False),
+        ("spark://host:7077", None, False),
+    ],
+)
+def test_a_daemon_is_a_fork_only_where_it_would_run_the_same(
+    monkeypatch: pytest.MonkeyPatch, master: str, python: str | None, forked: bool
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if python is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", python)
+    assert may_be_forked(ProcessorSettings(spark_master=master)) == forked
