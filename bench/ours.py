@@ -91,6 +91,15 @@ def streaming(
 
 
 @contextmanager
+def of_another(database: Database, broker: Broker, create: str, codec: str) -> Iterator[Ours]:
+    """A changefeed to topic ``ours``, also of the ``bench.t…`` that ``create`` makes; not warm."""
+    database.execute(create)
+    tables = ("bench.t*",)
+    with streaming(database, broker, "ours", codec=codec, tables=tables, warm_rows=0) as feed:
+        yield feed
+
+
+@contextmanager
 def feeding(
     database: Database,
     name: str,

@@ -41,32 +41,26 @@ def memory(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     pages of the log's files are not in it, pages that workers share are counted for each.
     """
     doublings = 18 if not settings.rows else max(1, settings.rows.bit_length() - 1)
-    with ground(settings.server) as place:
-        place.database.execute(_CREATE)
-        with ours.streaming(
-            place.database,
-            place.broker,
-            "ours",
-            codec=settings.codec,
-            tables=("bench.t*",),
-            warm_rows=0,
-        ) as feed:
-            pid = _pid(feed)
+    with (
+        ground(settings.server) as place,
+        ours.of_another(place.database, place.broker, _CREATE, settings.codec) as feed,
+    ):
+        pid = _pid(feed)
 
-            def used() -> float:
-                return float(sum(own_bytes(p) for p in python_pids(pid)))
+        def used() -> float:
+            return float(sum(own_bytes(p) for p in python_pids(pid)))
 
-            with Sampler(used, _SAMPLE_S) as before:
-                time.sleep(5)
-            idle = statistics.median(value for _, value in before.samples)
-            each = {p: round(own_bytes(p) / MIB) for p in python_pids(pid)}
-            unshared = sum(proportional_bytes(p) for p in python_pids(pid)) / MIB
-            end = End(place.broker, "ours")
-            offsets = end.offsets()
-            with Sampler(used, _SAMPLE_S) as during:
-                size = _transaction(place.database, doublings)
-                _, count = end.wait(offsets, 1 << doublings, feed.check, stall_s=300)
-            end.close()
+        with Sampler(used, _SAMPLE_S) as before:
+            time.sleep(5)
+        idle = statistics.median(value for _, value in before.samples)
+        each = {p: round(own_bytes(p) / MIB) for p in python_pids(pid)}
+        unshared = sum(proportional_bytes(p) for p in python_pids(pid)) / MIB
+        end = End(place.broker, "ours")
+        offsets = end.offsets()
+        with Sampler(used, _SAMPLE_S) as during:
+            size = _transaction(place.database, doublings)
+            _, count = end.wait(offsets, 1 << doublings, feed.check, stall_s=300)
+        end.close()
     growth = (during.highest - idle) / MIB
     print(f"memory: idle {idle / MIB:,.0f} MiB, grown by {growth:,.0f} MiB, {size / 2**30:.2f} GiB")
     print(f"memory: idle by process {each}, shared pages counted once {unshared:,.0f} MiB")

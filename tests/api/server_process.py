@@ -20,6 +20,7 @@ import httpx
 from tests.server.without_spark import STARTED
 from tests.waiting import PATIENCE
 
+READY = re.compile(r"capture \S+: ready")
 _LISTENING = re.compile(r"listening on (https?://\S+)")
 
 
@@ -64,7 +65,7 @@ class CdcServer:
             )  # fmt: skip
         self.url = self._await(offset, _LISTENING, 60)[1]
         if ready:
-            self._await(offset, re.compile(r"capture \S+: ready"), 120)
+            self._await(offset, READY, 120)
         return self
 
     def _await(self, offset: int, what: re.Pattern[str], timeout_s: float) -> re.Match[str]:

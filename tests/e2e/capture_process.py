@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,10 +16,9 @@ import httpx
 import psutil
 
 from processor.spark import process_names
+from tests.api.server_process import READY
 from tests.servers import process
 from tests.waiting import until
-
-_READY = re.compile(r"capture \S+: ready")
 
 # Tests wait for the second attempt, not for an operator's patience.
 SETTINGS = """
@@ -110,7 +108,7 @@ class CaptureProcess:
         def ready() -> bool:
             written = self.text()[self._offset :]
             assert self.running, f"the capture ended:\n{written}"
-            return _READY.search(written) is not None
+            return READY.search(written) is not None
 
         try:
             until(ready, "the capture is ready", 120)
