@@ -33,6 +33,7 @@ from cdc.coord.messages import (
     CopyReport,
     ErrorInfo,
     FeedInfo,
+    Names,
     Report,
     TableStop,
 )
@@ -160,6 +161,7 @@ class Feed:
             Position(assignment.checkpoint_ts),
             {table: Position(ts) for table, ts in assignment.tables.items()},
         )
+        self._told: tuple[Standing, Names] = self._standing, {}
         self._stops: dict[str, TableStop] = {}
         self._recoveries = 0
         self._told_copied: CopyReport | None = None
@@ -228,11 +230,16 @@ class Feed:
         self._service.end()
         self._part.join(timeout_s)
         self._parts.forget(self._part)
-        if not self._part.alive:
+        if self._part.alive:
+            return
+        try:
             if self._reporter.owed:
                 self._report()
             if self._acknowledged.dirty:
                 self._acknowledged.save()
+        except TidegateError as e:
+            # The sink's ledger says it to whoever comes next, who must not wait for this one.
+            _log.warning("changefeed %s: its last progress is not told: %s", self._info.id, e)
 
     def _go_on(self) -> bool:
         """One window, or the error that it ended with; False if the owner must decide."""
@@ -687,22 +694,36 @@ class Feed:
         if held or self._caps(taken) or self._reporter.rest_s <= 0:
             self._report()
 
+    def _progress(self, error: TidegateError | None) -> tuple[Standing, Names]:
+        """Where it stands, and what the upstream calls the transactions there.
+
+        A log that cannot be read must not keep the ``error`` that says so from being told: then it
+        is what was told last.
+        """
+        try:
+            found = self._transactions.names(self._standing)
+        except TidegateError:
+            if error is None:
+                raise
+            return self._told
+        self._told = self._standing, {t: n.to_list() for t, n in found.items()}
+        return self._told
+
     def _report(self, error: TidegateError | None = None) -> None:
         said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+        standing, names = self._progress(error)
         report = Report(
             feed=self._info.id,
             epoch=self._assignment.epoch,
-            checkpoint_ts=self._standing.main.resolved(),
+            checkpoint_ts=standing.main.resolved(),
             resolved_ts=self._log.state.resolved_ts,
-            table_checkpoints=self._standing.checkpoints(),
+            table_checkpoints=standing.checkpoints(),
             stopped_tables=list(self._stops.values()),
             error=said,
             rows=self._measured.rows,
             bytes=self._measured.bytes,
             running=self._taken is not None and error is None,
-            transactions={
-                t: n.to_list() for t, n in self._transactions.names(self._standing).items()
-            },
+            transactions=names,
             copied=self._copying.copied if self._copying else None,
             barrier_ts=self._assignment.barrier_ts,
             furthest_ts=self._furthest_ts(),

@@ -15,6 +15,7 @@ from cdc.base.parts import Parts
 from cdc.base.position import Position
 from cdc.base.ts import Ts
 from cdc.base.turns import Turns
+from cdc.changelog.errors import LogReplaced
 from cdc.changelog.reader import ChangeLog
 from processor.log_news import Awaited
 
@@ -95,15 +96,20 @@ class LogFollower:
             feeds[name].wake()
 
     def _look_on(self) -> bool:
-        self._log = self._log or ChangeLog.open(self._folder)
+        self._log = log = self._log or ChangeLog.open(self._folder)
         before = self._resolved
-        # A log that was made anew begins lower.
-        self._resolved = self._log.wait(before, _LOOK_S).resolved_ts
+        try:
+            self._resolved = log.wait(before, _LOOK_S).resolved_ts
+        except LogReplaced:
+            # The other one begins lower, and its changefeeds are told from there on.
+            self._log, self._resolved = None, 0
+            log.close()
+            return not self._stopping.is_set()
         if self._resolved != before:
-            self._wake(self._log, before)
-            self._log.forget_below(self._resolved)
+            self._wake(log, before)
+            log.forget_below(self._resolved)
         if self._stopping.is_set():
-            self._log.close()
+            log.close()
             return False
         return True
 

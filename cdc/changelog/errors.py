@@ -29,6 +29,12 @@ class LogMissing(TransientError):
     code = "TG:ErrLogMissing"
 
 
+class LogReplaced(TransientError):
+    """Another log has taken the place of the one that was opened: its ts are others."""
+
+    code = "TG:ErrLogReplaced"
+
+
 class LogWriteFailed(TransientError):
     """The file system refused a write or a sync; the writer must be opened anew."""
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from cdc.base.position import LastOfNode, Position, TransactionName, cut_of
 from cdc.base.ts import Ts
-from cdc.changelog import cuts, journal, names, notify, snapshots
+from cdc.changelog import cuts, journal, names, notify, origin, snapshots
 from cdc.changelog.cuts import KeptCut
-from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing
+from cdc.changelog.errors import LogCollected, LogCorrupt, LogMissing, LogReplaced
 from cdc.changelog.index import RunKind, Runs
 from cdc.changelog.log_files import FilesInPlace, LogFiles
 from cdc.changelog.manifest import last_state
@@ -57,6 +57,8 @@ class ChangeLog:
         self._state = LogState()
         self._dictionaries = Dictionaries()
         self._tables_read = 0
+        # The log's id, once it was read; "" of one that has none.
+        self._id: str | None = None
         # Of a log of shards, what was asked for last: who asks again mostly asks for a later ts.
         self._cut: KeptCut | None = None
         self._segments = Segments(log_files, index_bytes)
@@ -109,7 +111,11 @@ class ChangeLog:
         return MappingProxyType(self._dictionaries.sources)
 
     def refresh(self) -> LogState:
-        """Read what was committed since; a stat and nothing more if nothing was."""
+        """Read what was committed since; a stat and nothing more if nothing was.
+
+        Raises LogMissing, LogCorrupt, and LogReplaced for ever once another log lies in the folder:
+        positions, tables and indexes that were read of the one mean nothing in the other.
+        """
         with self._lock:
             self._files.manifest()
             path = self._folder / names.MANIFEST
@@ -118,8 +124,13 @@ class ChangeLog:
                 # While we hold the old file open, no new one can have its inode number.
                 if self._fd < 0 or os.fstat(self._fd).st_ino != found.st_ino:
                     self._close_manifest()
-                    self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    self._read = 0
+                    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    try:
+                        self._check_same()
+                    except BaseException:
+                        os.close(fd)
+                        raise
+                    self._fd, self._read = fd, 0
                     found = os.fstat(self._fd)
             except FileNotFoundError:
                 raise LogMissing(
@@ -138,6 +149,18 @@ class ChangeLog:
                     # A file that is still mapped keeps its place on the disk.
                     self._segments.forget_before(self._state.first_segment)
             return self._state
+
+    def _check_same(self) -> None:
+        made = origin.load(self._folder)
+        found = made.log if made is not None else ""
+        # What an earlier version has made gets an id later.
+        if self._id and found != self._id:
+            raise LogReplaced(
+                "another log has taken the place of the one that was opened",
+                object=self._folder.name,
+                hint="nothing to do: what reads it begins anew",
+            )
+        self._id = found
 
     def forget_below(self, ts: Ts) -> None:
         """Give back the memory of segments that end at or below ``ts``: they will hardly be read.

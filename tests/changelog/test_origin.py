@@ -9,7 +9,7 @@ import pytest
 
 from cdc.base.position import Position, Stand, TransactionName
 from cdc.changelog import origin
-from cdc.changelog.errors import LogCorrupt
+from cdc.changelog.errors import LogCorrupt, LogMissing, LogReplaced
 from cdc.changelog.origin import Origin, Pin, PinsDisagree, pinned
 from cdc.changelog.reader import ChangeLog
 from tests.changelog.logs import StillClock, dml, open_log
@@ -105,3 +105,38 @@ def test_names_as_people_read_them() -> None:
     assert str(TransactionName(1, uuid, 5, 2)) == f"{uuid}:5"
     assert str(TransactionName(1, f"{uuid}:tag", 5, 2)) == f"{uuid}:tag:5"
     assert str(TransactionName(1, "", 4711, 2)) == "file 2:4711"
+
+
+def test_a_reader_does_not_go_on_in_another_log(tmp_path: Path) -> None:
+    """Its tables, indexes and positions are those of the log that it has opened."""
+    folder = tmp_path / "log"
+    with open_log(folder) as writer:
+        writer.begin(100, {})
+        origin.save(folder, Origin("one"))
+        dml(writer, 200, [(0, 1)])
+        writer.commit(200, {})
+    reader = ChangeLog.open(folder)
+    kept = reader.state
+    folder.rename(tmp_path / "before")
+    with pytest.raises(LogMissing):
+        reader.refresh()
+    with open_log(folder) as writer:
+        writer.begin(100, {})
+        # Before its id is there it is another one already.
+        with pytest.raises(LogReplaced):
+            reader.refresh()
+        origin.save(folder, Origin("other"))
+        dml(writer, 300, [(0, 1)])
+        writer.commit(300, {})
+    for _ in range(2):
+        with pytest.raises(LogReplaced):
+            reader.refresh()
+    assert reader.state is kept
+    reader.close()
+    # It is not the manifest's file that tells: the same log writes another one.
+    with closing(ChangeLog.open(folder)) as again:
+        for ts in (400, 500):
+            with open_log(folder) as writer:
+                dml(writer, ts, [(0, 1)])
+                writer.commit(ts, {})
+            assert again.refresh().resolved_ts == ts

@@ -123,6 +123,40 @@ def test_three_members_lose_their_leader(fault: signal.Signals) -> None:
         counting.end()
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["who-asks-too", "who-only-watches"])
+def test_a_watch_does_not_stay_at_a_member_that_hangs(asks: bool) -> None:
+    """Its connection is there all the time, and nothing comes over it."""
+    with ExitStack() as stack:
+        etcd = stack.enter_context(servers.etcd(count=3))
+        others = "etcd://" + ",".join(m.address for m in etcd.members[1:])
+        store, other = (stack.enter_context(opened(a)) for a in (etcd.address, others))
+        watch = store.watch("/k", store.revision() + 1)
+        other.txn([], [Put("/k", b"1")])
+        assert [e.value for e in watch.next(10)] == [b"1"]
+        etcd.members[0].signal(signal.SIGSTOP)
+        until(lambda: _written(other, b"2"), "another member leads")
+        events: list[KeyEvent] = []
+
+        def heard() -> bool:
+            if asks:
+                store.get("/k")
+            events.extend(watch.next(0.1))
+            return bool(events)
+
+        # Times three where machines are slow, which is not the minute that it was.
+        until(heard, "the watch goes on", 5 if asks else 18)
+        assert [e.value for e in events] == [b"2"]
+        etcd.members[0].signal(signal.SIGCONT)
+        watch.close()
+
+
+def _written(store: Store, value: bytes) -> bool:
+    try:
+        return store.txn([], [Put("/k", value)])
+    except StoreFailed:
+        return False
+
+
 def test_without_a_majority_calls_end_and_come_back() -> None:
     with servers.etcd(count=3) as etcd, opened(etcd.address, 4.0) as store:
         assert store.txn([], [Put("/k", b"1")])

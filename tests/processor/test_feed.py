@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from cdc.changelog import origin
+from cdc.changelog.origin import Origin
 from processor.feed import Feed
 from processor.phase import Phase
-from tests.changelog.logs import StillClock
+from tests.changelog.logs import StillClock, open_log
 from tests.e2e import topics
 from tests.processor.in_process import InProcessJobs, Running, WorkerDied
 from tests.servers import Broker, Database
@@ -104,6 +107,31 @@ def _below_the_ddl(log: Log) -> dict[str, int]:
 
 def _once(found: list[int], wanted: range) -> None:
     assert Counter(found) == Counter(wanted)
+
+
+def test_a_log_that_took_the_place_of_its_own_ends_it(
+    log: Log, topic_prefix: str, tmp_path: Path
+) -> None:
+    """It says so with the progress that it told last, and nobody waits for it in vain."""
+    folder = tmp_path / "log"
+    shutil.copytree(log.folder, folder)
+    origin.save(folder, Origin("one"))
+    feed = topic_prefix.replace("_", "-")
+    where = (folder, log.sink(topic_prefix), log.config("other"), InProcessJobs())
+    running = Running(*where, start_ts=log.start_ts, feed=feed)
+    told = running.done()
+    folder.rename(tmp_path / "before")
+    with open_log(folder) as writer:
+        writer.begin(log.start_ts, {})
+        origin.save(folder, Origin("other"))
+        running.feed.wake()
+        report = running.ended()
+    assert report.error is not None
+    assert report.error.code == "TG:ErrLogReplaced"
+    assert (report.checkpoint_ts, report.transactions) == (told.checkpoint_ts, told.transactions)
+    running.feed._reporter.owed = True
+    running.stop()
+    assert sorted(log.ids(topic_prefix)) == [1, 2]
 
 
 def test_a_transaction_larger_than_a_window_is_cut(

@@ -9,6 +9,8 @@ import pytest
 
 from cdc.base.parts import Parts
 from cdc.base.turns import PER_S, Turns
+from cdc.changelog import origin
+from cdc.changelog.origin import Origin
 from cdc.changelog.writer import LogWriter
 from processor.log_follower import LogFollower
 from processor.log_news import Awaited
@@ -86,3 +88,27 @@ def test_all_have_their_turn_in_time() -> None:
     assert had == set(names)
     # Whoever asked nothing for long has no more than those of a second.
     assert len(turns.earned(1000.0).take(names)[1]) == PER_S
+
+
+def test_news_of_a_log_that_takes_the_place_of_another_are_told(tmp_path: Path) -> None:
+    folder, parts = tmp_path / "log", Parts()
+    feed = Idle(None)
+    follower = LogFollower("up", folder, parts, StillClock())
+    follower.add("feed", feed)
+    with _log(folder) as writer:
+        origin.save(folder, Origin("one"))
+        writer.commit(START + 1000, {})
+        follower.start()
+        until(lambda: feed.woken > 1, "it is woken")
+    folder.rename(tmp_path / "before")
+    try:
+        with _log(folder) as writer:
+            origin.save(folder, Origin("other"))
+            for ts in range(START + 1, START + 4):
+                before = feed.woken
+                writer.commit(ts, {})
+                until(lambda before=before: feed.woken > before, "it is woken")
+        assert not parts.troubles()
+    finally:
+        follower.stop()
+        follower.join(60)

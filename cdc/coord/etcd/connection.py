@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -29,6 +29,8 @@ _OPTIONS = (
     # A connection that nobody answers on is seen; etcd closes those that ask more often than 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    # What a ping waits for its answer, in fact: a minute if nothing is said.
+    ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     # The service config of a DNS name could change what a call does.
@@ -52,6 +54,8 @@ class EtcdConnection:
         self._channels = [_channel(address, member) for member in address.members]
         self._at = 0
         self._token: str | None = None
+        # By stream the member that it is at.
+        self._streams: dict[Any, int] = {}
 
     @property
     def shown(self) -> str:
@@ -105,16 +109,34 @@ class EtcdConnection:
             hint="it is tried again; look at etcd's members and their network",
         )
 
-    def stream(self, send: Callable[[Any, Any], Iterator[Any]]) -> tuple[int, Iterator[Any]]:
-        """A stream at the present member, and which that is: ``leave`` it when it fails."""
+    def stream(self, send: Callable[[Any, Any], Any]) -> tuple[int, Any]:
+        """A stream at the present member, and which that is: ``leave`` it when it fails.
+
+        It is cancelled when calls leave that member: of one that hangs a stream hears nothing, and
+        no error either, for as long as its connection is taken to be there.
+        """
         at, channel = self._current()
-        return at, send(channel, self._metadata(channel, _ATTEMPT_S))
+        stream = send(channel, self._metadata(channel, _ATTEMPT_S))
+        with self._lock:
+            self._streams[stream] = at
+            left = at != self._at
+        if left:
+            stream.cancel()
+        return at, stream
+
+    def ended(self, stream: Any) -> None:
+        """A stream is followed no more."""
+        with self._lock:
+            self._streams.pop(stream, None)
 
     def leave(self, member: int) -> None:
-        """The next calls go to another member than this one."""
+        """The next calls go to another member than this one, and so do streams."""
         with self._lock:
             if member == self._at:
                 self._at = (member + 1) % len(self._channels)
+            others = [s for s, at in self._streams.items() if at == member != self._at]
+        for stream in others:
+            stream.cancel()
 
     def _current(self) -> tuple[int, Any]:
         with self._lock:

@@ -96,6 +96,7 @@ class EtcdWatch:
             finally:
                 # Whoever waits for our next word to send must not wait for ever.
                 self._requests.put(None)
+                self._connection.ended(self._stream)
             if not self._closed:
                 self._connection.leave(member)
                 time.sleep(_PAUSE_S)
