@@ -80,8 +80,11 @@ def absent_tables(
 
 def copied_tables(tables: Iterable[Table], config: FeedConfig) -> list[Table]:
     """Those of a changefeed's tables that its snapshot takes; none if it has none."""
-    if config.snapshot.mode is SnapshotMode.NONE:
-        return []
+    return [] if config.snapshot.mode is SnapshotMode.NONE else chosen_tables(tables, config)
+
+
+def chosen_tables(tables: Iterable[Table], config: FeedConfig) -> list[Table]:
+    """Those of which ``snapshot.tables`` takes rows, whatever its mode."""
     taken = CopiedTables(config)
     return [t for t in tables if (t.schema, t.name) in taken]
 
@@ -105,8 +108,7 @@ def check_copyable_beside(
             hint="create another changefeed, with a snapshot",
         )
     sink.repeatable()
-    taken = CopiedTables(config)
-    copied = [t for t in tables if (t.schema, t.name) in taken]
+    copied = chosen_tables(tables, config)
     if not copied:
         raise SnapshotNotPossible(
             f"no table that is delivered matches {', '.join(config.snapshot.tables or ())}",

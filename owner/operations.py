@@ -8,7 +8,7 @@ of its ledger. What is written is one transaction of ``owner.admin``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ from cdc.coord.messages import (
     FeedState,
 )
 from cdc.coord.stored import read
+from cdc.logical.errors import check_keyed
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.snapshot.target_only import TargetOnly
@@ -57,6 +58,7 @@ from owner.copyable import (
     check_creatable,
     check_mode_kept,
     check_repairable,
+    chosen_tables,
     copied_tables,
 )
 from owner.eligibility import (
@@ -127,7 +129,7 @@ class Operations:
         feed, sink, config, schema = checked.feed, checked.sink, checked.config, checked.schema
         start_ts, tables, mariadb = checked.start_ts, checked.tables, schema.session.mariadb
         driver, copied = sink.driver(), copied_tables(tables, config)
-        self._check_readable(asked.upstream, config, copies=bool(copied))
+        self._check_readable(asked.upstream, config, copied)
         absent = absent_tables(tables, schema, config, sink) if copied else frozenset()
         there = [t for t in tables if (t.schema, t.name) not in absent]
         driver.verify(there, mariadb=mariadb)
@@ -249,7 +251,7 @@ class Operations:
         left = [t for t in tables if t.full_name not in whole]
         order = None
         if left:
-            self._check_readable(info.upstream, config, copies=True)
+            self._check_readable(info.upstream, config, left)
             check_copyable_beside(left, schema, config, sink)
             number = orders.next_number(self.store, self.keys, feed)
             order = rows_again.ordered(info, number, now_ms)
@@ -339,7 +341,7 @@ class Operations:
         _, schema = self.upstreams.schema_at(info.upstream, 0, rule_matcher(config))
         tables = checked_tables(schema, config)
         sink = configured_sink(info.sink_uri, info.config)
-        self._check_readable(info.upstream, config, copies=True)
+        self._check_readable(info.upstream, config, chosen_tables(tables, config))
         check_copyable_beside(tables, schema, config, sink)
         check_repairable(tables, config, TargetOnly(asked.key, asked.target_only))
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
@@ -377,14 +379,11 @@ class Operations:
         check_target(start_ts, target_ts)
         return start_ts, schema
 
-    def _check_readable(self, upstream: str, config: FeedConfig, *, copies: bool) -> None:
-        """Raises what forbids to read rows where the configuration says."""
-        if copies and self.upstreams.info(upstream).logical_tables:
-            raise SnapshotNotPossible(
-                "rows of logical tables are in parts on several servers, and are not read there",
-                object=f"upstream {upstream}",
-                hint="load the target by other means, and leave the snapshot out",
-            )
+    def _check_readable(self, upstream: str, config: FeedConfig, copied: Iterable[Table]) -> None:
+        """Raises what forbids to read rows of these tables where the configuration says."""
+        if self.upstreams.info(upstream).logical_tables:
+            for table in copied:
+                check_keyed(table)
         if not config.snapshot.uri:
             return
         try:

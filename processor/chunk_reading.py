@@ -41,8 +41,9 @@ class ChunkTask:
     """Read the rows of ``table`` that ``condition`` (SQL) lets pass into a file by ``path``.
 
     Its name begins like that: each attempt has a file of its own, as one whose executor was lost
-    may still write. ``number`` is the table's number in its events. ``info`` holds a password and
-    is never shown. A worker that does not see the capture's ``path`` has an ``access``.
+    may still write. ``number`` is the table's number in its events; ``part`` tells several tables
+    apart that have the rows of one. ``info`` holds a password and is never shown. A worker that
+    does not see the capture's ``path`` has an ``access``.
     """
 
     info: UpstreamInfo = field(repr=False)
@@ -52,6 +53,7 @@ class ChunkTask:
     number: int
     path: str
     access: LogAccess | None = None
+    part: int = 0
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class ChunksAtOnce:
         self._most = most
         self._access = access
         self._pool = ThreadPoolExecutor(most, thread_name_prefix=f"rows of {feed}")
-        self._reading: dict[Future[ChunkRead], tuple[Chunk, float]] = {}
+        self._reading: dict[Future[ChunkRead], tuple[ChunkTask, Chunk, float]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -87,17 +87,17 @@ class ChunksAtOnce:
         """Have one read."""
         timeout_s = WHOLE_TABLE_S if chunk.whole else self._settings.job_timeout_s
         reading = self._pool.submit(self._read, task, timeout_s)
-        self._reading[reading] = chunk, self._clock.monotonic()
+        self._reading[reading] = task, chunk, self._clock.monotonic()
 
-    def ended(self, each: Callable[[Chunk, ChunkRead, float], None]) -> None:
+    def ended(self, each: Callable[[ChunkTask, Chunk, ChunkRead, float], None]) -> None:
         """Wait until one has ended; ``each`` gets those that have, and when they began (monotonic).
 
         Raises what has kept one from being read, or CopyStopped.
         """
         done, _ = wait(self._reading, return_when=FIRST_COMPLETED)
         for reading in done:
-            chunk, began_s = self._reading.pop(reading)
-            each(chunk, reading.result(), began_s)
+            task, chunk, began_s = self._reading.pop(reading)
+            each(task, chunk, reading.result(), began_s)
 
     def _read(self, task: ChunkTask, timeout_s: float) -> ChunkRead:
         """Read one; again, for a while, if its worker or the server was lost.

@@ -7,10 +7,12 @@ again, and no other. Where that ts may lie is the business of who copies.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.clock import Clock
@@ -21,6 +23,7 @@ from cdc.binlog.writer import build_event, format_description
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import SnapshotProgress
+from cdc.logical.errors import PartsChanging
 from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
@@ -44,9 +47,13 @@ from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
 from processor.keyless import read_still
 from processor.settings import ProcessorSettings
+from processor.table_parts import TableParts, guesses, parts_of
 
+_log = logging.getLogger("processor")
 # Reading tables again because they change: so often before the owner is told that it fails.
 _ROUNDS = 10
+# A change that goes from part to part has come to its mark by then, or nobody waits for it.
+_CHANGING_S = 3600.0
 _POLL_S = 0.05
 # So often the upstream is asked whether it is less busy.
 _LOOK_S = 1.0
@@ -138,22 +145,24 @@ class RowCopy(ABC):
         staged: dict[str, StagedTable] = {}
         servers = self._open_servers(self._stopping)
         pulled = PulledLogs(self._log, servers.kind)
+        rounds, changing_s = 0, None
         try:
-            low_ts = self._visible(servers, pulled)
+            parts = parts_of(servers, self._log, pulled)
+            low_ts = self._begin(servers, pulled, parts)
             self._counted.note(low_ts=low_ts)
             # Of all rounds: it goes on where it has read the log's statements.
             definitions = Definitions(self._log, low_ts)
-            for _ in range(_ROUNDS):
+            while rounds < _ROUNDS:
                 tables = self._tables(definitions, low_ts)
                 missing = [t for t in tables if t.full_name not in staged]
-                guesses = servers.row_guesses(tables, self._config.snapshot.where)
-                self._counted.begin_round(staged, guesses)
+                expected = guesses(servers, parts, tables, self._config.snapshot.where)
+                self._counted.begin_round(staged, expected)
                 failed: dict[str, TidegateError] = {}
                 for number, table in enumerate(missing, len(staged) + 1):
                     self._counted.begin(table.full_name)
                     try:
                         staged[table.full_name] = self._stage(
-                            servers, pulled, table, low_ts, number
+                            servers, pulled, table, parts.of(table), low_ts, number
                         )
                     except TidegateError as e:
                         # A statement of the log may explain it: then it is read again.
@@ -162,16 +171,21 @@ class RowCopy(ABC):
                 self._await_go_on(servers)
                 ts = self._caught_up(servers, pulled)
                 kept = unchanged(definitions, staged, ts)
+                kept = {name: one for name, one in kept.items() if parts.same(name)}
                 for name in staged.keys() - kept.keys():
                     _remove(staged[name].files)
                 names = {t.full_name for t in self._tables(definitions, ts)}
                 staged = {name: kept[name] for name in kept.keys() & names}
                 if names == staged.keys():
                     return self._settle(servers, definitions, staged, ts)
+                changing = {n: e for n, e in failed.items() if isinstance(e, PartsChanging)}
+                changing_s = self._await_mark(changing_s) if changing else None
                 for name, error in failed.items():
-                    if name in names and definitions.same(name, low_ts, ts):
+                    waits = name in changing and changing_s is not None
+                    if not waits and name in names and definitions.same(name, low_ts, ts):
                         raise error
-                low_ts = self._visible(servers, pulled)
+                rounds += not changing
+                low_ts = self._begin(servers, pulled, parts)
         finally:
             pulled.close()
             servers.close()
@@ -180,6 +194,26 @@ class RowCopy(ABC):
             object=f"changefeed {self._feed}",
             hint="leave tables as they are until their rows are copied",
         )
+
+    def _begin(self, servers: SourceServers, pulled: PulledLogs, parts: TableParts) -> Ts:
+        """As :meth:`_visible`; parts of tables are looked for as they are there."""
+        low_ts = self._visible(servers, pulled)
+        # No node's log was refreshed since it was asked for the position that is visible now.
+        parts.begin({name: log.state.resolved_ts for name, log in pulled.nodes.items()})
+        return low_ts
+
+    def _await_mark(self, since_s: float | None) -> float | None:
+        """Wait a little while a schema change goes over the parts of a table; since when it does.
+
+        None: for so long that nobody waits any more.
+        """
+        now_s = self._clock.monotonic()
+        if since_s is None:
+            _log.info("changefeed %s: rows wait for a schema change of parts", self._feed)
+        if self._stopping.wait(_LOOK_S):
+            raise CopyStopped
+        since_s = now_s if since_s is None else since_s
+        return since_s if now_s - since_s < _CHANGING_S else None
 
     def _visible(self, servers: SourceServers, pulled: PulledLogs) -> Ts:
         """A ts of which all at or below is seen by whoever reads from now on."""
@@ -203,19 +237,24 @@ class RowCopy(ABC):
         return [t for t in tables if (t.schema, t.name) in self._copied]
 
     def _stage(
-        self, servers: SourceServers, pulled: PulledLogs, table: Table, low_ts: Ts, number: int
+        self,
+        servers: SourceServers,
+        pulled: PulledLogs,
+        table: Table,
+        parts: Sequence[Table],
+        low_ts: Ts,
+        number: int,
     ) -> StagedTable:
-        """Read a table's rows, some chunks at a time."""
-        server = servers.of(table)
-        stored = table_map(table, number, server.kind)
-        chunks = server.chunks(table, self._config.snapshot)
+        """Read a table's rows out of its ``parts``, some chunks at a time."""
+        stored = table_map(table, number, servers.kind)
         if not table.handle_key:
-            return self._stage_still(servers, pulled, chunks, table, low_ts, number)
-        files: dict[int, StagedFile] = {}
+            return self._stage_still(servers, pulled, table, low_ts, number)
+        files: dict[tuple[int, int], StagedFile] = {}
+        planned: dict[int, TableChunks] = {}
 
-        def count(chunk: Chunk, read: ChunkRead, began_s: float) -> None:
-            chunks.measured(chunk, read.seconds)
-            files[chunk.number] = StagedFile(Path(read.path), read.rows, read.events)
+        def count(task: ChunkTask, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
+            planned[task.part].measured(chunk, read.seconds)
+            files[task.part, chunk.number] = StagedFile(Path(read.path), read.rows, read.events)
             self._rate = self._rate.read(read.rows, began_s)
             self._counted.read(read.rows, read.bytes)
 
@@ -229,24 +268,26 @@ class RowCopy(ABC):
             most,
             servers.access_of,
         ) as reading:
-            while chunk := self._next(chunks):
-                while not reading.idle and (reading.full or self._rest_s(servers)):
-                    # What is being read counts before anything waits.
-                    reading.ended(count)
-                self._hold_back(servers)
-                self._check_room()
-                condition = chunks.condition(chunk)
-                reading.begin(chunk, self._task(servers, table, condition, low_ts, number, chunk))
+            for at, part in enumerate(parts):
+                planned[at] = chunks = servers.of(part).chunks(part, self._config.snapshot)
+                while chunk := self._next(chunks):
+                    while not reading.idle and (reading.full or self._rest_s(servers)):
+                        # What is being read counts before anything waits.
+                        reading.ended(count)
+                    self._hold_back(servers)
+                    self._check_room()
+                    condition = chunks.condition(chunk)
+                    task = self._task(servers, part, condition, low_ts, number, chunk)
+                    reading.begin(chunk, replace(task, part=at, path=f"{task.path}-{at}"))
             while not reading.idle:
                 reading.ended(count)
-        ordered = (files[number] for number in sorted(files))
+        ordered = (files[place] for place in sorted(files))
         return StagedTable(table, stored, low_ts, tuple(ordered))
 
     def _stage_still(
         self,
         servers: SourceServers,
         pulled: PulledLogs,
-        chunks: TableChunks,
         table: Table,
         low_ts: Ts,
         number: int,
@@ -256,6 +297,7 @@ class RowCopy(ABC):
         self._check_room()
         began_s = self._clock.monotonic()
         server, where = servers.of(table), self._config.snapshot.where
+        chunks = server.chunks(table, self._config.snapshot)
         # It is one chunk, as nothing cuts it.
         chunk = self._next(chunks)
         assert chunk is not None

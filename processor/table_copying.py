@@ -286,14 +286,19 @@ class _Between(RowCopy):
         self._target_only = target_only
 
     def _stage(
-        self, servers: SourceServers, pulled: PulledLogs, table: Table, low_ts: Ts, number: int
+        self,
+        servers: SourceServers,
+        pulled: PulledLogs,
+        table: Table,
+        parts: Sequence[Table],
+        low_ts: Ts,
+        number: int,
     ) -> StagedTable:
-        staged = super()._stage(servers, pulled, table, low_ts, number)
+        staged = super()._stage(servers, pulled, table, parts, low_ts, number)
         if not self._target_only.keys:
             return staged
         path = self._folder / "chunks" / f"{number}-{low_ts}-target-only"
-        kind = servers.of(table).kind
-        gone = self._target_only.write(table, kind, number, path)
+        gone = self._target_only.write(table, servers.kind, number, path)
         return replace(staged, target_only=gone)
 
     def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cdc.base.errors import DefiniteError, InvalidError
+from cdc.base.errors import DefiniteError, InvalidError, TransientError
+from cdc.schema.table import Table
 
 
 class LogicalNamesInvalid(InvalidError):
@@ -41,7 +42,23 @@ class MarkRefused(DefiniteError):
     code = "TG:ErrDDLMarkRefused"
 
 
-class LogicalTablesNotRead(InvalidError):
-    """Rows of logical tables are asked for that no single server has."""
+class PartsChanging(TransientError):
+    """A part of a logical table is not defined as the table is: a change goes from part to part."""
 
-    code = "TG:ErrLogicalTablesNotRead"
+    code = "TG:ErrLogicalPartsChanging"
+
+
+class LogicalTableKeyless(InvalidError):
+    """Rows of a logical table without a key are to be copied, whose parts have no common moment."""
+
+    code = "TG:ErrLogicalTableKeyless"
+
+
+def check_keyed(table: Table) -> None:
+    """Raises LogicalTableKeyless: nothing tells a row that was read from one that came since."""
+    if not table.handle_key:
+        raise LogicalTableKeyless(
+            "it has no key, and its parts cannot be read as of one moment",
+            object=table.full_name,
+            hint="add a key, or leave it out of snapshot.tables",
+        )

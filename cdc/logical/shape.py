@@ -180,6 +180,18 @@ def shown(table: Table) -> Table:
     )
 
 
+def readable_as(part: Table, logical: Table) -> bool:
+    """Whether a SELECT of the columns of ``logical`` from its part gives what ``logical`` has.
+
+    Columns may be in another order there, and there may be more of them.
+    """
+    at = part.positions
+    return all(
+        (place := at.get(c.name.lower())) is not None and _same(part.columns[place], c)
+        for c in logical.columns
+    )
+
+
 def _alike(physical: Collection[Column], logical: Collection[Column]) -> bool:
     return len(physical) == len(logical) and all(
         a.name.lower() == b.name.lower() and _same(a, b)

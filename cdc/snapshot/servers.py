@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from cdc.base.errors import TidegateError
@@ -53,6 +53,11 @@ class SourceServers:
     def kind(self) -> str:
         """``mysql`` or ``mariadb``: nodes are of one family."""
         return self._info.server_kind
+
+    @property
+    def logical_tables(self) -> Sequence[str]:
+        """Patterns of the parts of its tables, where it has logical ones."""
+        return self._info.logical_tables
 
     @property
     def version(self) -> str:

@@ -39,6 +39,11 @@ class PulledLogs:
         for node in self._nodes.values():
             node.close()
 
+    @property
+    def nodes(self) -> Mapping[str, ChangeLog]:
+        """The logs of nodes, by name; none where there is one server."""
+        return self._nodes
+
     def positions(self) -> dict[str, UpstreamPosition]:
         """Up to where each server is pulled: all that the log has resolved lies before these."""
         pulled = self._nodes or {"": self._log}

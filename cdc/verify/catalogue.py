@@ -5,7 +5,7 @@ Not as the change log's schema says: what is verified must not be asked of what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from cdc.base.nodes import plain
 from cdc.verify.columns import ColumnInfo
@@ -25,10 +25,13 @@ def table_names(session: Sql, matches: Matches) -> list[tuple[str, str]]:
     return sorted((as_text(s), as_text(t)) for s, t in found if matches(as_text(s), as_text(t)))
 
 
-def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
+def table_info(
+    session: Sql, schema: str, name: str, hidden: Collection[str] = ()
+) -> TableInfo | None:
     """A table; None if the server has none of this name, or hides it from us.
 
-    ``schema`` may say the node, which is the server that ``session`` is of.
+    ``schema`` may say the node, which is the server that ``session`` is of. ``hidden``: columns, in
+    lower case, that are left out, with keys that have one.
     """
     where = f"table_schema = {_string(plain(schema))} AND table_name = {_string(name)}"
     columns = session.rows(
@@ -46,10 +49,10 @@ def table_info(session: Sql, schema: str, name: str) -> TableInfo | None:
     )
     if not found:
         return None
-    key = _key(session, where, {as_text(c[0]) for c in columns if _virtual(c)})
-    return TableInfo(
-        schema, name, tuple(_column(c) for c in columns), key, rows=int(found[0][0] or 0)
-    )
+    secret = {n for c in columns if (n := as_text(c[0])).lower() in hidden}
+    key = _key(session, where, secret | {as_text(c[0]) for c in columns if _virtual(c)})
+    shown = tuple(_column(c) for c in columns if as_text(c[0]) not in secret)
+    return TableInfo(schema, name, shown, key, rows=int(found[0][0] or 0))
 
 
 def _column(row: Row) -> ColumnInfo:
@@ -82,8 +85,8 @@ def _virtual(row: Row) -> bool:
     return "VIRTUAL" in as_text(row[7]).upper()
 
 
-def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:
-    """Columns of the primary key, else of a unique key without NULL and virtual columns."""
+def _key(session: Sql, where: str, unfit: set[str]) -> tuple[str, ...]:
+    """Columns of the primary key, else of a unique key without NULL and ``unfit`` columns."""
     found = session.rows(
         "SELECT index_name AS i, column_name AS c, nullable AS n FROM"
         f" information_schema.statistics WHERE {where} AND non_unique = 0"
@@ -95,7 +98,7 @@ def _key(session: Sql, where: str, virtual: set[str]) -> tuple[str, ...]:
     for parts in indexes.values():
         names = tuple("" if p[1] is None else as_text(p[1]) for p in parts)
         # A part without a name is an expression.
-        if "" not in names and not virtual & set(names) and all(p[2] != "YES" for p in parts):
+        if "" not in names and not unfit & set(names) and all(p[2] != "YES" for p in parts):
             return names
     return ()
 

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from cdc.base.clock import Clock
 from cdc.base.errors import TransientError
 from cdc.base.nodes import node_of
 from cdc.base.position import Position
 from cdc.base.ts import Ts
+from cdc.changelog import node_logs
 from cdc.changelog.index import Runs
 from cdc.changelog.reader import ChangeLog
-from cdc.source.position import file_number
+from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.pulled import Positions, PulledLogs
 from cdc.verify.report import Stopped
 
@@ -42,6 +45,13 @@ class UpstreamMoment:
 
     ts: Ts
     positions: Positions
+
+
+def _later(runs: Runs, position: UpstreamPosition) -> bool:
+    """Whether any lies behind a position of its node's binlogs."""
+    file, at = file_number(position.file), position.pos
+    later = (runs.upstream_file == file) & (runs.upstream_pos >= at)
+    return bool((later | (runs.upstream_file > file)).any())
 
 
 class Delivery(Protocol):
@@ -127,10 +137,18 @@ class LogDelivery:
         if runs is None:
             return False
         # The log may have been behind the server at that moment.
-        position = since.positions[node_of(schema)]
-        file, at = file_number(position.file), position.pos
-        later = (runs.upstream_file == file) & (runs.upstream_pos >= at)
-        return bool((later | (runs.upstream_file > file)).any())
+        position = since.positions.get(node_of(schema))
+        if position is not None:
+            return _later(runs, position)
+        # Of a logical table, whose rows are of many nodes.
+        nodes, places = node_logs.load(self._log.folder), runs.segment // node_logs.SEGMENTS_END
+        for place in np.unique(places).tolist():
+            name = nodes[place - 1].name if place else ""
+            position = since.positions.get(name)
+            # Rows that were made those of another definition do not say whose they are.
+            if position is None or _later(runs.take(places == place), position):
+                return True
+        return False
 
     def _runs(self, schema: str, table: str, after: Ts, upto: Ts) -> Runs | None:
         if after >= upto:

@@ -23,7 +23,8 @@ _SHOWN_CHARS = 200
 class TableInfo:
     """A table of one server. ``key``: names of the columns that identify a row, or ``()``.
 
-    ``schema`` says its node, where the upstream has several (``cdc.base.nodes``).
+    ``schema`` says its node, where the upstream has several (``cdc.base.nodes``). ``logical``: the
+    table that it is a part of, and whose name its rows have in the changefeed.
     """
 
     schema: str
@@ -31,6 +32,12 @@ class TableInfo:
     columns: tuple[ColumnInfo, ...]
     key: tuple[str, ...] = ()
     rows: int = 0
+    logical: Name | None = None
+
+    @property
+    def source(self) -> Name:
+        """What it is called in the changefeed."""
+        return self.logical or (self.schema, self.name)
 
     @property
     def full_name(self) -> str:
@@ -42,13 +49,14 @@ class TableInfo:
 class ComparedColumns:
     """The columns of both sides of a table; ``key`` is empty if rows cannot be told apart.
 
-    ``parts`` are the tables of the upstream whose rows ``target`` has, one but for a shard group;
-    all have these columns but those that are ``lacking`` there, in lower case. ``schema`` and
-    ``name`` say which of all these the SQL texts are about. ``rows`` is how many there are, as the
-    upstream guesses. ``filled`` are columns as they are of all rows of a table that lacks them.
-    ``condition`` says which of the target's rows are meant, and ``rows_where`` is it there.
-    ``given``: columns with the values that messages of a part's rows have by its names, the same
-    columns for each; they are a part of what identifies a row.
+    ``parts`` are the servers' tables whose rows ``target`` has, one but for shard groups and
+    logical tables, and ``sources`` what these are called in the changefeed. All have these columns
+    but those that are ``lacking`` there, in lower case. ``schema`` and ``name`` say which of all
+    these the SQL texts are about. ``rows`` is how many there are, as the upstream guesses.
+    ``filled`` are columns as they are of all rows of a table that lacks them. ``condition`` says
+    which of the target's rows are meant, and ``rows_where`` is it there. ``given``: columns with
+    the values that messages of a part's rows have by its names, the same columns for each; they are
+    a part of what identifies a row.
     """
 
     schema: str
@@ -57,6 +65,7 @@ class ComparedColumns:
     key: tuple[Compared, ...]
     rows: int
     parts: tuple[Name, ...] = ()
+    sources: tuple[Name, ...] = ()
     target: Name = ("", "")
     lacking: Mapping[Name, frozenset[str]] = field(default_factory=dict)
     filled: Mapping[str, Compared] = field(default_factory=dict)
@@ -215,16 +224,23 @@ def layout(
     key = tuple(by_name[k.lower()] for k in ours.key if k.lower() in by_name)
     if len(key) != len(ours.key):
         key = ()
-    parts = ((ours.schema, ours.name),)
-    schema, target = plain(ours.schema), (theirs.schema, theirs.name)
-    made = ComparedColumns(schema, ours.name, columns, key, ours.rows, parts, target)
+    made = ComparedColumns(
+        plain(ours.schema),
+        ours.name,
+        columns,
+        key,
+        ours.rows,
+        ((ours.schema, ours.name),),
+        (ours.source,),
+        (theirs.schema, theirs.name),
+    )
     return made, missing + extra
 
 
 def group_layout(
     parts: Sequence[TableInfo], theirs: TableInfo, *, widened: bool
 ) -> tuple[ComparedColumns, list[str], str]:
-    """How the tables of a shard group are compared with the table that they become.
+    """How several tables, of a shard group or of a logical one, are compared with their target.
 
     Second, which columns are upstream or at the target only; third, why they cannot be compared, or
     empty. ``widened``: the target gives rows of a table that lacks a column a value; such columns
@@ -253,6 +269,7 @@ def group_layout(
         tuple(columns[k] for k in named) if all(k in columns for k in named) else (),
         sum(p.rows for p in parts),
         tuple((p.schema, p.name) for p in parts),
+        tuple(dict.fromkeys(p.source for p in parts)),
         (theirs.schema, theirs.name),
         lacking=lacking,
     )

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from cdc.base.clock import Clock
@@ -17,7 +18,7 @@ from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, UpstreamInfo
-from cdc.logical.errors import LogicalTablesNotRead
+from cdc.logical.parts import names_of
 from cdc.source.settings import SourceSettings
 from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
@@ -64,12 +65,6 @@ class OpenedFeed:
 
 def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions) -> Job:
     """A verification that has not begun. Raises an InvalidError for what cannot be verified."""
-    if feed.upstream.logical_tables:
-        raise LogicalTablesNotRead(
-            "logical tables are compared with nothing, as no single server has one",
-            object=f"upstream {feed.upstream.name}",
-            hint="compare the target with what the cluster's coordinator shows",
-        )
     config = FeedConfig.model_validate(feed.info.config)
     names, given, work = _work(feed.info.sink_uri, config)
     rules = TableRules(config.filter.rules, case_sensitive=config.case_sensitive)
@@ -77,7 +72,8 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
     delivery = LogDelivery(
         feed.log, feed.upstream.server_kind, feed.progress, feed.clock, options.wait_s
     )
-    tools = _tools_tables(feed.log, config)
+    tools, position = _logged(feed.log, config)
+    patterns = feed.upstream.logical_tables
 
     def matches(schema: str, name: str) -> bool:
         asked_for = rules.matches(schema, name) and asked.matches(schema, name)
@@ -95,18 +91,23 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         given=given,
         widened=config.by_name,
         kept=lambda target: feed.kept().get(".".join(target), {}),
+        logical=names_of(patterns, position) if patterns else None,
         scratch=feed.scratch,
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)
 
 
-def _tools_tables(folder: Path, config: FeedConfig) -> Callable[[str, str], bool]:
-    """Which tables a tool of online schema change has made: they are not delivered."""
+def _logged(
+    folder: Path, config: FeedConfig
+) -> tuple[Callable[[str, str], bool], Mapping[str, Any]]:
+    """Which tables a tool of online schema change has made, as they are not delivered; and where
+    the log stands.
+    """
     with closing(ChangeLog.open(folder)) as log:
-        log.refresh()
-        schemas = History(log, log.state.resolved_ts).versions.at(MAX_TS)
+        state = log.refresh()
+        schemas = History(log, state.resolved_ts).versions.at(MAX_TS)
     online = OnlineDdl(config)
-    return lambda schema, name: online.hides(schemas, schema, name)
+    return lambda schema, name: online.hides(schemas, schema, name), state.position
 
 
 def _work(

@@ -62,7 +62,7 @@ def rows_to_repair(
     otherwise than it is read.
     """
     keyed = layout.key and all(c.form in _PRINTED for c in layout.key)
-    if not keyed or len(layout.parts) != 1 or layout.condition or layout.given:
+    if not keyed or len(layout.sources) != 1 or layout.condition or layout.given:
         return None
     chosen: list[Key] = []
     target_only: list[Key] = []
@@ -79,7 +79,7 @@ def rows_to_repair(
         if different[key][0] is None:
             target_only.append(cell)
     return RowsToRepair(
-        *layout.parts[0],
+        *layout.sources[0],
         key=tuple(c.name for c in layout.key),
         condition=" OR ".join(conditions),
         rows=len(chosen),

@@ -15,6 +15,8 @@ from typing import TypeVar
 
 from cdc.base.errors import InternalError, InvalidError, TidegateError
 from cdc.base.nodes import qualified
+from cdc.logical.names import PartNames
+from cdc.logical.shape import HIDDEN_KEYS
 from cdc.schema.session import Session
 from cdc.verify.by_fold import ByFold, ByFoldedRows
 from cdc.verify.catalogue import Matches, table_info, table_names
@@ -62,7 +64,8 @@ class Task:
     ``names`` says what the upstream's tables are called at the target. ``widened``: rows of a
     group's tables that lack a column have a value of it there; ``kept``: by the target's name, the
     columns of which the target keeps what a table has dropped. ``given`` says which columns the
-    rows of a table have there by its names.
+    rows of a table have there by its names. ``logical``: the upstream's tables are parts of logical
+    ones, which these names are of.
 
     ``scratch`` is a folder for what memory does not take, None for the system's.
 
@@ -80,12 +83,23 @@ class Task:
     widened: bool = False
     kept: Callable[[Name], Kept] = lambda _: {}
     given: Callable[[str, str], Given] = lambda *_: ()
+    logical: PartNames | None = None
     scratch: Path | None = None
+
+    def source(self, node: str, schema: str, table: str) -> Name | None:
+        """What a table of a node is called in the changefeed; None if it is not compared."""
+        inside = qualified(node, schema) if node else schema
+        name = (inside, table) if self.logical is None else self.logical.of(schema, table)
+        return name if name is not None and self.matches(*name) else None
+
+    def everywhere(self, schema: str, table: str) -> bool:
+        """Whether each part of its logical table has all rows, as this one has."""
+        return self.logical is not None and self.logical.everywhere(schema, table)
 
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A table of the target, and the tables of the upstream that become it: several of a group.
+    """A table of the target, and the servers' tables that become it: several of a group, or parts.
 
     Where rows have columns ``given`` by names, it is those rows of the target, and ``all_given``
     are those of all tables that become it, with the first of them.
@@ -99,8 +113,8 @@ class ComparedTable:
     @property
     def full_name(self) -> str:
         """The upstream's name, or the target's where several tables have become one."""
-        if len(self.parts) == 1:
-            return self.parts[0].full_name
+        if len(sources := {part.source for part in self.parts}) == 1:
+            return ".".join(*sources)
         values = ", ".join(f"{column} {value!r}" for column, value in self.given)
         return ".".join(self.target) + (f" ({values})" if values else "")
 
@@ -178,7 +192,7 @@ class Run:
         session = Session(mariadb=task.mariadb)
         wanted = {plan.target: made for plan, _, made in chosen}
         topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
-        first = {topic(*part) for plan, _, _ in chosen for part in plan.parts}
+        first = {topic(*source) for plan, _, _ in chosen for source in plan.sources}
         with closing(FoldStore(task.scratch)) as store:
             self.fold = fold = Fold(wanted, store, session)
             open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
@@ -188,6 +202,9 @@ class Run:
                         self._topic_table(pair, plan, result, made, store)
 
     def _server_table(self, pair: ServerPair, table: ComparedTable, result: TableResult) -> None:
+        # At a cut: a schema change that the upstream's tables were seen behind has come, and so has
+        # what is written of columns that were dropped.
+        pair.fresh()
         theirs = table_info(pair.target_server, *table.target)
         if theirs is None:
             result.structure.append("the target has no such table, or hides it from its user")
@@ -203,8 +220,6 @@ class Run:
                 result.notes.append(why)
                 return
             result.structure = structure
-            # At the cut: what is written of dropped columns then is as far as the target is.
-            pair.fresh()
             kept = self.task.kept(table.target) if self.task.widened else {}
             plan, notes = widened(
                 plan, table.parts, theirs, pair.upstream.server, pair.target_server, kept
@@ -212,7 +227,6 @@ class Run:
             result.notes += notes
         plan = replace(plan, condition=condition(table.given))
         if table.all_given:
-            pair.fresh()
             result.structure += of_nobody(pair.target_server, table.target, table.all_given)
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
 
@@ -249,13 +263,10 @@ class Run:
         Of messages all are read anyway, of a server those of one table can be asked for.
         """
         upstream = self.task.open_upstream()
+        parts: dict[Name, list[TableInfo]] = {}
         try:
-            parts = {
-                (info.schema, info.name): info
-                for node in upstream.nodes
-                for info in self._of_node(upstream, node)
-                if info.key or self.task.keyless
-            }
+            for node in upstream.nodes:
+                self._of_node(upstream, node, parts)
         finally:
             upstream.close()
         if not parts:
@@ -269,7 +280,7 @@ class Run:
             by_given: dict[Given, list[TableInfo]] = {}
             for name in names:
                 given = () if together else self.task.given(*name)
-                by_given.setdefault(given, []).append(parts[name])
+                by_given.setdefault(given, []).extend(parts[name])
             every = tuple(by_given) if by_given.keys() != {()} else ()
             for given, several in by_given.items():
                 tables.append(ComparedTable(target, tuple(several), given, every))
@@ -279,15 +290,26 @@ class Run:
         self.results = [TableResult(t.full_name, rows=t.rows) for t in tables]
         return tables
 
-    def _of_node(self, upstream: Upstream, node: str) -> Iterator[TableInfo]:
-        def inside(schema: str) -> str:
-            return qualified(node, schema) if node else schema
+    def _of_node(self, upstream: Upstream, node: str, found: dict[Name, list[TableInfo]]) -> None:
+        """Add the tables of a node to those that were ``found``, by their names in the changefeed.
 
-        server = upstream.server(inside(""))
-        names = table_names(server, lambda schema, name: self.task.matches(inside(schema), name))
+        Of a table each part of which has all rows it is one part.
+        """
+        task = self.task
+        server = upstream.server(qualified(node, "") if node else "")
+        hidden = HIDDEN_KEYS if task.logical is not None else frozenset()
+        names = table_names(
+            server, lambda schema, name: task.source(node, schema, name) is not None
+        )
         for schema, name in names:
-            if (info := table_info(server, inside(schema), name)) is not None:
-                yield info
+            source = task.source(node, schema, name)
+            if source is None or (source in found and task.everywhere(schema, name)):
+                continue
+            inside = qualified(node, schema) if node else schema
+            info = table_info(server, inside, name, hidden)
+            if info is not None and (info.key or task.keyless):
+                logical = None if task.logical is None else source
+                found.setdefault(source, []).append(replace(info, logical=logical))
 
     @contextmanager
     def _pair(
@@ -350,7 +372,7 @@ def delivered(
     parts = []
     for part in table.parts:
         names = [c.name for c in part.columns]
-        selected = {n.lower() for n in selectors.names(part.schema, part.name, names)}
+        selected = {n.lower() for n in selectors.names(*part.source, names)}
         if not {k.lower() for k in part.key} <= selected:
             return layout(part, part)[0], "column-selectors leave its key out of its messages"
         parts.append(
@@ -364,7 +386,7 @@ def delivered(
     # What a table lacks its messages do not have either.
     absent = {n for names in plan.lacking.values() for n in names}
     filled = {n: c.filled("~", None) for c in plan.columns if (n := c.name.lower()) in absent}
-    by_part = {part: values for part in plan.parts if (values := given(*part))}
+    by_part = {(p.schema, p.name): values for p in parts if (values := given(*p.source))}
     if len({tuple(n for n, _ in by_part.get(part, ())) for part in plan.parts}) > 1:
         why = why or "its tables have different columns out of their names"
     return replace(plan, target=table.target, filled=filled, given=by_part), why

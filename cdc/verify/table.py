@@ -85,11 +85,11 @@ def way_of(pair: ServerPair, layout: ComparedColumns, options: CompareOptions) -
 
 
 def _moved(pair: Pair, layout: ComparedColumns, since: UpstreamMoment) -> bool:
-    return any(pair.delivery.moved(*part, since) for part in layout.parts)
+    return any(pair.delivery.moved(*source, since) for source in layout.sources)
 
 
 def _behind(pair: Pair, layout: ComparedColumns, result: TableResult) -> bool:
-    rows = sum(pair.delivery.behind(*part) for part in layout.parts)
+    rows = sum(pair.delivery.behind(*source) for source in layout.sources)
     if rows:
         result.verdict = ComparisonVerdict.BEHIND
         result.notes.append(f"{rows} rows are not delivered, and delivery stands still")

@@ -156,7 +156,7 @@ def _placing(
     """How rows are placed, and whether a key can change its partition."""
     for rule in settings.dispatchers:
         matcher = parse_matcher(rule.matcher, case_sensitive=case_sensitive)
-        if matcher.matches(table.schema, table.name):
+        if matcher.matches(*table.source):
             named = rule.mode is PartitionMode.INDEX_VALUE and bool(rule.index)
             return rule.mode, rule.mode is PartitionMode.COLUMNS or named
     return PartitionMode.TABLE, False

@@ -32,7 +32,7 @@ def widened(
     kept: Kept,
 ) -> tuple[ComparedColumns, list[str]]:
     """The plan with values for what tables lack, and notes on columns that are not compared."""
-    dropped = {n for n, tables in kept.items() if _names(plan.parts) & set(tables)}
+    dropped = {n for n, tables in kept.items() if _names(plan.sources) & set(tables)}
     notes = [
         f"column {c.name} is not compared: a table has dropped it, and the target keeps its values"
         for c in plan.columns
@@ -110,5 +110,5 @@ def _column(table: TableInfo, name: str) -> ColumnInfo | None:
     return next((c for c in table.columns if c.name.lower() == name and not c.virtual), None)
 
 
-def _names(parts: Sequence[Name]) -> set[str]:
-    return {".".join(part).lower() for part in parts}
+def _names(tables: Sequence[Name]) -> set[str]:
+    return {".".join(table).lower() for table in tables}

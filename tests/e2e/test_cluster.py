@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from cdc.base.vtso import VTso
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
-from tests.cluster.sharded import PATTERN, ShardedDatabase
+from tests.cluster.sharded import PARTS, PATTERN, ShardedDatabase
 from tests.e2e import topics
 from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
@@ -172,8 +173,6 @@ def test_parts_of_a_logical_table_are_one_table_and_change_once(
         *("changefeed", "create", "--upstream", "mall", "-c", "mall-table"),
         *("--sink-uri", f"mysql://root@127.0.0.1:{mysql.port}/", "--config", str(config)),
     )
-    copied = capture.cli(*create, "--snapshot", "initial")
-    assert "TG:ErrSnapshotNotPossible" in copied.stderr
     done = capture.cli(*create)
     assert done.returncode == 0, done.stdout + done.stderr
     with sharded.writing("orders", ["a", "b"], pause_s=0.05):
@@ -186,3 +185,122 @@ def test_parts_of_a_logical_table_are_one_table_and_change_once(
     wanted = sharded.rows("orders", "*")
     assert len(wanted) > 20
     assert sorted(mysql.execute("SELECT * FROM mall.orders"), key=repr) == wanted
+
+
+COLUMNS = "id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7"
+EVERYWHERE = "broadcast:{schema}_#.{table}"
+LOGICAL = """
+[filter]
+rules = ["mall.*"]
+[snapshot]
+create-tables = true
+chunk-rows = 400
+max-rows-per-second = 4000
+"""
+
+
+def test_rows_of_parts_are_copied_while_parts_change(
+    captures: CaptureMaker, nodes: list[Database], mysql: Database, broker: Broker
+) -> None:
+    """They come in the definition of the logical table, once, and so does what all parts have."""
+    cluster = DistributedDatabase(nodes, seed())
+    cluster.create()
+    sharded = ShardedDatabase(cluster, seed())
+    sharded.over_parts("orders", f"CREATE TABLE {{part}} ({COLUMNS})")
+    sharded.over_parts("items", "CREATE TABLE {part} (id INT PRIMARY KEY, a DECIMAL(10,2))")
+    for part in range(PARTS):
+        # Of ids that no writer takes, each in the part that has it.
+        ids = f"-{PARTS} * (CAST(seq AS SIGNED) + 1) - {PARTS - part}"
+        cluster.nodes[sharded.node(part)].execute(
+            f"USE mall_{part:06d}",
+            f"INSERT INTO {sharded.part('orders', part)} SELECT {ids}, seq, 1 FROM seq_1_to_3000",
+            f"INSERT INTO {sharded.part('items', part)} VALUES ({part}, {part}.25)",
+            "CREATE TABLE regions (id INT PRIMARY KEY, name TEXT)",
+            "INSERT INTO regions VALUES (1, 'north'), (2, 'south')",
+        )
+    capture = captures()
+    words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
+    cluster.beat()
+    done = capture.cli(
+        *("upstream", "create", "-u", "mall", "--kind", "cluster", *words),
+        *("--carrier", "commit-log"),
+        *("--logical-tables", PATTERN, "--logical-tables", EVERYWHERE),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    mysql.execute("DROP DATABASE IF EXISTS mall")
+    config = capture.folder / "mall.toml"
+    config.write_text(LOGICAL)
+    # All parts have it, and the table does not yet.
+    sharded.over_parts("items", "ALTER TABLE {part} MODIFY a DECIMAL(10,0)")
+    with sharded.writing("orders", ["a", "b"], pause_s=0.05):
+        done = capture.cli(
+            *("changefeed", "create", "--upstream", "mall", "-c", "mall-copy"),
+            *("--sink-uri", f"mysql://root@127.0.0.1:{mysql.port}/", "--config", str(config)),
+            *("--snapshot", "initial"),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        until(lambda: (_copied(capture) or {}).get("rows", 0) > 1000, "rows are read")
+        # Not all parts have it while others are read, and none of what was read counts then.
+        sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 5", "", 0.3)
+        sharded.shows(["a", "b", "c"])
+        until(lambda: "wait for a schema change of parts" in capture.text(), "items wait")
+        assert not (_copied(capture) or {})["ended"]
+        sharded.mark("items", "ALTER TABLE items MODIFY a DECIMAL(10,0)")
+        until(lambda: (_copied(capture) or {}).get("ended"), "all rows are read", 60)
+        sharded.shows(["a", "c"])
+        sharded.change("orders", "ALTER TABLE orders DROP COLUMN b", "", 0.1)
+        # It is compared behind that change, though it may not have come to the target yet.
+        assert _verified(capture, "mall-copy") == (0, "")
+        topics.create(broker.bootstrap, "mall_orders", partitions=2)
+        config.write_text(LOGICAL.replace("create-tables = true\n", ""))
+        done = capture.cli(
+            *("changefeed", "create", "--upstream", "mall", "-c", "mall-topic"),
+            *("--sink-uri", f"kafka://{broker.bootstrap}/mall_orders?protocol=canal-json"),
+            *("--config", str(config), "--snapshot", "initial"),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    cluster.rest()
+    for feed in ("mall-copy", "mall-topic"):
+        capture.wait_checkpoint(feed)
+    rows = sharded.rows("orders", "*")
+    assert len(rows) > 12_000
+    assert sorted(mysql.execute("SELECT * FROM mall.orders"), key=repr) == rows
+    assert sorted(mysql.execute("SELECT * FROM mall.items")) == sharded.rows("items", "*")
+    assert mysql.execute("SELECT * FROM mall.regions ORDER BY id") == [(1, "north"), (2, "south")]
+    # A row of a part that the target has lost, one that it has otherwise, and one of nobody.
+    (gone,), (other,) = rows[0][:1], rows[-1][:1]
+    mysql.execute(
+        f"DELETE FROM mall.orders WHERE id = {gone}",
+        f"UPDATE mall.orders SET a = -7 WHERE id = {other}",
+        "INSERT INTO mall.orders VALUES (0, 0, 0)",
+        "DELETE FROM mall.regions WHERE id = 2",
+    )
+    code, said = _verified(capture, "mall-copy")
+    assert code == 1
+    different = re.findall(r"(mall\.\w+) +different +\d+ +\d+ +(\d+)", said)
+    assert different == [("mall.orders", "3"), ("mall.regions", "1")]
+    done = capture.cli("changefeed", "verify", "-c", "mall-copy", "--repair", "--yes")
+    assert done.returncode == 1
+    until(lambda: _verified(capture, "mall-copy") == (0, ""), "it is repaired")
+    assert sorted(mysql.execute("SELECT * FROM mall.orders"), key=repr) == rows
+    assert _verified(capture, "mall-topic", "--whole") == (0, "")
+    # One that a server has changed without a word is found in the topic, too.
+    cluster.nodes[sharded.node(1)].execute(
+        "SET SESSION sql_log_bin = 0", f"DELETE FROM {sharded.part('orders', 1)} LIMIT 1"
+    )
+    code, said = _verified(capture, "mall-topic", "--whole")
+    assert code == 1
+    assert "mall.orders" in said
+    cluster.finish()
+
+
+def _verified(capture: CaptureProcess, feed: str, *more: str) -> tuple[int, str]:
+    """Its exit code, and what it says where that is not 0."""
+    done = capture.cli("changefeed", "verify", "-c", feed, *more)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, (done.stdout + done.stderr) if done.returncode else ""
+
+
+def _copied(capture: CaptureProcess) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = capture.ask("GET", "/changefeeds/mall-copy")["snapshot"]
+    return found

@@ -70,7 +70,7 @@ class Stage:
         self.jobs.ends[str(number)].set()
         self.reading.ended(self._count)
 
-    def _count(self, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
+    def _count(self, task: ChunkTask, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
         assert read.path == str(chunk.number)
         self.ended.append(chunk.number)
 

@@ -53,7 +53,10 @@ def test_long_keys_are_left_to_the_next_comparison() -> None:
 
 
 def test_rows_of_several_tables_are_not_told_apart_by_their_keys() -> None:
-    assert _repair({("7", "61"): (1, 2)}, parts=(("shop", "t"), ("shop", "u"))) is None
+    several = (("shop", "t"), ("shop", "u"))
+    assert _repair({("7", "61"): (1, 2)}, parts=several, sources=several) is None
+    # Parts of one table are.
+    assert _repair({("7", "61"): (1, 2)}, parts=several) is not None
     assert _repair({("7", "61"): (1, 2)}, condition="`of` = 'n1'") is None
 
 

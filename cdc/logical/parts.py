@@ -1,0 +1,132 @@
+"""In which tables of which servers the rows of logical tables lie, as the nodes' logs tell it.
+
+Not as the servers list them: what a user may not see would be missing without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc.base.nodes import qualified
+from cdc.base.ts import Ts
+from cdc.changelog.reader import ChangeLog
+from cdc.logical.errors import PartsChanging, check_keyed
+from cdc.logical.names import PartNames, TableName
+from cdc.logical.shape import readable_as
+from cdc.schema.table import Table
+from cdc.snapshot.definitions import Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """A table of a node that has rows of a logical one."""
+
+    node: str
+    schema: str
+    name: str
+
+    @property
+    def table(self) -> TableName:
+        """Its name in an upstream of several nodes (``cdc.base.nodes``)."""
+        return qualified(self.node, self.schema), self.name
+
+
+def names_of(patterns: Sequence[str], position: Mapping[str, Any]) -> PartNames:
+    """What parts are called where a merged log stands; ``position`` is the log's."""
+    return PartNames(tuple(patterns)).kept(position.get("logical") or {})
+
+
+def parts_of(
+    names: PartNames, nodes: Mapping[str, Iterator[TableName] | Sequence[TableName]]
+) -> dict[TableName, tuple[TablePart, ...]]:
+    """By logical table its parts, of the tables that each node has, in the order of nodes.
+
+    Of a table each part of which has all rows it is one part.
+    """
+    found: dict[TableName, list[TablePart]] = {}
+    for node, tables in nodes.items():
+        for schema, name in sorted(tables):
+            logical = names.of(schema, name)
+            if logical is None:
+                continue
+            parts = found.setdefault(logical, [])
+            if not (parts and names.everywhere(schema, name)):
+                parts.append(TablePart(node, schema, name))
+    return {table: tuple(parts) for table, parts in found.items()}
+
+
+class PartsRead:
+    """The parts that rows of logical tables are read from, and whether they stayed as they were.
+
+    Of one thread. ``log`` is the merged log and ``nodes`` are those of its nodes, by name; both
+    stay their owner's. Raises LogCollected where a node's log has lost what it said meanwhile.
+    """
+
+    def __init__(
+        self, patterns: Sequence[str], log: ChangeLog, nodes: Mapping[str, ChangeLog]
+    ) -> None:
+        self._patterns = patterns
+        self._log = log
+        self._nodes = nodes
+        self._definitions: dict[str, Definitions] = {}
+        self._since: dict[str, Ts] = {}
+        self._parts: dict[TableName, tuple[TablePart, ...]] = {}
+        self._taken: dict[str, tuple[tuple[TablePart, Ts], ...]] = {}
+
+    def begin(self, since: Mapping[str, Ts]) -> None:
+        """Look where parts are; ``since``: by node the ts of its log that whoever reads sees."""
+        self._since = dict(since)
+        tables = {}
+        for node, ts in since.items():
+            if node not in self._definitions:
+                self._definitions[node] = Definitions(self._nodes[node], ts)
+            tables[node] = [(s, t) for s, t in self._definitions[node].at(ts)]
+        names = names_of(self._patterns, self._log.state.position)
+        self._parts = parts_of(names, tables)
+
+    def of(self, table: Table) -> tuple[Table, ...]:
+        """The tables that a logical one is read from, each with the columns of the logical one.
+
+        Raises LogicalTableKeyless, and PartsChanging where a SELECT of these columns would not give
+        what the table has.
+        """
+        check_keyed(table)
+        parts = self._parts.get((table.schema, table.name), ())
+        if not parts:
+            raise PartsChanging(
+                "no node has a part of it",
+                object=table.full_name,
+                hint="rows are copied when the schema change has come to its mark",
+            )
+        for part in parts:
+            ts = self._since[part.node]
+            found = self._definitions[part.node].at(ts).table(part.schema, part.name)
+            if found is None or not readable_as(found, table):
+                raise PartsChanging(
+                    f"its part {part.schema}.{part.name} on node {part.node} is not defined as it"
+                    " is",
+                    object=table.full_name,
+                    position=f"ts {ts} of node {part.node}",
+                    hint="rows are copied when the schema change has come to its mark",
+                )
+        self._taken[table.full_name] = tuple((part, self._since[part.node]) for part in parts)
+        return tuple(replace(table, schema=p.table[0], name=p.table[1]) for p in parts)
+
+    def known(self, table: Table) -> tuple[Table, ...]:
+        """The same, of whatever definitions they are."""
+        parts = self._parts.get((table.schema, table.name), ())
+        return tuple(replace(table, schema=p.table[0], name=p.table[1]) for p in parts)
+
+    def same(self, table: str) -> bool:
+        """Whether no statement was about the parts of ``schema.table`` since they were taken.
+
+        The nodes' logs have come to where they were read last.
+        """
+        return all(
+            self._definitions[part.node].same(
+                f"{part.schema}.{part.name}", ts, self._nodes[part.node].state.resolved_ts
+            )
+            for part, ts in self._taken[table]
+        )
