@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.position import Position, TransactionName
 from cdc.base.ts import MAX_TS, Ts
+from cdc.changelog.errors import LogCorrupt, LogMissing, LogReplaced
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.messages import ErrorInfo, UpstreamInfo
 from cdc.schema.catalog import Catalog
@@ -33,11 +35,11 @@ class DdlLogs:
         self._open: dict[str, tuple[int, DdlLog]] = {}
 
     def log(self, upstream: str) -> DdlLog:
-        """The log of an upstream; a new one if the upstream was registered anew."""
+        """The log of an upstream; opened anew if that was registered, or its log made, anew."""
         created = self._info(upstream).create_time_ms
         with self._guard:
             known = self._open.get(upstream)
-            if known is None or known[0] != created:
+            if known is None or known[0] != created or known[1].replaced():
                 if known is not None:
                     known[1].close()
                 known = (created, DdlLog(ChangeLog.open(self._folder(upstream))))
@@ -77,6 +79,15 @@ class DdlLog:
     def close(self) -> None:
         """Give the log back."""
         self._log.close()
+
+    def replaced(self) -> bool:
+        """Whether another log lies in its place, so that this one cannot be read any more."""
+        with suppress(LogMissing, LogCorrupt):
+            try:
+                self._log.refresh()
+            except LogReplaced:
+                return True
+        return False
 
     def resolved_ts(self) -> Ts:
         """Nothing at or below it will still arrive."""

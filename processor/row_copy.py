@@ -181,8 +181,8 @@ class RowCopy(ABC):
                 changing = {n: e for n, e in failed.items() if isinstance(e, PartsChanging)}
                 changing_s = self._await_mark(changing_s) if changing else None
                 for name, error in failed.items():
-                    waits = name in changing and changing_s is not None
-                    if not waits and name in names and definitions.same(name, low_ts, ts):
+                    same = name in names and definitions.same(name, low_ts, ts)
+                    if same and (changing_s is None if name in changing else parts.same(name)):
                         raise error
                 rounds += not changing
                 low_ts = self._begin(servers, pulled, parts)

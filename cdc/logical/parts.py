@@ -17,6 +17,7 @@ from cdc.logical.names import PartNames, TableName
 from cdc.logical.shape import readable_as
 from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
+from cdc.source.merging import merged_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,17 @@ class PartsRead:
         self._taken: dict[str, tuple[tuple[TablePart, Ts], ...]] = {}
 
     def begin(self, since: Mapping[str, Ts]) -> None:
-        """Look where parts are; ``since``: by node the ts of its log that whoever reads sees."""
+        """Look where parts are; ``since``: by node the ts of its log that whoever reads sees.
+
+        Raises PartsChanging where the log has come to have other nodes.
+        """
+        members = merged_to(self._log.state.position)
+        if members.keys() != since.keys():
+            raise PartsChanging(
+                f"the log is now of nodes {', '.join(sorted(members))}",
+                object=f"nodes {', '.join(sorted(since))}",
+                hint="nothing to do: rows are read from the nodes that there are",
+            )
         self._since = dict(since)
         tables = {}
         for node, ts in since.items():
@@ -128,5 +139,5 @@ class PartsRead:
             self._definitions[part.node].same(
                 f"{part.schema}.{part.name}", ts, self._nodes[part.node].state.resolved_ts
             )
-            for part, ts in self._taken[table]
+            for part, ts in self._taken.get(table, ())
         )

@@ -18,6 +18,7 @@ from cdc.logical.parts import PartsRead, TablePart, names_of, parts_of
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.schema.table import Table
+from cdc.source.merging import position_of
 from tests.changelog.logs import ddl
 from tests.processor.test_ddl_horizon import START, _log
 
@@ -48,7 +49,8 @@ class Nodes:
                 self.says(node, f"CREATE TABLE {database}.orders_{number}{node[1]} ({columns})")
                 self.says(node, f"CREATE TABLE {database}.regions (id INT PRIMARY KEY)")
             self.logs[node] = self.stack.enter_context(closing(ChangeLog.open(self.folder / node)))
-        self.stack.enter_context(_log(self.folder / "merged"))
+        merged = self.stack.enter_context(_log(self.folder / "merged"))
+        merged.commit(START + 1, position_of(dict.fromkeys(self.logs, START)))
         self.log = self.stack.enter_context(closing(ChangeLog.open(self.folder / "merged")))
 
     def says(self, node: str, text: str) -> None:
@@ -126,6 +128,13 @@ def test_statements_of_other_tables_and_added_columns_are_no_change(nodes: Nodes
     assert len(parts.of(_orders())) == 4
     with pytest.raises(PartsChanging):
         parts.of(_orders("id INT PRIMARY KEY, c INT"))
+
+
+def test_a_node_that_has_come_is_not_passed_over(nodes: Nodes) -> None:
+    seen = nodes.seen()
+    parts = PartsRead(PATTERNS, nodes.log, {"n1": nodes.logs["n1"]})
+    with pytest.raises(PartsChanging):
+        parts.begin({"n1": seen["n1"]})
 
 
 def test_what_all_parts_have_is_read_once(nodes: Nodes) -> None:
