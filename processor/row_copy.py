@@ -12,7 +12,6 @@ import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cdc.base.clock import Clock
@@ -277,8 +276,8 @@ class RowCopy(ABC):
                     self._hold_back(servers)
                     self._check_room()
                     condition = chunks.condition(chunk)
-                    task = self._task(servers, part, condition, low_ts, number, chunk)
-                    reading.begin(chunk, replace(task, part=at, path=f"{task.path}-{at}"))
+                    task = self._task(servers, part, condition, low_ts, number, chunk, at)
+                    reading.begin(chunk, task)
             while not reading.idle:
                 reading.ended(count)
         ordered = (files[place] for place in sorted(files))
@@ -372,12 +371,14 @@ class RowCopy(ABC):
         low_ts: Ts,
         number: int,
         chunk: Chunk,
+        part: int = 0,
     ) -> ChunkTask:
-        path = self._folder / "chunks" / f"{number}-{low_ts}-{chunk.number}"
+        # As cdc.changelog.remote.served knows the files of chunks.
+        path = self._folder / "chunks" / f"{number}-{low_ts}-{part}-{chunk.number}"
         info, settings = servers.access_of(table), servers.of(table).settings
         if chunk.whole and self._config.snapshot.where:
             settings = settings.model_copy(update={"silence_s": WHOLE_TABLE_S})
-        return ChunkTask(info, settings, table, condition, number, str(path))
+        return ChunkTask(info, settings, table, condition, number, str(path), part=part)
 
     def _settle(
         self,

@@ -318,12 +318,12 @@ def test_a_chunk_comes_as_a_whole_and_only_where_one_is_wanted(
     made.write_bytes(b"rows" * 1_000_000)
     wanted = folder / "snapshot" / "feed" / "1" / "chunks"
     connection = LogConnection(endpoint.access(folder))
-    name = "main/0/snapshot/feed/1/chunks/3-77-1-0a1b2c3d"
+    name = "main/0/snapshot/feed/1/chunks/3-77-0-1-0a1b2c3d"
     with pytest.raises((FileNotFoundError, LogUnreachable)):
         connection.put(name, made)
     wanted.mkdir(parents=True)
     connection.put(name, made)
-    assert (wanted / "3-77-1-0a1b2c3d").read_bytes() == made.read_bytes()
+    assert (wanted / "3-77-0-1-0a1b2c3d").read_bytes() == made.read_bytes()
     with pytest.raises((LogAccessRefused, LogUnreachable)):
         connection.put("main/0/snapshot/feed/1/rows/000001.binlog", made)
     # A worker that dies while it sends leaves nothing behind.
@@ -332,8 +332,8 @@ def test_a_chunk_comes_as_a_whole_and_only_where_one_is_wanted(
         peer.sendall(f"{head}Content-Length: 4000\r\n\r\nhalf".encode())
         peer.shutdown(socket.SHUT_WR)
         assert peer.recv(1) == b""
-    assert [path.name for path in wanted.iterdir()] == ["3-77-1-0a1b2c3d"]
-    assert (wanted / "3-77-1-0a1b2c3d").read_bytes() == made.read_bytes()
+    assert [path.name for path in wanted.iterdir()] == ["3-77-0-1-0a1b2c3d"]
+    assert (wanted / "3-77-0-1-0a1b2c3d").read_bytes() == made.read_bytes()
 
 
 def test_a_reader_of_nodes_finds_their_logs_beside(

@@ -16,7 +16,7 @@ _FILE = (
 )
 _READ = re.compile(rf"(?P<upstream>{_NAME})/{_LOG}/{_FILE}\Z")
 _SLOTS = re.compile(rf"(?P<upstream>{_NAME})/0/run/{_NAME}/\d+/slots(?:/(?P<number>\d+))?\Z")
-_CHUNK = re.compile(rf"(?P<upstream>{_NAME})/0/{_ROWS}/chunks/\d+-\d+-\d+-[0-9a-f]{{8}}\Z")
+_CHUNK = re.compile(rf"(?P<upstream>{_NAME})/0/{_ROWS}/chunks/\d+-\d+-\d+-\d+-[0-9a-f]{{8}}\Z")
 
 
 class Served(NamedTuple):
