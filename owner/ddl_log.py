@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,11 +81,11 @@ class DdlLog:
 
     def replaced(self) -> bool:
         """Whether another log lies in its place, so that this one cannot be read any more."""
-        with suppress(LogMissing, LogCorrupt):
-            try:
-                self._log.refresh()
-            except LogReplaced:
-                return True
+        try:
+            self._log.refresh()
+        except (LogMissing, LogCorrupt, LogReplaced) as error:
+            # Whoever reads it says what else is wrong.
+            return isinstance(error, LogReplaced)
         return False
 
     def resolved_ts(self) -> Ts:

@@ -20,6 +20,7 @@ from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
 from cdc.binlog.writer import build_event, format_description
 from cdc.changelog.reader import ChangeLog
+from cdc.changelog.remote.served import chunk_name
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import SnapshotProgress
 from cdc.logical.errors import PartsChanging
@@ -373,8 +374,7 @@ class RowCopy(ABC):
         chunk: Chunk,
         part: int = 0,
     ) -> ChunkTask:
-        # As cdc.changelog.remote.served knows the files of chunks.
-        path = self._folder / "chunks" / f"{number}-{low_ts}-{part}-{chunk.number}"
+        path = self._folder / "chunks" / chunk_name(number, low_ts, part, chunk.number)
         info, settings = servers.access_of(table), servers.of(table).settings
         if chunk.whole and self._config.snapshot.where:
             settings = settings.model_copy(update={"silence_s": WHOLE_TABLE_S})

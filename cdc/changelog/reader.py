@@ -57,8 +57,8 @@ class ChangeLog:
         self._state = LogState()
         self._dictionaries = Dictionaries()
         self._tables_read = 0
-        # The log's id, once it was read; "" of one that has none.
-        self._id: str | None = None
+        # The log's id; "" before it was read, and of one that has none.
+        self._id = ""
         # Of a log of shards, what was asked for last: who asks again mostly asks for a later ts.
         self._cut: KeptCut | None = None
         self._segments = Segments(log_files, index_bytes)

@@ -123,7 +123,7 @@ class PartsRead:
                     hint="rows are copied when the schema change has come to its mark",
                 )
         self._taken[table.full_name] = tuple((part, self._since[part.node]) for part in parts)
-        return tuple(replace(table, schema=p.table[0], name=p.table[1]) for p in parts)
+        return self.known(table)
 
     def known(self, table: Table) -> tuple[Table, ...]:
         """The same, of whatever definitions they are."""

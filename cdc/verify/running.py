@@ -88,8 +88,11 @@ class Task:
 
     def source(self, node: str, schema: str, table: str) -> Name | None:
         """What a table of a node is called in the changefeed; None if it is not compared."""
-        inside = qualified(node, schema) if node else schema
-        name = (inside, table) if self.logical is None else self.logical.of(schema, table)
+        name = (
+            (_inside(node, schema), table)
+            if self.logical is None
+            else self.logical.of(schema, table)
+        )
         return name if name is not None and self.matches(*name) else None
 
     def everywhere(self, schema: str, table: str) -> bool:
@@ -296,7 +299,7 @@ class Run:
         Of a table each part of which has all rows it is one part.
         """
         task = self.task
-        server = upstream.server(qualified(node, "") if node else "")
+        server = upstream.server(_inside(node, ""))
         hidden = HIDDEN_KEYS if task.logical is not None else frozenset()
         names = table_names(
             server, lambda schema, name: task.source(node, schema, name) is not None
@@ -305,8 +308,7 @@ class Run:
             source = task.source(node, schema, name)
             if source is None or (source in found and task.everywhere(schema, name)):
                 continue
-            inside = qualified(node, schema) if node else schema
-            info = table_info(server, inside, name, hidden)
+            info = table_info(server, _inside(node, schema), name, hidden)
             if info is not None and (info.key or task.keyless):
                 logical = None if task.logical is None else source
                 found.setdefault(source, []).append(replace(info, logical=logical))
@@ -353,6 +355,11 @@ class Run:
             result.notes.append(str(VerifyFailed(type(error).__name__, object=result.table)))
         finally:
             result.seconds = round(time.monotonic() - began_s, 3)
+
+
+def _inside(node: str, schema: str) -> str:
+    """What a node's database is called, where the upstream has several."""
+    return qualified(node, schema) if node else schema
 
 
 def _without(table: TableInfo, given: Given) -> TableInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from cdc.base.ts import Ts
 from cdc.changelog import names
 
 _NAME = r"[a-zA-Z0-9]+(?:[-_][a-zA-Z0-9]+)*"
@@ -17,6 +18,14 @@ _FILE = (
 _READ = re.compile(rf"(?P<upstream>{_NAME})/{_LOG}/{_FILE}\Z")
 _SLOTS = re.compile(rf"(?P<upstream>{_NAME})/0/run/{_NAME}/\d+/slots(?:/(?P<number>\d+))?\Z")
 _CHUNK = re.compile(rf"(?P<upstream>{_NAME})/0/{_ROWS}/chunks/\d+-\d+-\d+-\d+-[0-9a-f]{{8}}\Z")
+
+
+def chunk_name(table: int, low_ts: Ts, part: int, chunk: int) -> str:
+    """What a chunk's file is called, before what tells attempts apart: ``-`` and 8 hex digits.
+
+    ``table`` and ``chunk`` are their numbers, ``part`` is that among tables that are read as one.
+    """
+    return f"{table}-{low_ts}-{part}-{chunk}"
 
 
 class Served(NamedTuple):
