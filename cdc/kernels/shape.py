@@ -1,7 +1,7 @@
 """Rows events of one definition of a table written anew as another definition of it has them.
 
-Columns are copied, left out, filled with a constant, or stored with another width. Everything else
-of an event stays: time, table number, flags, kind.
+Columns are copied, left out, filled with a constant, or stored with another width, precision or
+character set. Everything else of an event stays: time, table number, flags, kind.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import numpy as np
 from numba import types
 
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.kernels import recode
 from cdc.kernels.compile import kernel, rare
 from cdc.kernels.crc import BYTES, CHECKSUM, HEADER, LENGTH_AT, crc32
 from cdc.kernels.memory import copy, load8, load16, load32, store8, store32
 from cdc.kernels.rows import UPDATE_V1, UPDATE_V2, WRITE_V2, event_kind, packed_integer, value_span
 from cdc.kernels.text_values import little_endian
+from cdc.kernels.values.signature import OUT, TABLE16
 
 I64 = types.int64
 VECTOR = types.int64[::1]
@@ -25,25 +27,38 @@ MATRIX = types.int64[:, ::1]
 # --- columns as they become, one row each ------------------------------------------------------
 S_OP: Final = 0
 S_FROM: Final = 1  # ordinal among the columns as they are
-S_WIDTH: Final = 2  # INTEGER: bytes; PREFIX: bytes of the length
-# INTEGER: the least value that is taken; PREFIX: most characters of UTF-8, 0: any; FILL: offset
-# of the constant.
+# INTEGER: bytes; PREFIX, TEXT: bytes of the length; CLOCK: bytes before the fraction
+S_WIDTH: Final = 2
+# INTEGER: the least value that is taken; PREFIX: most characters of UTF-8, TEXT: of any, 0: as many
+# as there are; FILL: offset of the constant; DECIMAL, CLOCK: digits as they are (``recode``).
 S_LOW: Final = 3
-S_HIGH: Final = 4  # the largest value, or length, that is taken; FILL: length of the constant
-S_SIGNED: Final = 5  # INTEGER: whether it is read with its sign
-S_SIZE: Final = 6
+# INTEGER, PREFIX, TEXT: the largest value, or length in bytes, that is taken; FILL: length of the
+# constant; DECIMAL, CLOCK: digits as they become.
+S_HIGH: Final = 4
+S_SIGNED: Final = 5  # INTEGER, CLOCK: whether it is read with its sign
+S_CODE: Final = 6  # TEXT: the character set as it is
+S_INTO: Final = 7  # TEXT: the character set as it becomes
+S_ENCODER: Final = 8  # TEXT: where that one's table begins
+S_TRIMS: Final = 9  # TEXT: whether spaces at the end have no place, as in CHAR
+S_SIZE: Final = 10
 
 COPY: Final = 0
 NULL: Final = 1
 FILL: Final = 2
 INTEGER: Final = 3
 PREFIX: Final = 4
+DECIMAL: Final = 5
+CLOCK: Final = 6
+TEXT: Final = 7
 
 # --- results beside those of ``layout`` --------------------------------------------------------
 ROOM: Final = 1000  # ``out`` is too small
 VALUE: Final = 1001  # a value has no place in the column as it becomes
 
 _MAX_COLUMNS: Final = 4096
+_SPACE: Final = 32
+# A decimal of 65 digits takes 30 bytes, and a kernel may write a word behind a value.
+_LONGEST_NUMBER: Final = 64
 
 
 @rare
@@ -66,9 +81,40 @@ def _letters(buf, p, n):  # type: ignore[no-untyped-def]
 
 
 @rare
-def _value(buf, start, length, width, columns, c, fills, out, o):  # type: ignore[no-untyped-def]
+def _recoded(  # type: ignore[no-untyped-def]
+    buf, start, length, columns, c, tables, encoders, spare, out, o
+):
+    """The same of a value that is stored in another precision or character set."""
+    op, low, high = columns[c, S_OP], columns[c, S_LOW], columns[c, S_HIGH]
+    size = columns[c, S_WIDTH]
+    if o + size + 4 * length + _LONGEST_NUMBER > out.size:
+        return o, np.int64(ROOM)
+    if op == DECIMAL:
+        end = recode.decimal(buf, start, low, high, spare, out, o)
+    elif op == CLOCK:
+        end = recode.clock(buf, start, size, columns[c, S_SIGNED], low, high, out, o)
+    else:
+        begin = o + size
+        end, count, last = recode.text(
+            buf, start, length, columns[c, S_CODE], columns[c, S_INTO], tables, encoders,
+            columns[c, S_ENCODER], out, begin,
+        )  # fmt: skip
+        spaces = columns[c, S_TRIMS] and last == _SPACE
+        if end - begin > high or (low > 0 and count > low) or spaces:
+            end = np.int64(-1)
+        if end >= 0:
+            little_endian(end - begin, size, out, o)
+    return (o, np.int64(VALUE)) if end < 0 else (end, np.int64(L.OK))
+
+
+@rare
+def _value(  # type: ignore[no-untyped-def]
+    buf, start, length, width, columns, c, fills, tables, encoders, spare, out, o
+):
     """Write the value of a column as it becomes at ``o``: (behind it, error)."""
     op = columns[c, S_OP]
+    if op >= DECIMAL:
+        return _recoded(buf, start, length, columns, c, tables, encoders, spare, out, o)
     if op == FILL:
         n = columns[c, S_HIGH]
         if o + n > out.size:
@@ -97,7 +143,9 @@ def _value(buf, start, length, width, columns, c, fills, out, o):  # type: ignor
 
 
 @rare
-def _image(buf, p, end, widths, starts, columns, fills, out, o):  # type: ignore[no-untyped-def]
+def _image(  # type: ignore[no-untyped-def]
+    buf, p, end, widths, starts, columns, fills, tables, encoders, spare, out, o
+):
     """One row image: (behind it, behind what was written, error)."""
     nulls = p
     count, after = widths.size, columns.shape[0]
@@ -129,7 +177,7 @@ def _image(buf, p, end, widths, starts, columns, fills, out, o):  # type: ignore
             at = bits + (c >> 3)
             store8(out, at, load8(out, at) | 1 << (c & 7))
             continue
-        o, error = _value(buf, start, n, width, columns, c, fills, out, o)
+        o, error = _value(buf, start, n, width, columns, c, fills, tables, encoders, spare, out, o)
         if error != L.OK:
             return p, o, error
     return p, o, np.int64(L.OK)
@@ -152,21 +200,25 @@ def _bitmap(out, o, count):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.UniTuple(I64, 2)(
-    BYTES, I64, I64, VECTOR, MATRIX, MATRIX, BYTES, types.uint8[::1]
+    BYTES, I64, I64, VECTOR, MATRIX, MATRIX, BYTES, TABLE16, recode.ENCODERS, OUT, OUT
 ))  # fmt: skip
-def shape(buf, at, stop, widths, starts, columns, fills, out):  # type: ignore[no-untyped-def]
+def shape(  # type: ignore[no-untyped-def]
+    buf, at, stop, widths, starts, columns, fills, tables, encoders, spare, out
+):
     """Write the rows events of ``buf[at:stop]`` to ``out``, each column as ``columns`` says.
 
     ``widths`` int64[:] are the widths of columns as they are (``layout.C_WIDTH``), ``starts``
     int64[len(widths), 2] is scratch, ``columns`` int64[:, S_SIZE] are those that they become,
     ``fills`` uint8[:] constants, each with its length before it where the column has one.
+    ``tables`` is ``charsets.tables()``, ``encoders`` uint32[:] are ``charsets.encoder`` of what
+    columns become, ``spare`` uint8[recode.DIGITS] is scratch.
     Other events are left out. Returns (error, bytes written), or where the error is.
     """
     o = np.int64(0)
     count, after = widths.size, columns.shape[0]
     if at < 0 or stop < at or stop > buf.size or after > _MAX_COLUMNS or count > _MAX_COLUMNS:
         return np.int64(L.ERR_RUN), at
-    if starts.shape[0] < count:
+    if starts.shape[0] < count or spare.size < recode.DIGITS:
         return np.int64(L.ERR_RUN), at
     while at < stop:
         if at + HEADER + CHECKSUM > stop:
@@ -212,7 +264,9 @@ def shape(buf, at, stop, widths, starts, columns, fills, out):  # type: ignore[n
                 o = _bitmap(out, o, after)
             while p < end:
                 start = p
-                p, o, error = _image(buf, p, end, widths, starts, columns, fills, out, o)
+                p, o, error = _image(
+                    buf, p, end, widths, starts, columns, fills, tables, encoders, spare, out, o
+                )
                 if error != L.OK:
                     return error, start
                 if p <= start:

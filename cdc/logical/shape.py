@@ -14,14 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdc.base.errors import DefiniteError
-from cdc.binlog.column_types import ColumnType, string_length
 from cdc.binlog.cursor import lenenc_int
 from cdc.binlog.events import EventType
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
 from cdc.binlog.rows_header import RowsHeader
 from cdc.binlog.table_map import TableMap
+from cdc.kernels import charsets, recode
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels import shape as K  # noqa: N812
+from cdc.logical.column_change import (
+    BYTES_NAMES,
+    INTEGER_NAMES,
+    TEXT_NAMES,
+    Encoders,
+    change,
+)
 from cdc.logical.errors import ShapeUnclear, ShapeValueLost
 from cdc.rows.agreement import check
 from cdc.schema.table import Column, Table
@@ -33,15 +40,11 @@ from cdc.source.table_index import width
 HIDDEN_KEYS: Final = frozenset({"_drds_implicit_id_"})
 """Columns, in lower case, that a coordinator keeps in parts and shows to nobody."""
 
-_INTEGERS: Final = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
-_INTEGERS_BY_NAME: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BYTES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_ZEROS: Final = dict.fromkeys(
-    (*_INTEGERS_BY_NAME, "decimal", "float", "double"), "0"
-) | dict.fromkeys((*_TEXTS, *_BYTES), "")
+_ZEROS: Final = {
+    **dict.fromkeys((*INTEGER_NAMES, "decimal", "float", "double"), "0"),
+    **dict.fromkeys((*TEXT_NAMES, *BYTES_NAMES), ""),
+}
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
-_T = ColumnType
 _NO_BYTES: Final = np.empty(0, np.uint8)
 
 
@@ -51,6 +54,7 @@ class Shape:
 
     ``columns`` int64[:, kernels.shape.S_SIZE] and ``fills`` uint8[:] are what the kernel takes,
     with the ``widths`` int64[:] of columns as they are; None where rows are right as they are.
+    ``encoders`` uint32[:] are the character sets that columns become.
     """
 
     logical: Table
@@ -58,6 +62,7 @@ class Shape:
     columns: NDArray[np.int64] | None = None
     widths: NDArray[np.int64] | None = None
     fills: NDArray[np.uint8] = field(default_factory=lambda: _NO_BYTES)
+    encoders: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
 
     @property
     def same(self) -> bool:
@@ -72,12 +77,14 @@ class Shape:
         assert self.columns is not None
         assert self.widths is not None
         starts = np.empty((len(self.widths), 2), np.int64)
+        spare = np.empty(recode.DIGITS, np.uint8)
         room = 2 * length + 4096
         while True:
             out = np.empty(room, np.uint8)
             error, size = K.shape(
-                data, at, at + length, self.widths, starts, self.columns, self.fills, out
-            )
+                data, at, at + length, self.widths, starts, self.columns, self.fills,
+                charsets.tables(), self.encoders, spare, out,
+            )  # fmt: skip
             if error == L.OK:
                 return out[:size].tobytes()
             if error != K.ROOM:
@@ -123,7 +130,7 @@ def shape(
     base = table_map(replace(logical, columns=()), number, server_kind)
     types, metas, nullable = bytearray(), [], []
     columns = np.zeros((len(logical.columns), K.S_SIZE), np.int64)
-    fills = bytearray()
+    fills, encoders = bytearray(), Encoders()
     for c, column in enumerate(logical.columns):
         at = physical.positions.get(column.name.lower())
         row = columns[c]
@@ -135,7 +142,11 @@ def shape(
             null = column.nullable
             if at is not None:
                 row[K.S_FROM] = at
-                _change(row, physical.columns[at], column, (stored.types[at], code), meta, logical)
+                was = stored.types[at], stored.metadata[at]
+                change(
+                    row, physical.columns[at], column, was, (code, meta), encoders,
+                    logical.full_name,
+                )  # fmt: skip
             else:
                 _fill(row, column, fills, logical, server_kind)
         types.append(code)
@@ -152,6 +163,7 @@ def shape(
         columns,
         np.array(widths, np.int64),
         np.frombuffer(bytes(fills), np.uint8) if fills else _NO_BYTES,
+        encoders.all(),
     )
 
 
@@ -201,7 +213,7 @@ def _alike(physical: Collection[Column], logical: Collection[Column]) -> bool:
 
 def _same(a: Column, b: Column) -> bool:
     """Whether values of both are the same bytes with the same meaning."""
-    if a.data_type in _INTEGERS_BY_NAME and a.data_type == b.data_type:
+    if a.data_type in INTEGER_NAMES and a.data_type == b.data_type:
         # A display width says nothing of what is stored.
         return a.unsigned == b.unsigned
     return (a.column_type, a.charset, a.unsigned, a.generated, a.compressed) == (
@@ -229,61 +241,6 @@ def _check_names(physical: Table, logical: Table) -> None:
 def _stored(logical: Table, column: Column, server_kind: str) -> tuple[int, int]:
     made = table_map(replace(logical, columns=(column,)), 0, server_kind)
     return made.types[0], made.metadata[0]
-
-
-def _change(
-    row: NDArray[np.int64],
-    before: Column,
-    after: Column,
-    codes: tuple[int, int],
-    meta: int,
-    logical: Table,
-) -> None:
-    """What becomes of values whose column has another type in the part; into ``row``."""
-    old, new = codes
-    if old in _INTEGERS and new in _INTEGERS:
-        low, high = _limits(_INTEGERS[new], after.unsigned)
-        row[K.S_OP] = K.INTEGER
-        row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = _INTEGERS[new], low, high
-        row[K.S_SIGNED] = not before.unsigned
-        return
-    if before.data_type == after.data_type == "enum" and before.charset == after.charset:
-        shared = min(len(before.members), len(after.members))
-        if before.members[:shared] == after.members[:shared]:
-            row[K.S_OP] = K.INTEGER
-            row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = meta & 255, 0, len(after.members)
-            return
-    both = {before.data_type, after.data_type}
-    if before.charset == after.charset and (both <= _TEXTS or both <= _BYTES):
-        size = -width(new, meta)
-        row[K.S_OP] = K.PREFIX
-        row[[K.S_WIDTH, K.S_HIGH]] = size, _longest(new, meta, size)
-        if after.length and after.charset in _UTF8 and new in (_T.VARCHAR, _T.STRING):
-            row[K.S_LOW] = after.length
-        return
-    raise ShapeUnclear(
-        f"column {after.name} is {_told(before)} in a part of it, and {_told(after)} in it: values"
-        " of the one are not made into those of the other",
-        object=logical.full_name,
-        hint="write nothing to a table while the types of its columns change in this way",
-    )
-
-
-def _longest(code: int, meta: int, size: int) -> int:
-    """Bytes that a column of text takes at most; ``size`` is that of its length."""
-    if code == _T.VARCHAR:
-        return meta
-    return string_length(meta) if code == _T.STRING else (1 << 8 * size) - 1
-
-
-def _told(column: Column) -> str:
-    return f"{column.column_type} {column.charset}" if column.charset else column.column_type
-
-
-def _limits(size: int, unsigned: bool) -> tuple[int, int]:
-    if unsigned:
-        return 0, min((1 << 8 * size) - 1, (1 << 63) - 1)
-    return -(1 << 8 * size - 1), (1 << 8 * size - 1) - 1
 
 
 def _fill(

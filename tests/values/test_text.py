@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from cdc.kernels.charsets import NAMES, charset_code, collations, tables
+from cdc.kernels.charsets import NAMES, charset_code, collations, encoder, tables
 from cdc.kernels.values.binary import binary
 from cdc.kernels.values.errors import CHARSET_UNKNOWN, TEXT_INVALID
 from cdc.kernels.values.escape import escape_text, utf8
@@ -68,6 +68,31 @@ def test_every_mapped_sequence(database, name) -> None:  # type: ignore[no-untyp
                         assert not shown or "?" in shown or shown == ""
                     else:
                         assert got == shown
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_character_is_encoded_as_the_server_does(database, name) -> None:  # type: ignore[no-untyped-def]
+    points = [p for p in range(1, 1 << 16) if not 0xD800 <= p < 0xE000 and p != 0xFFFD]
+    with database(name).connect() as connection, connection.cursor() as cursor:
+        for charset in NAMES:
+            code = charset_code(charset)
+            assert code is not None
+            made = encoder(code)
+            if not made.size or (charset == "gb18030" and name.startswith("mariadb")):
+                continue
+            mapped = [p for p in points if made[p]]
+            assert len(mapped) > 120, charset
+            for start in range(0, len(mapped), 2000):
+                part = mapped[start : start + 2000]
+                texts = (f"hex(convert(_utf32 x'{p:08x}' using {charset}))" for p in part)
+                cursor.execute(f"select {','.join(texts)}")
+                assert [int(h, 16) for h in cursor.fetchone()] == made[part].tolist(), charset
+            lacking = [p for p in points if not made[p]][::100]
+            if not lacking:
+                continue
+            texts = (f"hex(convert(_utf32 x'{p:08x}' using {charset}))" for p in lacking)
+            cursor.execute(f"select {','.join(texts)}")
+            assert set(cursor.fetchone()) == {"3F"}, charset
 
 
 def test_utf8_is_escaped_and_checked() -> None:

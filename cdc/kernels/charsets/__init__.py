@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,58 @@ def tables() -> npt.NDArray[np.uint16]:
     array = np.frombuffer(lzma.decompress(packed), dtype="<u2")
     array.setflags(write=False)
     return array
+
+
+@lru_cache(maxsize=8)
+def encoder(code: int) -> npt.NDArray[np.uint32]:
+    """Bytes of each character below U+10000 as one big-endian number, read-only; 0: it has none.
+
+    uint32[65536] for the kinds from KIND_SINGLE to KIND_GB18030, empty for those that need no
+    table. Of several sequences for one character it has the one that the servers take.
+    """
+    words = tables()
+    kind = int(words[code * ENTRY])
+    if not KIND_SINGLE <= kind <= KIND_GB18030:
+        return np.empty(0, np.uint32)
+    made = np.zeros(1 << 16, np.uint32)
+    for numbers, points in _stored(words, code, kind):
+        # What tis620 and big5 do not have is U+FFFD in the servers' tables.
+        mapped = (points != 0) & ((points != 0xFFFD) | (kind == KIND_GB18030))
+        made[points[mapped]] = numbers[mapped]
+    made.setflags(write=False)
+    return made
+
+
+def _stored(
+    words: npt.NDArray[np.uint16], code: int, kind: int
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[np.uint16]]]:
+    """Sequences of bytes as numbers, and their characters; what comes later is to be preferred."""
+
+    def table(word: int, size: int) -> npt.NDArray[np.uint16]:
+        at = int(words[code * ENTRY + word]) | int(words[code * ENTRY + word + 1]) << 16
+        return words[at : at + size]
+
+    if kind == KIND_GB18030:
+        v = np.arange(GB18030_BMP, dtype=np.uint32)
+        tail = (0x81 + v // 10 % 126) << 8 | 0x30 + v % 10
+        yield (0x81 + v // 12600) << 24 | (0x30 + v // 1260 % 10) << 16 | tail, table(6, len(v))
+    # Of what is there twice the servers take the lowest; armscii8 has some of ASCII so.
+    pair = np.arange((1 << 15) - 1, -1, -1, dtype=np.uint32)
+    single = np.arange(255, -1, -1, dtype=np.uint32), table(2, 256)[::-1]
+    if kind == KIND_TRIPLE:
+        yield 0x8F8000 | pair, table(6, len(pair))[::-1]
+    if code == _CODES["sjis"]:
+        # The backslash is two bytes.
+        yield single
+    if kind != KIND_SINGLE:
+        pairs = table(4, len(pair))[::-1]
+        yield 0x8000 | pair, pairs
+        if code == _CODES["cp932"]:
+            # NEC's selection of IBM's characters comes last.
+            others = (pair >> 8 < 0x6D) | (pair >> 8 > 0x6E)
+            yield 0x8000 | pair[others], pairs[others]
+    if code != _CODES["sjis"]:
+        yield single
 
 
 @lru_cache(maxsize=2)

@@ -108,6 +108,15 @@ def utf8_length(buf, p, end):  # type: ignore[no-untyped-def]
     return 4
 
 
+@function(I64(BUF, I64, I64))
+def utf8_code_point(buf, p, n):  # type: ignore[no-untyped-def]
+    """The character of the well-formed UTF-8 sequence of ``n`` = 2 to 4 bytes at ``p``."""
+    c = np.int64(buf[p]) & (0x7F >> n)
+    for i in range(1, n):
+        c = c << 6 | np.int64(buf[p + i]) & 63
+    return c
+
+
 @function(types.UniTuple(I64, 2)(BUF, I64, I64, OUT, I64))
 def copy_plain(buf, p, end, out, o):  # type: ignore[no-untyped-def]
     """Copy plain ASCII up to the first byte that is not plain, or ``end``: new ``p`` and ``o``.

@@ -27,11 +27,18 @@ from cdc.kernels.charsets import (
 from cdc.kernels.compile import function
 from cdc.kernels.values.binary import binary
 from cdc.kernels.values.errors import CHARSET_UNKNOWN, OK, TEXT_INVALID, TEXT_UNMAPPED
-from cdc.kernels.values.escape import ascii_text, copy_plain, put_code_point, utf8
+from cdc.kernels.values.escape import (
+    ascii_text,
+    copy_plain,
+    put_code_point,
+    utf8,
+    utf8_code_point,
+    utf8_length,
+)
 from cdc.kernels.values.signature import BUF, CHECKED, I64, OUT, TABLE16
 
 # Linear index of 0x90308130, the first beyond the BMP.
-_GB18030_BEYOND = 189000
+GB18030_BEYOND = 189000
 # (error or 0, code point, length)
 _STEP = types.UniTuple(types.int64, 3)
 
@@ -73,9 +80,9 @@ def _multi_byte(buf, p, end, kind, code, tables):  # type: ignore[no-untyped-def
             return error, 0, 0
         if linear < GB18030_BMP:
             return OK, np.int64(tables[_offset(tables, code, 6) + linear]), length
-        if linear < _GB18030_BEYOND or linear >= _GB18030_BEYOND + 0x100000:
+        if linear < GB18030_BEYOND or linear >= GB18030_BEYOND + 0x100000:
             return TEXT_UNMAPPED, 0, 0
-        return OK, linear - _GB18030_BEYOND + 0x10000, length
+        return OK, linear - GB18030_BEYOND + 0x10000, length
     return OK, np.int64(tables[_offset(tables, code, 4) + ((b & 127) << 8 | b2)]), 2
 
 
@@ -164,3 +171,42 @@ def text(buf, p, n, code, tables, out, o):  # type: ignore[no-untyped-def]
     if kind in (KIND_UCS2, KIND_UTF16, KIND_UTF16LE, KIND_UTF32):
         return _by_units(buf, p, n, kind, out, o)
     return p, CHARSET_UNKNOWN
+
+
+@function(_STEP(BUF, I64, I64, I64, TABLE16))
+def character(buf, p, end, code, tables):  # type: ignore[no-untyped-def]
+    """The character at ``p`` < ``end`` of the character set ``code``: (error, code point, length).
+
+    Errors as of :func:`text`; bytes of the character set ``binary`` are no characters.
+    """
+    if code < 0 or code >= MAX_CODES or tables.size < MAX_CODES * ENTRY:
+        return CHARSET_UNKNOWN, 0, 0
+    kind = np.int64(tables[code * ENTRY])
+    b = np.int64(buf[p])
+    if kind == KIND_UTF8:
+        if b < 128:
+            return OK, b, 1
+        n = utf8_length(buf, p, end)
+        if n == 0:
+            return TEXT_INVALID, 0, 0
+        return OK, utf8_code_point(buf, p, n), n
+    if kind == KIND_ASCII:
+        return (OK, b, 1) if b < 128 else (TEXT_INVALID, 0, 0)
+    if KIND_SINGLE <= kind <= KIND_GB18030:
+        c = np.int64(tables[_offset(tables, code, 2) + b])
+        n = np.int64(1)
+        if c == 0 and b != 0:
+            if kind == KIND_SINGLE:
+                return TEXT_UNMAPPED, 0, 0
+            error, c, n = _multi_byte(buf, p, end, kind, code, tables)
+            if error != OK:
+                return error, 0, 0
+            if c == 0:
+                return TEXT_UNMAPPED, 0, 0
+        return OK, c, n
+    if kind in (KIND_UCS2, KIND_UTF16, KIND_UTF16LE, KIND_UTF32):
+        error, c, n = _wide(buf, p, end, kind)
+        if error == OK and (c > 0x10FFFF or c & 0x7FFFF800 == 0xD800):
+            return TEXT_INVALID, 0, 0
+        return error, c, n
+    return CHARSET_UNKNOWN, 0, 0

@@ -1,0 +1,182 @@
+"""What becomes of a column's values while a part of its table has it in another type.
+
+Values are stored as the logical table has them, exactly: one that has no place there is an error
+of its row (``cdc.kernels.shape``), never rounded, cut off or replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdc.binlog.column_types import ColumnType, string_length
+from cdc.kernels import shape as K  # noqa: N812
+from cdc.kernels.charsets import charset_code, encoder
+from cdc.logical.errors import ShapeUnclear
+from cdc.schema.table import Column
+from cdc.source.table_index import width
+
+INTEGER_NAMES: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+TEXT_NAMES: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BYTES_NAMES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+
+_T = ColumnType
+_INTEGERS: Final = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
+# Bytes before the fraction, and whether both are one number with a sign.
+_CLOCKS: Final[dict[int, tuple[int, bool]]] = {
+    _T.DATETIME2: (5, False),
+    _T.TIMESTAMP2: (4, False),
+    _T.TIME2: (3, True),
+}
+_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
+
+
+class Encoders:
+    """``charsets.encoder`` of the character sets that columns become, one behind the other."""
+
+    def __init__(self) -> None:
+        self._begins: dict[int, int] = {}
+        self._parts: list[NDArray[np.uint32]] = [np.empty(0, np.uint32)]
+
+    def begin(self, code: int) -> int:
+        """Where the one of this character set begins."""
+        if code not in self._begins:
+            self._begins[code] = sum(map(len, self._parts))
+            self._parts.append(encoder(code))
+        return self._begins[code]
+
+    def all(self) -> NDArray[np.uint32]:
+        """What the kernel takes."""
+        return np.concatenate(self._parts)
+
+
+def change(
+    row: NDArray[np.int64],
+    before: Column,
+    after: Column,
+    stored: tuple[int, int],
+    becomes: tuple[int, int],
+    encoders: Encoders,
+    table: str,
+) -> None:
+    """Say into ``row`` int64[S_SIZE] what becomes of a column's values.
+
+    ``stored`` and ``becomes`` are its type and metadata of TABLE_MAP. Raises ShapeUnclear, whose
+    object is ``table``.
+    """
+    if not (
+        _number(row, before, after, stored[0], becomes[0])
+        or _members(row, before, after, becomes[1])
+        or _decimal(row, before, after, stored, becomes)
+        or _clock(row, before, after, stored, becomes)
+        or _text(row, before, after, becomes, encoders)
+    ):
+        raise ShapeUnclear(
+            f"column {after.name} is {_told(before)} in a part of it, and {_told(after)} in it:"
+            " values of the one are not made into those of the other",
+            object=table,
+            hint="write nothing to a table while the types of its columns change in this way",
+        )
+
+
+def _number(row: NDArray[np.int64], before: Column, after: Column, old: int, new: int) -> bool:
+    if old not in _INTEGERS or new not in _INTEGERS:
+        return False
+    low, high = _limits(_INTEGERS[new], after.unsigned)
+    row[K.S_OP] = K.INTEGER
+    row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = _INTEGERS[new], low, high
+    row[K.S_SIGNED] = not before.unsigned
+    return True
+
+
+def _members(row: NDArray[np.int64], before: Column, after: Column, meta: int) -> bool:
+    """ENUM is the number of a member, SET has a bit for each."""
+    if before.data_type != after.data_type or after.data_type not in ("enum", "set"):
+        return False
+    shared = min(len(before.members), len(after.members))
+    if before.members[:shared] != after.members[:shared]:
+        return False
+    count = len(after.members)
+    high = count if after.data_type == "enum" else (1 << min(count, 63)) - 1
+    row[K.S_OP] = K.INTEGER
+    row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = meta & 255, 0, high
+    return True
+
+
+def _decimal(
+    row: NDArray[np.int64],
+    before: Column,
+    after: Column,
+    stored: tuple[int, int],
+    becomes: tuple[int, int],
+) -> bool:
+    if (stored[0], becomes[0]) != (_T.NEWDECIMAL, _T.NEWDECIMAL):
+        return False
+    if after.unsigned and not before.unsigned:
+        # A negative value would have no place, which its digits do not tell.
+        return False
+    row[[K.S_OP, K.S_LOW, K.S_HIGH]] = K.DECIMAL, stored[1], becomes[1]
+    return True
+
+
+def _clock(
+    row: NDArray[np.int64],
+    before: Column,
+    after: Column,
+    stored: tuple[int, int],
+    becomes: tuple[int, int],
+) -> bool:
+    if before.data_type != after.data_type or stored[0] != becomes[0] or stored[0] not in _CLOCKS:
+        return False
+    head, signed = _CLOCKS[stored[0]]
+    row[[K.S_OP, K.S_WIDTH, K.S_SIGNED]] = K.CLOCK, head, signed
+    row[[K.S_LOW, K.S_HIGH]] = stored[1], becomes[1]
+    return True
+
+
+def _text(
+    row: NDArray[np.int64],
+    before: Column,
+    after: Column,
+    becomes: tuple[int, int],
+    encoders: Encoders,
+) -> bool:
+    both = {before.data_type, after.data_type}
+    code, meta = becomes
+    size = -width(code, meta)
+    names = (c for c in (before.charset, after.charset) if c and c != "binary")
+    charsets = [c for c in map(charset_code, names) if c is not None]
+    known = both <= TEXT_NAMES and len(charsets) == 2
+    trims = after.data_type == "char" and before.data_type != "char"
+    if known and (before.charset != after.charset or trims):
+        row[[K.S_OP, K.S_CODE, K.S_INTO, K.S_TRIMS]] = K.TEXT, *charsets, trims
+        row[K.S_ENCODER] = encoders.begin(int(row[K.S_INTO]))
+        counted = True
+    elif before.charset == after.charset and (both <= TEXT_NAMES or both <= BYTES_NAMES):
+        row[K.S_OP] = K.PREFIX
+        counted = after.charset in _UTF8
+    else:
+        return False
+    row[[K.S_WIDTH, K.S_HIGH]] = size, _longest(code, meta, size)
+    if counted and after.length and code in (_T.VARCHAR, _T.STRING):
+        row[K.S_LOW] = after.length
+    return True
+
+
+def _longest(code: int, meta: int, size: int) -> int:
+    """Bytes that a column of text takes at most; ``size`` is that of its length."""
+    if code == _T.VARCHAR:
+        return meta
+    return string_length(meta) if code == _T.STRING else (1 << 8 * size) - 1
+
+
+def _told(column: Column) -> str:
+    return f"{column.column_type} {column.charset}" if column.charset else column.column_type
+
+
+def _limits(size: int, unsigned: bool) -> tuple[int, int]:
+    if unsigned:
+        return 0, min((1 << 8 * size) - 1, (1 << 63) - 1)
+    return -(1 << 8 * size - 1), (1 << 8 * size - 1) - 1

@@ -1,0 +1,207 @@
+"""Values that a part has in another type become those that the server itself stores in it.
+
+A real server copies a value from the one column to the other. Where both then show the same value,
+ours must be the bytes that the server logged for the logical column; else it must be refused.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from cdc.binlog.header import CHECKSUM_LENGTH
+from cdc.binlog.writer import build_event
+from cdc.kernels.charsets import NAMES
+from cdc.logical.errors import ShapeUnclear, ShapeValueLost
+from cdc.logical.shape import shape
+from cdc.schema.parse import parse_create_table
+from cdc.schema.session import Session
+from cdc.schema.table import Table
+from cdc.snapshot.table_map import table_map
+from tests import seeds
+from tests.servers import Database
+from tests.values.images import images
+
+SERVERS = ["mariadb-11.4", "mysql-8.0"]
+TEXT = "hex(convert(v using utf8mb4))"
+NO_CHARACTER = "\ufffd".encode()
+# Table number, flags, no extra data, one column, which is there.
+HEAD = (7).to_bytes(6, "little") + b"\x01\x00\x02\x00\x01\x01"
+
+
+def table(column: str) -> Table:
+    text = f"CREATE TABLE t (v {column} NOT NULL)"
+    return parse_create_table(text, Session(), schema="s", charset="utf8mb4", collation=None)
+
+
+def becomes(part: str, logical: str, kind: str, image: bytes) -> bytes | None:
+    """The image of a value of ``part`` in a column ``logical``; None where it has no place."""
+    before = table(part)
+    found = shape(table_map(before, 5, kind), before, table(logical), kind)
+    data = build_event(30, HEAD + b"\x00" + image)
+    if found.same:
+        return image
+    try:
+        made = found.rows(np.frombuffer(data, np.uint8), 0, len(data), "here")
+    except ShapeValueLost:
+        return None
+    head = build_event(30, HEAD + b"\x00")
+    return made[len(head) - CHECKSUM_LENGTH : -CHECKSUM_LENGTH]
+
+
+def compared(
+    server: Database, part: str, logical: str, values: list[str], show: str
+) -> tuple[int, int]:
+    """How many values have a place, and how many have none; ``show``: by what they are equal."""
+    kind = server.name.split("-")[0]
+    _fill(server, part, values)
+    copies = [f"(select v from parts where id = {i})" for i in range(len(values))]
+    before = images(server.connect, part, copies, show)
+    after = images(server.connect, logical, copies, show)
+    fit, lost = 0, 0
+    for value, (_, _, image, shown), (_, _, wanted, stored) in zip(
+        values, before, after, strict=True
+    ):
+        made = becomes(part, logical, kind, image)
+        if show == TEXT and NO_CHARACTER in bytes.fromhex(shown):
+            # Bytes that a character set does not have are that in tis620 and big5.
+            continue
+        if shown == stored:
+            assert made == wanted, f"{value}: {part} to {logical}"
+            fit += 1
+        else:
+            assert made is None, f"{value}, {shown!r}, {stored!r}: {part} to {logical}"
+            lost += 1
+    return fit, lost
+
+
+def _fill(server: Database, part: str, values: list[str]) -> None:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("set autocommit = 1, sql_mode = '', names utf8mb4")
+        cursor.execute("create database if not exists images")
+        cursor.execute("drop table if exists images.parts")
+        cursor.execute(f"create table images.parts (id int, v {part} not null)")
+        for i, value in enumerate(values):
+            cursor.execute(f"insert into images.parts values ({i}, {value})")
+
+
+def decimals(rng: random.Random) -> Iterator[str]:
+    yield from ("0", "1", "-1", "0.5", "-0.5", "999999999", "-999999999.999999999")
+    for _ in range(40):
+        whole = rng.choice(("0", str(rng.randrange(10 ** rng.randint(1, 20)))))
+        tail = "".join(rng.choices("0005", k=rng.randint(0, 9)))
+        yield f"{rng.choice(('', '-'))}{whole}.{tail}0"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_decimals_keep_all_digits(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    sizes = [(1, 0), (5, 2), (9, 0), (10, 4), (18, 9), (20, 2), (31, 12), (65, 30), (30, 30)]
+    counts = np.zeros(2, np.int64)
+    for _ in range(12):
+        part, logical = ("decimal({},{})".format(*rng.choice(sizes)) for _ in range(2))
+        counts += compared(database(name), part, logical, list(decimals(rng)), "v")
+    assert counts.min() > 10
+
+
+def moments(rng: random.Random, kind: str) -> Iterator[str]:
+    for _ in range(40):
+        micros = rng.choice((0, 500_000, 120_000, 1_000, 10, rng.randrange(1_000_000)))
+        clock = f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}.{micros:06}"
+        if kind == "time":
+            yield f"'{rng.choice(('', '-', '8', '-7'))}{clock}'"
+        else:
+            yield f"'{rng.randrange(1971, 2037)}-{rng.randrange(1, 13):02}-11 {clock}'"
+    yield "'00:00:00'" if kind == "time" else "'2000-01-01 00:00:00'"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("kind", ["datetime", "timestamp", "time"])
+def test_moments_keep_their_fractions(
+    database: Callable[[str], Database], name: str, kind: str
+) -> None:
+    rng = random.Random(seeds.seed())
+    counts = np.zeros(2, np.int64)
+    digits = [(6, 0), (3, 1), (2, 5), (0, 6)]
+    digits += [(rng.randint(0, 6), rng.randint(0, 6)) for _ in range(4)]
+    for pair in digits:
+        part, logical = (f"{kind}({n})" for n in pair)
+        values = list(moments(rng, kind))
+        counts += compared(database(name), part, logical, values, "v + 0")
+    assert counts.min() > 5
+
+
+def texts(rng: random.Random, charset: str) -> Iterator[str]:
+    """Texts of characters that a character set has, and of some that it may lack."""
+    for _ in range(12):
+        # None of the halves of characters, which ucs2 stores.
+        raw = bytes(b for b in rng.randbytes(4 * rng.randint(1, 6)) if not 0xD8 <= b <= 0xDF)
+        yield f"convert(convert(x'{raw.hex()}' using {charset}) using utf8mb4)"
+    for sample in ("plain", "", "Äé€", "日本語", "кир", "한국어", "中文 😀", "ｱﾟ～−∥"):
+        yield f"convert(x'{sample.encode().hex()}' using utf8mb4)"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_texts_keep_all_characters(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    lacking = {"binary"} | ({"gb18030"} if name.startswith("mariadb") else set())
+    known = [c for c in NAMES if c not in lacking]
+    pairs = [("utf8mb4", c) for c in known if c != "utf8mb4"]
+    pairs += [(rng.choice(known), rng.choice(known)) for _ in range(25)]
+    counts = np.zeros(2, np.int64)
+    for part, logical in pairs:
+        types = [
+            f"{rng.choice(('varchar(60)', 'char(40)', 'text'))} character set {c}"
+            for c in (part, logical)
+        ]
+        values = list(texts(rng, rng.choice((part, logical))))
+        counts += compared(database(name), *types, values, TEXT)
+    assert counts.min() > 50
+
+
+@pytest.mark.parametrize(
+    ("part", "logical", "values"),
+    [
+        (
+            "varchar(20) character set utf8mb3",
+            "varchar(3) character set utf8mb4",
+            ("'abc'", "'éàü'"),
+        ),
+        ("varchar(20)", "varchar(3) character set latin1", ("'abc'", "'abcd'", "'éàü'", "'日'")),
+        ("varchar(20)", "char(20)", ("'abc'", "'abc '", "' é'", "'é  '", "' '")),
+        ("char(20)", "varchar(20)", ("'abc'", "'abc '")),
+        ("varchar(20) character set utf16", "char(20) character set utf16", ("'aĠ'", "'a '")),
+        ("text", "tinytext character set latin1", ("repeat('é', 255)", "repeat('é', 256)")),
+        ("tinytext character set latin1", "tinytext", ("repeat('é', 127)", "repeat('é', 128)")),
+        ("enum('x','y') character set latin1", "enum('x') character set utf8mb4", ("'x'", "'y'")),
+        ("set('a','b','c','d','e','f','g','h','i')", "set('a','b')", ("'a'", "'a,b'", "'i'", "''")),
+        ("set('a','b')", "set('a','b','c','d','e','f','g','h','i')", ("'a,b'",)),
+    ],
+)
+@pytest.mark.parametrize("name", SERVERS)
+def test_lengths_and_members(
+    database: Callable[[str], Database],
+    name: str,
+    part: str,
+    logical: str,
+    values: tuple[str, ...],
+) -> None:
+    compared(database(name), part, logical, list(values), TEXT)
+
+
+@pytest.mark.parametrize(
+    ("part", "logical"),
+    [
+        ("decimal(5,2)", "decimal(6,2) unsigned"),
+        ("datetime(3)", "timestamp(3)"),
+        ("varchar(9) character set binary", "varchar(9)"),
+        ("double", "float"),
+    ],
+)
+def test_what_is_not_the_same_value_by_its_type_is_refused(part: str, logical: str) -> None:
+    before = table(part)
+    with pytest.raises(ShapeUnclear, match="column v is"):
+        shape(table_map(before, 5, "mariadb"), before, table(logical), "mariadb")
