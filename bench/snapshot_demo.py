@@ -146,7 +146,8 @@ def _shown(stage: _Stage) -> str:
 def _judge(stage: _Stage) -> bool:
     """Print what both ends have, and whether it is what was promised."""
     messages = topics.read(stage.broker.bootstrap, [_TOPIC])
-    verdict = judge(stage.upstream, stage.target, SCHEMA, messages)
+    bodies = (message.body for message in messages)
+    verdict = judge(stage.upstream, stage.target, SCHEMA, {"topic": bodies})
     tell(f"{stage.load.made:,} transactions meanwhile; rows: {dict(stage.load.kinds)}")
     for line in verdict.lines():
         tell(line)

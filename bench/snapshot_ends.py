@@ -1,52 +1,52 @@
-"""What a target and a topic have of the tables that the upstream has, compared row by row."""
+"""What a target, a topic and files have of the tables of the upstream, compared row by row."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.fold import TableResult, Verdict
 from bench.histories import Histories
 from bench.snapshot_load import SCHEMA, TABLES
-from tests.e2e.topics import Message
 from tests.servers import Database
 
 _EXAMPLES = 5
 
 
 def judge(
-    upstream: Database, target: Database, target_schema: str, messages: Iterable[Message]
+    upstream: Database, target: Database, target_schema: str, ends: Mapping[str, Iterable[Any]]
 ) -> Verdict:
-    """Of each table what the target has, and what a consumer makes of the topic.
+    """Of each table what the target has, and what a consumer makes of each of ``ends``.
 
-    Rows that are missing in either are lost, those that are there too often are duplicated; a
-    history of a key that is broken is in disorder. A row of the topic from before a column was
-    added has its default, as the consumer carries the ALTER out.
+    These are messages of canal-json by the name of where they came, those of a table in their
+    order. Rows that are missing anywhere are lost, those that are there too often are duplicated; a
+    history of a key that is broken is in disorder. A message from before a column was added has its
+    default, as the consumer carries the ALTER out.
     """
-    histories = Histories()
-    for message in messages:
-        histories.take(message.body)
+    consumed = {name: Histories() for name in ends}
+    for name, bodies in ends.items():
+        for body in bodies:
+            consumed[name].take(body)
     results, lost, twice = [], 0, 0
     for table in TABLES:
         wanted = _texts(upstream, table, SCHEMA)
         columns = _columns(upstream, table)
-        folded = Counter(
-            tuple(row.get(name, default) for name, default in columns)
-            for row in histories.rows(table)
-        )
-        for end, found in (
-            ("target", _texts(target, table, target_schema)),
-            ("topic", folded),
-        ):
+        have = {"target": _texts(target, table, target_schema)}
+        for name, histories in consumed.items():
+            rows = histories.rows(table)
+            have[name] = Counter(
+                tuple(row.get(c, default) for c, default in columns) for row in rows
+            )
+        for end, found in have.items():
             result = TableResult(f"{table}, {end}", wanted.total(), found.total())
-            for what, rows in (("missing", wanted - found), ("too many", found - wanted)):
-                for row, count in rows.items():
+            for what, differing in (("missing", wanted - found), ("too many", found - wanted)):
+                for row, count in differing.items():
                     result.note(f"{what}: {count} of {row}")
             lost += (wanted - found).total()
             twice += (found - wanted).total()
             results.append(result)
-    broken = histories.broken
+    broken = [f"{name}: {what}" for name, h in consumed.items() for what in h.broken]
     return Verdict(results, lost, twice, len(broken), 0, broken[:_EXAMPLES])
 
 

@@ -1,14 +1,15 @@
 """A soak of row snapshots: rounds of kills while rows are copied and delivered, under load.
 
-In each round two changefeeds begin with the rows of five tables, one into a topic and one into a
-database that has no table yet; workers, Spark and the capture are killed at any moment until all
-rows are delivered. Then both ends are compared with the upstream, and the history of each key is
+In each round three changefeeds begin with the rows of five tables: into a topic, into files, and
+into a database that has no table yet; workers, Spark and the capture are killed at any moment until
+all rows are delivered. Then each end is compared with the upstream, and the history of each key is
 looked at.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import shutil
 import time
@@ -23,6 +24,7 @@ import httpx
 from bench.fold import TableResult, Verdict
 from bench.snapshot_ends import judge
 from bench.snapshot_load import SCHEMA, Load, fill
+from sink.file import reader
 from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
@@ -58,7 +60,7 @@ class _Ground:
     load: Load
     rng: random.Random
     say: Say
-    feeds: tuple[str, str] = ("", "")
+    feeds: tuple[str, ...] = ()
     kills: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
 
@@ -97,7 +99,7 @@ class _Ground:
         return {}
 
     def delivered(self) -> bool:
-        """Whether the rows of both are delivered, or one of them goes on no more."""
+        """Whether the rows of all are delivered, or one of them goes on no more."""
         states = [self.shown(feed).get("state") for feed in self.feeds]
         return "stopped" in states or all(state == "delivered" for state in states)
 
@@ -123,7 +125,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     capture.register("main", upstream.uri())
     load = Load(upstream, fill(upstream, _ROWS), plan.seed)
     ground = _Ground(upstream, target, broker, capture, load, random.Random(plan.seed), say)
-    say(f"{plan.server} to {target.name} and Kafka, {_ROWS} rows, SEED={plan.seed}")
+    say(f"{plan.server} to {target.name}, Kafka and files, {_ROWS} rows, SEED={plan.seed}")
     verdicts: list[Verdict] = []
     complete = True
     try:
@@ -150,12 +152,13 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
 
 
 def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdict, bool]:
-    """Copy all rows with kills; what both ends then have, and whether all has come."""
-    schema, topic = f"round_{number}", f"rows_{number}"
-    ground.feeds = (f"table-{number}", f"topic-{number}")
+    """Copy all rows with kills; what each end then has, and whether all has come."""
+    schema, topic, files = f"round_{number}", f"rows_{number}", folder / f"files_{number}"
+    ground.feeds = (f"table-{number}", f"topic-{number}", f"files-{number}")
+    files.mkdir()
     topics.create(ground.broker.bootstrap, topic)
     with ground.load:
-        _create(ground, schema, topic)
+        _create(ground, schema, topic, files)
         change = "ADD COLUMN note VARCHAR(9) DEFAULT 'new'" if number % 2 else "DROP COLUMN note"
         altered_at = ground.rng.randrange(_KILLS_OF_ROUND)
         for kill in range(_KILLS_OF_ROUND):
@@ -171,8 +174,11 @@ def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdi
     if ground.load.failed is not None:
         raise ground.load.failed
     whole = not ground.faults and all(_caught_up(ground, feed) for feed in ground.feeds)
-    messages = topics.read(ground.broker.bootstrap, [topic])
-    verdict = judge(ground.upstream, ground.target, schema, messages)
+    ends = {
+        "topic": (m.body for m in topics.read(ground.broker.bootstrap, [topic])),
+        "files": (json.loads(m) for table in reader.tables(files) for m in reader.messages(table)),
+    }
+    verdict = judge(ground.upstream, ground.target, schema, ends)
     ground.say(
         f"round {number}: lost {verdict.lost}, duplicated {verdict.duplicated},"
         f" {verdict.disordered} histories broken"
@@ -181,13 +187,15 @@ def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdi
         ground.capture.api("DELETE", f"/changefeeds/{feed}")
     topics.delete(ground.broker.bootstrap, topic)
     ground.target.execute(f"DROP DATABASE IF EXISTS {schema}")
+    shutil.rmtree(files)
     return verdict, whole
 
 
-def _create(ground: _Ground, schema: str, topic: str) -> None:
+def _create(ground: _Ground, schema: str, topic: str, files: Path) -> None:
     sinks = (
         f"mysql://root@127.0.0.1:{ground.target.port}/?worker-count=2",
         f"kafka://{ground.broker.bootstrap}/{topic}?protocol=canal-json",
+        f"file://{files}?protocol=canal-json&flush-interval=200ms",
     )
     snapshot = {"mode": "initial", "chunk-rows": 1000, "max-rows-per-second": _ROWS // 6}
     config = {"force-replicate": True, "snapshot": snapshot}
@@ -195,7 +203,7 @@ def _create(ground: _Ground, schema: str, topic: str) -> None:
         "sink": {"dispatchers": [{"matcher": ["*.*"], "target-schema": schema}]},
         "snapshot": snapshot | {"create-tables": True},
     }
-    for feed, sink, more in zip(ground.feeds, sinks, (to_target, {}), strict=True):
+    for feed, sink, more in zip(ground.feeds, sinks, (to_target, {}, {}), strict=True):
         ground.capture.create(feed, "main", sink, [f"{SCHEMA}.*"], config | more)
 
 
