@@ -91,7 +91,7 @@ def _set_up(stack: ExitStack, seed: int) -> _Stage:
 def _follow(stage: _Stage) -> None:
     """Have the fifth server follow the files, from the first of them."""
     until(stage.served.server.files, "there is a file", _CATCH_UP_S)
-    follow(stage.replica, stage.served, stage.served.server.files()[0].name)
+    follow(stage.replica, stage.served.server.port, stage.served.server.files()[0].name)
     tell("the fifth server follows the binlog of all three, as a stock replica")
 
 

@@ -63,8 +63,8 @@ class ServedInPlace:
         self.server.start()
 
 
-def follow(replica: Database, served: Served | ServedInPlace, first: str | None) -> None:
-    port, tls = served.server.port, served.tls
+def follow(replica: Database, port: int, first: str | None, tls: Tls | None = None) -> None:
+    """Have a stock server follow what is served at a port, from a file on or by GTIDs (None)."""
     mariadb = replica.kind == "mariadb"
     word = "MASTER" if mariadb else "SOURCE"
     said = {f"{word}_HOST": "'127.0.0.1'", f"{word}_PORT": port, f"{word}_USER": "'repl'",

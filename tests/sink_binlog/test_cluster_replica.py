@@ -84,7 +84,7 @@ def test_one_stock_replica_of_all_nodes(
         with servers.database(kind, options=options, gtid=False) as replica:
             replica.execute("CREATE DATABASE bank", *accounts(0), *accounts(1))
             served.give(len(files))
-            follow(replica, served, served.server.files()[0].name)
+            follow(replica, served.server.port, served.server.files()[0].name)
             at_the_end(replica, served)
             for n, node in enumerate(nodes):
                 read = f"SELECT id, balance FROM bank.accounts_{n}"

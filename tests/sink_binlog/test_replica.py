@@ -80,7 +80,7 @@ def test_a_stock_replica_follows(
     written: Written, served: Served, replica: Database, by: str
 ) -> None:
     first = served.server.files()[0].name if by == "place" else None
-    follow(replica, served, first)
+    follow(replica, served.server.port, first, served.tls)
     at_the_end(replica, served)
     served.give(3)
     at_the_end(replica, served)

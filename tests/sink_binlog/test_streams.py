@@ -165,7 +165,7 @@ def test_a_stock_replica_follows_each_stream(
     with servers.database(log.db.name, options=options) as replica:
         for folder in log.deliver(tmp_path, split):
             served = ServedInPlace(folder)
-            follow(replica, served, None)
+            follow(replica, served.server.port, None)
             at_the_end(replica, served)
             found.append({n: replica.execute(f"SELECT * FROM {n} ORDER BY 1, 2") for n in log.rows})
             served.server.close()
