@@ -98,7 +98,8 @@ class Shape:
                 "a row has a value that its column has no place for before the schema change",
                 object=name,
                 position=where,
-                hint="end the change at the coordinator before such values are written",
+                hint="create the upstream anew behind the change's mark, and its changefeeds with"
+                " --snapshot; write no such values while a change goes over parts",
             )
         what = L.MESSAGES.get(error, f"rows events are malformed ({error})")
         return ShapeUnclear(what, object=name, position=where, hint="binlog_row_image must be FULL")
