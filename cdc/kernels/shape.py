@@ -53,7 +53,9 @@ TEXT: Final = 7
 
 # --- results beside those of ``layout`` --------------------------------------------------------
 ROOM: Final = 1000  # ``out`` is too small
-VALUE: Final = 1001  # a value has no place in the column as it becomes
+# A value has no place in the column as it becomes; that column's ordinal is above COLUMN_AT.
+VALUE: Final = 1001
+COLUMN_AT: Final = 16
 
 _MAX_COLUMNS: Final = 4096
 _SPACE: Final = 32
@@ -178,6 +180,8 @@ def _image(  # type: ignore[no-untyped-def]
             store8(out, at, load8(out, at) | 1 << (c & 7))
             continue
         o, error = _value(buf, start, n, width, columns, c, fills, tables, encoders, spare, out, o)
+        if error == VALUE:
+            error |= c << COLUMN_AT
         if error != L.OK:
             return p, o, error
     return p, o, np.int64(L.OK)

@@ -93,9 +93,11 @@ class Shape:
 
     def _error(self, error: int, where: str) -> DefiniteError:
         name = self.logical.full_name
-        if error == K.VALUE:
+        if error & ((1 << K.COLUMN_AT) - 1) == K.VALUE:
+            column = self.logical.columns[error >> K.COLUMN_AT]
             return ShapeValueLost(
-                "a row has a value that its column has no place for before the schema change",
+                f"a row has a value that column {column.name} {column.column_type} has no place for"
+                " before the schema change",
                 object=name,
                 position=where,
                 hint="create the upstream anew behind the change's mark, and its changefeeds with"
