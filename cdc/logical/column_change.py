@@ -6,6 +6,7 @@ of its row (``cdc.kernels.shape``), never rounded, cut off or replaced.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -52,27 +53,24 @@ class Encoders:
         return np.concatenate(self._parts)
 
 
-def change(
-    row: NDArray[np.int64],
-    before: Column,
-    after: Column,
-    stored: tuple[int, int],
-    becomes: tuple[int, int],
-    encoders: Encoders,
-    table: str,
-) -> None:
-    """Say into ``row`` int64[S_SIZE] what becomes of a column's values.
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A column of a part and of its table, with type and metadata that TABLE_MAP has of each."""
 
-    ``stored`` and ``becomes`` are its type and metadata of TABLE_MAP. Raises ShapeUnclear, whose
-    object is ``table``.
-    """
-    if not (
-        _number(row, before, after, stored[0], becomes[0])
-        or _members(row, before, after, becomes[1])
-        or _decimal(row, before, after, stored, becomes)
-        or _clock(row, before, after, stored, becomes)
-        or _text(row, before, after, becomes, encoders)
-    ):
+    before: Column
+    after: Column
+    stored: tuple[int, int]
+    becomes: tuple[int, int]
+
+    def plan(self, row: NDArray[np.int64], encoders: Encoders, table: str) -> None:
+        """Say into ``row`` int64[S_SIZE] what becomes of the column's values.
+
+        Raises ShapeUnclear, whose object is ``table``.
+        """
+        ways = (_number, _members, _decimal, _clock)
+        if any(way(row, self) for way in ways) or _text(row, self, encoders):
+            return
+        before, after = self.before, self.after
         raise ShapeUnclear(
             f"column {after.name} is {_told(before)} in a part of it, and {_told(after)} in it:"
             " values of the one are not made into those of the other",
@@ -81,18 +79,20 @@ def change(
         )
 
 
-def _number(row: NDArray[np.int64], before: Column, after: Column, old: int, new: int) -> bool:
+def _number(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    old, new = one.stored[0], one.becomes[0]
     if old not in _INTEGERS or new not in _INTEGERS:
         return False
-    low, high = _limits(_INTEGERS[new], after.unsigned)
+    low, high = _limits(_INTEGERS[new], one.after.unsigned)
     row[K.S_OP] = K.INTEGER
     row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = _INTEGERS[new], low, high
-    row[K.S_SIGNED] = not before.unsigned
+    row[K.S_SIGNED] = not one.before.unsigned
     return True
 
 
-def _members(row: NDArray[np.int64], before: Column, after: Column, meta: int) -> bool:
+def _members(row: NDArray[np.int64], one: ColumnChange) -> bool:
     """ENUM is the number of a member, SET has a bit for each."""
+    before, after = one.before, one.after
     if before.data_type != after.data_type or after.data_type not in ("enum", "set"):
         return False
     shared = min(len(before.members), len(after.members))
@@ -101,50 +101,36 @@ def _members(row: NDArray[np.int64], before: Column, after: Column, meta: int) -
     count = len(after.members)
     high = count if after.data_type == "enum" else (1 << min(count, 63)) - 1
     row[K.S_OP] = K.INTEGER
-    row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = meta & 255, 0, high
+    row[[K.S_WIDTH, K.S_LOW, K.S_HIGH]] = one.becomes[1] & 255, 0, high
     return True
 
 
-def _decimal(
-    row: NDArray[np.int64],
-    before: Column,
-    after: Column,
-    stored: tuple[int, int],
-    becomes: tuple[int, int],
-) -> bool:
-    if (stored[0], becomes[0]) != (_T.NEWDECIMAL, _T.NEWDECIMAL):
+def _decimal(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    if (one.stored[0], one.becomes[0]) != (_T.NEWDECIMAL, _T.NEWDECIMAL):
         return False
-    if after.unsigned and not before.unsigned:
+    if one.after.unsigned and not one.before.unsigned:
         # A negative value would have no place, which its digits do not tell.
         return False
-    row[[K.S_OP, K.S_LOW, K.S_HIGH]] = K.DECIMAL, stored[1], becomes[1]
+    row[[K.S_OP, K.S_LOW, K.S_HIGH]] = K.DECIMAL, one.stored[1], one.becomes[1]
     return True
 
 
-def _clock(
-    row: NDArray[np.int64],
-    before: Column,
-    after: Column,
-    stored: tuple[int, int],
-    becomes: tuple[int, int],
-) -> bool:
-    if before.data_type != after.data_type or stored[0] != becomes[0] or stored[0] not in _CLOCKS:
+def _clock(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    code = one.stored[0]
+    if one.before.data_type != one.after.data_type or code != one.becomes[0]:
         return False
-    head, signed = _CLOCKS[stored[0]]
+    if code not in _CLOCKS:
+        return False
+    head, signed = _CLOCKS[code]
     row[[K.S_OP, K.S_WIDTH, K.S_SIGNED]] = K.CLOCK, head, signed
-    row[[K.S_LOW, K.S_HIGH]] = stored[1], becomes[1]
+    row[[K.S_LOW, K.S_HIGH]] = one.stored[1], one.becomes[1]
     return True
 
 
-def _text(
-    row: NDArray[np.int64],
-    before: Column,
-    after: Column,
-    becomes: tuple[int, int],
-    encoders: Encoders,
-) -> bool:
+def _text(row: NDArray[np.int64], one: ColumnChange, encoders: Encoders) -> bool:
+    before, after = one.before, one.after
     both = {before.data_type, after.data_type}
-    code, meta = becomes
+    code, meta = one.becomes
     size = -width(code, meta)
     names = (c for c in (before.charset, after.charset) if c and c != "binary")
     charsets = [c for c in map(charset_code, names) if c is not None]

@@ -26,8 +26,8 @@ from cdc.logical.column_change import (
     BYTES_NAMES,
     INTEGER_NAMES,
     TEXT_NAMES,
+    ColumnChange,
     Encoders,
-    change,
 )
 from cdc.logical.errors import ShapeUnclear, ShapeValueLost
 from cdc.rows.agreement import check
@@ -146,10 +146,8 @@ def shape(
             if at is not None:
                 row[K.S_FROM] = at
                 was = stored.types[at], stored.metadata[at]
-                change(
-                    row, physical.columns[at], column, was, (code, meta), encoders,
-                    logical.full_name,
-                )  # fmt: skip
+                changed = ColumnChange(physical.columns[at], column, was, (code, meta))
+                changed.plan(row, encoders, logical.full_name)
             else:
                 _fill(row, column, fills, logical, server_kind)
         types.append(code)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from tests import servers
+from tests.e2e.moving import Moving
 from tests.e2e.test_failover import Load, captures_of
 from tests.servers import Database
 from tests.servers.etcd import Etcd
@@ -39,8 +40,8 @@ def test_a_replica_follows_from_capture_to_capture(
     mariadb.execute(TABLE, database=schema_name)
     root, port = tmp_path / "out", free_port()
     listen = f"listen=127.0.0.1:{port}&listen-user=repl&listen-password={quote(SECRET)}"
-    captures = captures_of(etcd, tmp_path, schema_name)
-    first, second = captures
+    moving = Moving(captures_of(etcd, tmp_path, schema_name), "main", "followed")
+    first = moving.captures[0]
     load = Load(mariadb, schema_name)
     options = ["--server-id=77", "--skip-log-bin"]
 
@@ -59,16 +60,8 @@ def test_a_replica_follows_from_capture_to_capture(
 
             until(more, "the replica has newer rows", 60)
 
-        def at() -> str:
-            tasks = second.ask("GET", "/changefeeds/followed")["task_status"]
-            return str(tasks[0]["capture_id"]) if tasks else ""
-
         try:
-            for capture in captures:
-                capture.start(ready=False)
-            for capture in captures:
-                capture.await_ready()
-            ids = [str(capture.ask("GET", "/status")["id"]) for capture in captures]
+            moving.start()
             first.register("main", mariadb.uri())
             first.create(
                 "followed",
@@ -80,17 +73,9 @@ def test_a_replica_follows_from_capture_to_capture(
             until(lambda: list(root.glob("binlog.0*")), "files")
             follow(replica, port, None)
             goes_on()
-            begun = at()
-            goes = next(id for id in ids if id != begun)
-            done = first.cli("upstream", "move", "-u", "main", "--capture", goes)
-            assert done.returncode == 0, done.stderr
-            until(lambda: at() == goes, "it has moved")
+            moving.move()
             goes_on()
-            # Whoever serves now goes with its disk.
-            lost, left = (first, second) if ids[0] == goes else (second, first)
-            lost.kill_with_its_disk()
-            second = left
-            until(lambda: at() == begun, "it is where it was", 90)
+            left = moving.lose()
             goes_on()
             load.stop()
             left.wait_checkpoint("followed")
@@ -105,5 +90,5 @@ def test_a_replica_follows_from_capture_to_capture(
             assert len(wanted) > 300
         finally:
             load.stop()
-            for capture in captures:
+            for capture in moving.captures:
                 capture.close()

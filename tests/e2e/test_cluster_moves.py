@@ -13,6 +13,7 @@ from sink.file.reader import messages, tables
 from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
+from tests.e2e.moving import Moving
 from tests.e2e.test_failover import captures_of
 from tests.e2e.topics import Message
 from tests.seeds import seed
@@ -52,8 +53,8 @@ def test_a_cluster_moves_and_is_taken_over(
     cluster = DistributedDatabase(nodes, seed(), spread=delivered.SPREAD)
     cluster.create()
     root, journal = tmp_path / "out", cluster.journal
-    captures = captures_of(etcd, tmp_path, "cluster-moves")
-    first, second = captures
+    moving = Moving(captures_of(etcd, tmp_path, "cluster-moves"), "moving", "moving-bank")
+    first = moving.captures[0]
 
     def goes_on() -> None:
         """What is committed from now on is delivered."""
@@ -62,16 +63,8 @@ def test_a_cluster_moves_and_is_taken_over(
         before = len(_read(root))
         until(lambda: len(_read(root)) > before + 100, "they are delivered", 90)
 
-    def at() -> str:
-        tasks = second.ask("GET", "/changefeeds/moving-bank")["task_status"]
-        return str(tasks[0]["capture_id"]) if tasks else ""
-
     try:
-        for capture in captures:
-            capture.start(ready=False)
-        for capture in captures:
-            capture.await_ready()
-        ids = [str(capture.ask("GET", "/status")["id"]) for capture in captures]
+        moving.start()
         cluster.beat()
         words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
         done = first.cli(
@@ -89,19 +82,10 @@ def test_a_cluster_moves_and_is_taken_over(
         assert done.returncode == 0, done.stdout + done.stderr
         cluster.start(workers=3, pause_s=0.05)
         goes_on()
-        begun = at()
-        goes = next(id for id in ids if id != begun)
-        done = first.cli("upstream", "move", "-u", "moving", "--capture", goes)
-        assert done.returncode == 0, done.stderr
-        until(lambda: at() == goes, "it has moved")
+        behind = moving.move().data_dir / "log" / "moving"
         goes_on()
-        behind = captures[ids.index(begun)].data_dir / "log" / "moving"
         until(lambda: not behind.exists(), "its logs there, of all nodes, are removed")
-        # Whoever has it now goes with its disk.
-        lost, left = (first, second) if ids[0] == goes else (second, first)
-        lost.kill_with_its_disk()
-        second = left
-        until(lambda: at() == begun, "it is where it was", 90)
+        left = moving.lose()
         goes_on()
         cluster.rest()
         left.wait_checkpoint("moving-bank")
@@ -109,7 +93,7 @@ def test_a_cluster_moves_and_is_taken_over(
     finally:
         cluster.stop.set()
         cluster.silence.set()
-        for capture in captures:
+        for capture in moving.captures:
             capture.close()
     money = delivered.money(nodes)
     verdict = delivered.replay(cluster, _read(root))
