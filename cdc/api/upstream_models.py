@@ -74,7 +74,8 @@ class NodeOut(BaseModel):
 class UpstreamOut(BaseModel):
     """An upstream with its puller's state; the password is masked.
 
-    ``waits_for``: the node that all others wait for.
+    ``first_ts``: its log holds every transaction above it, 0 until that is known. ``waits_for``:
+    the node that all others wait for.
     """
 
     name: str
@@ -87,6 +88,7 @@ class UpstreamOut(BaseModel):
     server_uuid: str
     create_time: str
     state: str
+    first_ts: int
     resolved_ts: int
     resolved_time: str
     position: dict[str, Any]
@@ -122,6 +124,7 @@ class UpstreamOut(BaseModel):
             server_uuid=info.server_uuid,
             create_time=to_text(info.create_time_ms << 18),
             state=status.state,
+            first_ts=status.first_ts,
             resolved_ts=status.resolved_ts,
             resolved_time=to_text(status.resolved_ts) if status.resolved_ts else "",
             position=status.position,

@@ -33,6 +33,9 @@ from cdc.coord.snapshot_config import SnapshotMode
 app = typer.Typer(no_args_is_help=True, help="Create, watch and control changefeeds.")
 
 
+EARLIEST = "earliest"
+"""Where an upstream's log begins: all that was registered is delivered."""
+
 MOMENT = "A ts, 2026-11-20T12:34:56Z, or '10m ago'."
 SinkUri = Annotated[
     str, typer.Option("--sink-uri", help="Where to deliver, e.g. kafka://…; - reads it.")
@@ -40,6 +43,7 @@ SinkUri = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file with the replica configuration.")
 ]
+_LOG_BEGIN_S = 10.0
 # A command that shows again and again has seen what it showed before.
 _catch_up = CatchUp()
 
@@ -51,7 +55,10 @@ def create(
     changefeed_id: FeedId = "",
     password_file: PasswordFile = None,
     config: Config = None,
-    start_ts: Annotated[str, typer.Option(help=f"Begin after this; 0: now. {MOMENT}")] = "0",
+    start_ts: Annotated[
+        str,
+        typer.Option(help=f"Begin after this; 0: now; earliest: where the log begins. {MOMENT}"),
+    ] = "0",
     target_ts: Annotated[str, typer.Option(help=f"Finish at this; 0: never. {MOMENT}")] = "0",
     snapshot: Annotated[
         SnapshotMode | None,
@@ -72,7 +79,9 @@ def create(
     """Create a changefeed; everything is checked before it starts."""
     api = client()
     file = read_config(config)
-    start = moment(start_ts, partial(_now, api))
+    start = (
+        _log_begin(api, upstream) if start_ts == EARLIEST else moment(start_ts, partial(_now, api))
+    )
     body: dict[str, Any] = {
         "changefeed_id": changefeed_id,
         "upstream": upstream,
@@ -104,6 +113,20 @@ def create(
     info.pop("task_status", None)
     typer.echo(f"Create changefeed successfully!\nID: {info['id']}")
     output.fields(info)
+
+
+def _log_begin(api: Client, upstream: str) -> int:
+    """Above which the log of an upstream has all, as soon as its puller has said it."""
+    end = time.monotonic() + _LOG_BEGIN_S
+    while not (begin := int(api.get(f"/upstreams/{upstream}")["first_ts"])):
+        if time.monotonic() > end:
+            raise TsInvalid(
+                "the upstream's log has not begun yet",
+                object=EARLIEST,
+                hint=f"see cdc cli upstream query -u {upstream}, then try again",
+            )
+        time.sleep(_LOG_BEGIN_S / 50)
+    return begin
 
 
 def _now(api: Client) -> int:

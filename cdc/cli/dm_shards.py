@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cdc.coord.names import NODE_NAME
 
 _LONGEST = 30
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedNode:
-    """A source. ``uri`` is empty if its file was not given, ``start`` if it is for now."""
-
-    name: str
-    uri: str = ""
-    start: str = ""
 
 
 def node_names(sources: Sequence[str]) -> list[str]:

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from cdc.base.errors import InvalidError
-from cdc.cli.dm_shards import ImportedNode, joined, node_names
+from cdc.cli.dm_shards import joined, node_names
+from cdc.cli.imported import (
+    Findings,
+    Imported,
+    ImportedFeed,
+    ImportedNode,
+    listed,
+    plain_name,
+    server_uri,
+)
 from cdc.coord.snapshot_config import SnapshotMode
 from filter.event_types import ALL as EVENTS
 
@@ -66,47 +75,16 @@ class DmTaskNotSupported(InvalidError):
     code = "TG:ErrDMTaskNotSupported"
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedFeed:
-    """A changefeed of a task, and the upstream that it reads: a source, or several as its nodes.
-
-    ``config`` are the values of the changefeed's file. URIs have no passwords.
-    """
-
-    feed: str
-    upstream: str
-    nodes: tuple[ImportedNode, ...]
-    config: dict[str, Any]
-    sink_uri: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedTask:
-    """``left`` are keys that have no counterpart, each with the reason."""
-
-    feeds: tuple[ImportedFeed, ...]
-    left: tuple[tuple[str, str], ...]
-
-
-@dataclass
-class _Findings:
-    refused: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
-
-    def refuse(self, key: str, why: str) -> None:
-        self.refused.append(f"{key}: {why}")
-
-
 def imported(
     task: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]] | None = None
-) -> ImportedTask:
+) -> Imported:
     """The changefeeds of a task; ``sources`` are DM's source files by their ``source-id``.
 
     Raises DmTaskNotSupported.
     """
-    found, known = _Findings(), sources or {}
+    found, known = Findings.none(), sources or {}
     _whole(task, found)
-    instances = _list(task.get("mysql-instances"))
+    instances = listed(task.get("mysql-instances"))
     if not instances:
         found.refuse("mysql-instances", "there is none")
     made = tuple(_source(task, instance, known, found) for instance in instances)
@@ -118,10 +96,10 @@ def imported(
             object=str(task.get("name", "")),
             hint="take these out of a copy of the file, and import that",
         )
-    return ImportedTask(made, tuple(found.left.items()))
+    return Imported(made, tuple(found.left.items()))
 
 
-def _whole(task: Mapping[str, Any], found: _Findings) -> None:
+def _whole(task: Mapping[str, Any], found: Findings) -> None:
     """What concerns all sources."""
     mode = task.get("task-mode", "incremental")
     if mode in _SNAPSHOTS:
@@ -145,11 +123,11 @@ def _source(
     task: Mapping[str, Any],
     instance: Mapping[str, Any],
     known: Mapping[str, Mapping[str, Any]],
-    found: _Findings,
+    found: Findings,
 ) -> ImportedFeed:
     source = str(instance.get("source-id", ""))
     name = _name(task)
-    several = len(_list(task.get("mysql-instances"))) > 1
+    several = len(listed(task.get("mysql-instances"))) > 1
     config: dict[str, Any] = {}
     if task.get("case-sensitive"):
         config["case-sensitive"] = True
@@ -175,7 +153,7 @@ def _source(
     node = ImportedNode(source, uri, "" if snapshot else _start(instance))
     return ImportedFeed(
         feed=f"{name}-{source}".replace("_", "-") if several else name,
-        upstream=re.sub(r"[^0-9A-Za-z-]+", "-", source).strip("-"),
+        upstream=plain_name(source, "main"),
         nodes=(node,),
         config=config,
         sink_uri=_sink_uri(task, instance, found),
@@ -183,7 +161,7 @@ def _source(
 
 
 def _merged(
-    task: Mapping[str, Any], feeds: Sequence[ImportedFeed], found: _Findings
+    task: Mapping[str, Any], feeds: Sequence[ImportedFeed], found: Findings
 ) -> ImportedFeed:
     """The changefeed of several sources whose tables become one."""
     sources = [node for feed in feeds for node in feed.nodes]
@@ -202,7 +180,7 @@ def _merged(
 
 
 def _name(task: Mapping[str, Any]) -> str:
-    return re.sub(r"[^0-9A-Za-z-]+", "-", str(task.get("name", "task"))).strip("-") or "task"
+    return plain_name(str(task.get("name", "task")), "task")
 
 
 def _shard_mode(task: Mapping[str, Any]) -> str:
@@ -221,18 +199,18 @@ def _online(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(
-    task: Mapping[str, Any], instance: Mapping[str, Any], section: str, key: str, found: _Findings
+    task: Mapping[str, Any], instance: Mapping[str, Any], section: str, key: str, found: Findings
 ) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """The rules of a section that an instance names, in its order."""
     rules = _mapping(task.get(section))
-    for name in _list(instance.get(key)):
+    for name in listed(instance.get(key)):
         if name not in rules:
             found.refuse(f"mysql-instances.{key}", f"{section} has no {name!r}")
         else:
             yield f"{section}.{name}", _mapping(rules[name])
 
 
-def _rules(task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings) -> list[str]:
+def _rules(task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings) -> list[str]:
     """The block and allow list as rules of which the last that matches decides."""
     lists = _mapping(task.get("block-allow-list") or task.get("black-white-list"))
     name = instance.get("block-allow-list") or instance.get("black-white-list")
@@ -242,9 +220,9 @@ def _rules(task: Mapping[str, Any], instance: Mapping[str, Any], found: _Finding
         found.refuse("mysql-instances.block-allow-list", f"there is no {name!r}")
         return ["*.*"]
     chosen, place = _mapping(lists[name]), f"block-allow-list.{name}"
-    schemas = [str(s) for s in _list(chosen.get("do-dbs"))]
+    schemas = [str(s) for s in listed(chosen.get("do-dbs"))]
     rules = [f"{_pattern(s)}.*" for s in schemas]
-    tables = [_table(t) for t in _list(chosen.get("do-tables"))]
+    tables = [_table(t) for t in listed(chosen.get("do-tables"))]
     if tables:
         rules = [
             f"{_pattern(s)}.{_pattern(t)}" for s, t in tables if _inside(s, schemas, place, found)
@@ -252,16 +230,16 @@ def _rules(task: Mapping[str, Any], instance: Mapping[str, Any], found: _Finding
     if not rules:
         rules = ["*.*"] if not schemas and not tables else []
     if not schemas:
-        rules += [f"!{_pattern(str(s))}.*" for s in _list(chosen.get("ignore-dbs"))]
+        rules += [f"!{_pattern(str(s))}.*" for s in listed(chosen.get("ignore-dbs"))]
     if not tables:
-        ignored = (_table(t) for t in _list(chosen.get("ignore-tables")))
+        ignored = (_table(t) for t in listed(chosen.get("ignore-tables")))
         rules += [f"!{_pattern(s)}.{_pattern(t)}" for s, t in ignored]
     if not any(not rule.startswith("!") for rule in rules):
         found.refuse(place, "no table passes it")
     return rules
 
 
-def _inside(schema: str, schemas: Sequence[str], place: str, found: _Findings) -> bool:
+def _inside(schema: str, schemas: Sequence[str], place: str, found: Findings) -> bool:
     """Whether do-dbs let a schema of do-tables pass."""
     if not schemas or schema in schemas or "*" in schemas:
         return True
@@ -285,14 +263,14 @@ def _pattern(text: str) -> str:
 
 
 def _events(
-    task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings
+    task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings
 ) -> list[dict[str, Any]]:
     rules = dict(_named(task, instance, "filters", "filter-rules", found))
     return _event_rules(rules, rules, "", found)
 
 
 def _event_rules(
-    names: Iterable[str], rules: Mapping[str, Any], place: str, found: _Findings
+    names: Iterable[str], rules: Mapping[str, Any], place: str, found: Findings
 ) -> list[dict[str, Any]]:
     made = []
     for name in names:
@@ -303,7 +281,7 @@ def _event_rules(
             continue
         schema, table = str(rule.get("schema-pattern", "*")), str(rule.get("table-pattern", "*"))
         events = []
-        for event in (str(e).lower() for e in _list(rule.get("events"))):
+        for event in (str(e).lower() for e in listed(rule.get("events"))):
             if event == "all":
                 events += ["all dml", "all ddl"]
             elif event in EVENTS:
@@ -314,14 +292,14 @@ def _event_rules(
         if events:
             one["ignore-event"] = list(dict.fromkeys(events))
         if rule.get("sql-pattern"):
-            one["ignore-sql"] = [str(text) for text in _list(rule["sql-pattern"])]
+            one["ignore-sql"] = [str(text) for text in listed(rule["sql-pattern"])]
         if len(one) > 1:
             made.append(one)
     return made
 
 
 def _expressions(
-    task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings
+    task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings
 ) -> list[dict[str, Any]]:
     made = []
     for where, rule in _named(task, instance, "expression-filter", "expression-filters", found):
@@ -339,7 +317,7 @@ def _literal(name: Any) -> str:
 
 
 def _extracts(
-    task: Mapping[str, Any], rule: Mapping[str, Any], where: str, found: _Findings
+    task: Mapping[str, Any], rule: Mapping[str, Any], where: str, found: Findings
 ) -> dict[str, Any]:
     """Columns of the target that are taken from names; of the source only where it is a node."""
     made: dict[str, Any] = {}
@@ -358,7 +336,7 @@ def _extracts(
 
 
 def _routes(
-    task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings
+    task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings
 ) -> list[dict[str, Any]]:
     """The rules of tables before those of whole schemas, since the first that matches decides."""
     tables: list[dict[str, Any]] = []
@@ -375,7 +353,7 @@ def _routes(
     return tables + schemas
 
 
-def _sink_uri(task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings) -> str:
+def _sink_uri(task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings) -> str:
     target = _mapping(task.get("target-database"))
     if not target.get("host"):
         found.refuse("target-database", "has no host")
@@ -392,7 +370,7 @@ def _sink_uri(task: Mapping[str, Any], instance: Mapping[str, Any], found: _Find
 
 
 def _syncer_options(
-    task: Mapping[str, Any], instance: Mapping[str, Any], found: _Findings
+    task: Mapping[str, Any], instance: Mapping[str, Any], found: Findings
 ) -> dict[str, str]:
     given = dict(_mapping(instance.get("syncer")))
     for where, rule in _named(task, instance, "syncers", "syncer-config-name", found):
@@ -414,9 +392,9 @@ def _syncer_options(
 
 def _uri(server: Mapping[str, Any]) -> str:
     """Without the password: DM keeps it encrypted."""
-    user = f"{server['user']}@" if server.get("user") else ""
-    host = str(server.get("host", ""))
-    return f"mysql://{user}{f'[{host}]' if ':' in host else host}:{server.get('port', 3306)}"
+    return server_uri(
+        str(server.get("host", "")), server.get("port", 3306), str(server.get("user") or "")
+    )
 
 
 def _start(instance: Mapping[str, Any]) -> str:
@@ -426,12 +404,6 @@ def _start(instance: Mapping[str, Any]) -> str:
     if meta.get("binlog-name"):
         return f"{meta['binlog-name']}:{meta.get('binlog-pos', 4)}"
     return ""
-
-
-def _list(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

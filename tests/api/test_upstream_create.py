@@ -83,6 +83,16 @@ def test_starts(server: CdcServer, db: Database) -> None:
         lambda: server.api("GET", "/upstreams/past").json()["position"].get("gtid") == executed,
         "it is pulled",
     )
+    # All of it, not what is committed from now on.
+    made = server.cli(
+        *("changefeed", "create", "-u", "past", "-c", "all", "--sink-uri", "blackhole://"),
+        *("--start-ts", "earliest", "--no-confirm"),
+    )
+    assert made.returncode == 0, made.stderr
+    first_ts = server.api("GET", "/upstreams/past").json()["first_ts"]
+    found = server.api("GET", "/changefeeds/all").json()
+    assert found["start_ts"] == first_ts < found["resolved_ts"]
+    assert server.cli("changefeed", "remove", "-c", "all").returncode == 0
     assert server.cli("upstream", "remove", "-u", "past").returncode == 0
 
 

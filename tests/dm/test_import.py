@@ -16,9 +16,9 @@ import yaml  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from cdc.base.nodes import qualified
-from cdc.cli.dm import app, toml_text
-from cdc.cli.dm_shards import ImportedNode
+from cdc.cli.dm import app
 from cdc.cli.dm_task import DmTaskNotSupported, imported
+from cdc.cli.imported import ImportedNode, commands, toml_text
 from cdc.coord.feed_config import FeedConfig
 from filter.decision import DdlFilter
 from filter.rules import TableRules
@@ -139,7 +139,8 @@ def test_the_command_writes_files_and_says_what_to_run(tmp_path: Path) -> None:
     assert shlex.split(upstream)[-4:] == [
         "--uri", "mysql://dm@127.0.0.1:3306", "--start", "mysql-bin.000001:4",
     ]  # fmt: skip
-    assert shlex.split(feed)[-2:] == ["--config", str(file)]
+    # From where the log begins: "now" would leave out what was committed since DM ended.
+    assert shlex.split(feed)[-4:] == ["--config", str(file), "--start-ts", "earliest"]
     assert "meta-schema: " in done.output
     listed = CliRunner().invoke(app, [*words, "--output", str(tmp_path), "--json"])
     assert json.loads(listed.output)["changefeeds"][0]["config"] == FIRST
@@ -149,13 +150,12 @@ def test_the_commands_are_those_of_the_program() -> None:
     """Each option that is printed is one of the command's."""
     import typer
 
-    from cdc.cli.dm import _commands
     from cdc.cli.main import app as whole
 
     program = typer.main.get_command(whole)
     merged = _task() | {"shard-mode": "pessimistic"}
     feeds = [*imported(_task()).feeds, *imported(merged).feeds]
-    for line in (line for feed in feeds for line in _commands(feed, Path("x.toml"))):
+    for line in (line for feed in feeds for line in commands(feed, Path("x.toml"))):
         words = shlex.split(line)[1:]
         command: Any = program
         while words and not words[0].startswith("-"):
