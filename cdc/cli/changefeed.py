@@ -94,7 +94,7 @@ def create(
     if dry_run:
         _show_tables(_placed(api.post, file, "/verify_table", body), json)
         return
-    if start and not no_confirm:
+    if start and start_ts != EARLIEST and not no_confirm:
         age_s = (_now(api) - start) / (1 << 18) / 1000
         if age_s > 86400:
             typer.confirm(f"start-ts is {age_s / 3600:.0f} hours ago. Go on?", abort=True)

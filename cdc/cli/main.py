@@ -162,12 +162,23 @@ def _add_dm(words: list[str]) -> None:
         app.add_typer(typer.Typer(help="Come from DM."), name="dm")
 
 
+def _add_debezium(words: list[str]) -> None:
+    """As ``cdc dm``."""
+    if words[:1] == ["debezium"]:
+        from cdc.cli import debezium
+
+        app.add_typer(debezium.app, name="debezium")
+    else:
+        app.add_typer(typer.Typer(help="Come from Debezium."), name="debezium")
+
+
 def main() -> None:
     """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
     try:
         _add_log(sys.argv[1:])
         _add_filter(sys.argv[1:])
         _add_dm(sys.argv[1:])
+        _add_debezium(sys.argv[1:])
         app()
     except (TidegateError, ServerRefused) as e:
         output.error(e)
