@@ -127,7 +127,7 @@ def imported(
     Raises ConnectorNotSupported.
     """
     given = {key: str(value).strip() for key, value in properties.items()}
-    found = Findings.none()
+    found = Findings()
     _check(given, found)
     prefix = given.get("topic.prefix") or given.get("database.server.name") or ""
     if not prefix:

@@ -82,7 +82,7 @@ def imported(
 
     Raises DmTaskNotSupported.
     """
-    found, known = Findings.none(), sources or {}
+    found, known = Findings(), sources or {}
     _whole(task, found)
     instances = listed(task.get("mysql-instances"))
     if not instances:

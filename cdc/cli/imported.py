@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +123,8 @@ def toml_text(config: Mapping[str, Any], path: str = "") -> str:
 class Findings:
     """What is in the way, and what is left out, each with its key and the reason."""
 
-    refused: list[str]
-    left: dict[str, str]
-
-    @classmethod
-    def none(cls) -> Findings:
-        """Nothing so far."""
-        return cls([], {})
+    refused: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, key: str, why: str) -> None:
         """One more thing that no changefeed can do."""

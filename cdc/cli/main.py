@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -132,53 +133,28 @@ def tso_query(
         typer.echo(str(answer["tso"]))
 
 
-def _add_log(words: list[str]) -> None:
-    """``cdc log`` loads the kernels, so the other commands only show its name."""
-    if words[:1] == ["log"]:
-        from cdc.cli import log
+# These load kernels or parsers, so all other commands only show their names.
+_LOADED_LATE = {
+    "log": "Print and verify binlog files.",
+    "filter": "Look at what a changefeed's filter does.",
+    "dm": "Come from DM.",
+    "debezium": "Come from Debezium.",
+}
 
-        app.add_typer(log.app, name="log")
+
+def _add(name: str, words: list[str]) -> None:
+    """A group of commands, with what is in it if it is asked for."""
+    if words[:1] == [name]:
+        app.add_typer(import_module(f"cdc.cli.{name}").app, name=name)
     else:
-        app.add_typer(typer.Typer(help="Print and verify binlog files."), name="log")
-
-
-def _add_filter(words: list[str]) -> None:
-    """``cdc filter`` loads the parsers, so the other commands only show its name."""
-    if words[:1] == ["filter"]:
-        from cdc.cli import filter as filtering
-
-        app.add_typer(filtering.app, name="filter")
-    else:
-        app.add_typer(typer.Typer(help="Look at what a changefeed's filter does."), name="filter")
-
-
-def _add_dm(words: list[str]) -> None:
-    """``cdc dm`` loads the filter's parsers, so the other commands only show its name."""
-    if words[:1] == ["dm"]:
-        from cdc.cli import dm
-
-        app.add_typer(dm.app, name="dm")
-    else:
-        app.add_typer(typer.Typer(help="Come from DM."), name="dm")
-
-
-def _add_debezium(words: list[str]) -> None:
-    """As ``cdc dm``."""
-    if words[:1] == ["debezium"]:
-        from cdc.cli import debezium
-
-        app.add_typer(debezium.app, name="debezium")
-    else:
-        app.add_typer(typer.Typer(help="Come from Debezium."), name="debezium")
+        app.add_typer(typer.Typer(help=_LOADED_LATE[name]), name=name)
 
 
 def main() -> None:
     """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
     try:
-        _add_log(sys.argv[1:])
-        _add_filter(sys.argv[1:])
-        _add_dm(sys.argv[1:])
-        _add_debezium(sys.argv[1:])
+        for name in _LOADED_LATE:
+            _add(name, sys.argv[1:])
         app()
     except (TidegateError, ServerRefused) as e:
         output.error(e)

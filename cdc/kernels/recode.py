@@ -31,6 +31,8 @@ from cdc.kernels.text_values import decimal as packed_decimal
 from cdc.kernels.values.dates import big_endian as from_big_endian
 from cdc.kernels.values.decimals import decimal as decimal_text
 from cdc.kernels.values.errors import OK
+from cdc.kernels.values.escape import put_code_point
+from cdc.kernels.values.pow10 import POW10_64
 from cdc.kernels.values.text import GB18030_BEYOND, character
 
 DIGITS: Final = 128
@@ -72,15 +74,6 @@ def decimal(buf, p, before, after, spare, out, o):  # type: ignore[no-untyped-de
 
 
 @rare
-def _unit(digits):  # type: ignore[no-untyped-def]
-    # Microseconds of one unit of so many digits behind the point.
-    value = np.int64(1)
-    for _ in range(6 - digits):
-        value *= 10
-    return value
-
-
-@rare
 def clock(buf, p, head, signed, before, after, out, o):  # type: ignore[no-untyped-def]
     """DATETIME, TIMESTAMP or TIME with ``before`` digits behind the seconds.
 
@@ -95,10 +88,10 @@ def clock(buf, p, head, signed, before, after, out, o):  # type: ignore[no-untyp
         negative = v < 0
         v = abs(v)
         whole, part = v >> (8 * n), v & ((np.int64(1) << (8 * n)) - 1)
-    micros = part * _unit(2 * n)
-    if micros % _unit(after) != 0:
+    micros = part * np.int64(POW10_64[6 - 2 * n])
+    if micros % np.int64(POW10_64[6 - after]) != 0:
         return np.int64(_BAD)
-    part = micros // _unit(2 * m)
+    part = micros // np.int64(POW10_64[6 - 2 * m])
     if signed:
         v = whole << (8 * m) | part
         v = (np.int64(_TIME_ZERO) << (8 * m)) + (-v if negative else v)
@@ -112,12 +105,8 @@ def _utf8(c, out, o):  # type: ignore[no-untyped-def]
     if c < 0x80:
         store8(out, o, c)
         return o + 1
-    n = 2 if c < 0x800 else 3 if c < _BMP else 4
-    for i in range(n - 1, 0, -1):
-        store8(out, o + i, 0x80 | c & 63)
-        c >>= 6
-    store8(out, o, (0xF00 >> n) & 255 | c)
-    return o + n
+    # Escapes nothing above ASCII.
+    return put_code_point(c, out, o)
 
 
 @rare

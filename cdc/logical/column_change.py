@@ -22,6 +22,7 @@ from cdc.source.table_index import width
 INTEGER_NAMES: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TEXT_NAMES: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BYTES_NAMES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+UTF8_NAMES: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 
 _T = ColumnType
 _INTEGERS: Final = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
@@ -31,7 +32,6 @@ _CLOCKS: Final[dict[int, tuple[int, bool]]] = {
     _T.TIMESTAMP2: (4, False),
     _T.TIME2: (3, True),
 }
-_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 
 
 class Encoders:
@@ -142,7 +142,7 @@ def _text(row: NDArray[np.int64], one: ColumnChange, encoders: Encoders) -> bool
         counted = True
     elif before.charset == after.charset and (both <= TEXT_NAMES or both <= BYTES_NAMES):
         row[K.S_OP] = K.PREFIX
-        counted = after.charset in _UTF8
+        counted = after.charset in UTF8_NAMES
     else:
         return False
     row[[K.S_WIDTH, K.S_HIGH]] = size, _longest(code, meta, size)

@@ -26,6 +26,7 @@ from cdc.logical.column_change import (
     BYTES_NAMES,
     INTEGER_NAMES,
     TEXT_NAMES,
+    UTF8_NAMES,
     ColumnChange,
     Encoders,
 )
@@ -44,7 +45,6 @@ _ZEROS: Final = {
     **dict.fromkeys((*INTEGER_NAMES, "decimal", "float", "double"), "0"),
     **dict.fromkeys((*TEXT_NAMES, *BYTES_NAMES), ""),
 }
-_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 _NO_BYTES: Final = np.empty(0, np.uint8)
 
 
@@ -286,4 +286,4 @@ def _constant(column: Column, text: str, logical: Table, server_kind: str) -> by
 
 
 def _codec(column: Column) -> str:
-    return "utf-8" if column.charset in _UTF8 or column.charset is None else "ascii"
+    return "utf-8" if column.charset in UTF8_NAMES or column.charset is None else "ascii"
