@@ -8,8 +8,11 @@ from typing import Any
 
 from cdc.source.connection import rows, try_rows
 
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # Of `uuid:5#12:6#13`: the connections that own a GTID.
 _OWNERS = re.compile(r"#\d+")
+# Nothing parts the last of one source from the uuid of the next; its first eight digits end it.
+_LAST_OWNER = re.compile(rf"#\d+?(?={_UUID})", re.IGNORECASE)
 CLOCK = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED) AS t"
 
 
@@ -43,7 +46,12 @@ class ServerStanding:
 def gtids_owned(connection: Any) -> str:
     """GTIDs of MySQL that sessions own just now, as a GTID set."""
     found = str(rows(connection, "SELECT @@global.gtid_owned AS g")[0]["g"] or "")
-    return _OWNERS.sub("", found).replace("\n", "")
+    return without_owners(found)
+
+
+def without_owners(owned: str) -> str:
+    """The GTID set of a ``gtid_owned``, which also names the connection of each."""
+    return _OWNERS.sub("", _LAST_OWNER.sub(",", owned)).replace("\n", "")
 
 
 def ask_standing(connection: Any, server_kind: str) -> ServerStanding:
