@@ -305,6 +305,7 @@ class RowCopy(ABC):
         still_ts, read = read_still(
             self._log,
             task,
+            server.end if server.tells_moments else None,
             lambda: self._visible(servers, pulled),
             lambda: self._caught_up(servers, pulled),
         )

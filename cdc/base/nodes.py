@@ -51,6 +51,11 @@ def source_of(node: str, source: str) -> str:
     return f"{node}{_BETWEEN}{source}"
 
 
+def plain_source(source: str) -> str:
+    """What the node itself calls it; a source without a node stays as it is."""
+    return source.partition(_BETWEEN)[2] if of_node(source) else source
+
+
 def node_of_source(source: str) -> str:
     """The node of such a source."""
     return source.partition(_BETWEEN)[0]

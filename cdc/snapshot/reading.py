@@ -56,6 +56,11 @@ class SourceServer:
         return self.info.server_kind
 
     @property
+    def tells_moments(self) -> bool:
+        """Whether it says what a snapshot of it sees (``cdc.snapshot.moment``)."""
+        return True
+
+    @property
     def version(self) -> str:
         """The server's version, as it was registered."""
         return self.info.server_version

@@ -80,6 +80,11 @@ class ReplicaServer(SourceServer):
             self.close()
             raise
 
+    @property
+    def tells_moments(self) -> bool:
+        """It need not have a binlog of what it has carried out."""
+        return False
+
     def close(self) -> None:
         """Give the connections back."""
         self._primary.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from cdc.base.errors import TidegateError
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.snapshot.balance import Balance, Leaving
+from cdc.snapshot.moment import Moment
 from owner.copyable import _check_keys, _check_tables
 from processor import keyless, row_copy
 from processor.chunk_reading import ChunkRead
@@ -29,6 +32,9 @@ LOOSE = (
     " at timestamp(3) null, v blob, unique key (a, b))"
 )
 ROWS = 2000
+_WRITERS = 3
+# Far more than leave a moment of some 0.3 s without one.
+_BUSY_PER_S = 50
 
 
 def _fill(way: Way) -> None:
@@ -73,8 +79,8 @@ def _changed_behind(way: Way, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have rows change right behind the reading of the table."""
     right, read = keyless.read_still, []
 
-    def reading(*args: object) -> tuple[int, ChunkRead]:
-        found = right(*args)  # type: ignore[arg-type]
+    def reading(*args: Any, **named: Any) -> tuple[int, ChunkRead]:
+        found = right(*args, **named)
         way.source.execute(*_CHANGES, database=way.schema)
         read.append(found[1].rows)
         return found
@@ -148,14 +154,69 @@ def test_it_is_read_at_a_moment_that_is_known(way: Way, monkeypatch: pytest.Monk
             thread.join()
         pulled.caught_up()
         way.deliver(report)
-    assert len(begun) > 1
+    assert begun
     assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+@contextmanager
+def _busy(way: Way, deleted: float = 0.3) -> Iterator[Counter[int]]:
+    """Writers that change the table all the time; how often each did. ``deleted``: of its rows."""
+    made, stop = Counter[int](), threading.Event()
+
+    def change(writer: int) -> None:
+        rng = random.Random(seeds.seed() + writer)
+        with way.source.connect(database=way.schema, autocommit=True) as one:
+            while not stop.is_set():
+                text = f"'w{writer}-{made[writer]}'"
+                one.cursor().execute(f"insert into loose values (null, {text}, 1, null, 'new')")
+                if rng.random() < deleted:
+                    one.cursor().execute(f"delete from loose where b = {text}")
+                made[writer] += 1
+
+    threads = [threading.Thread(target=change, args=(writer,)) for writer in range(_WRITERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield made
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_one_that_changes_all_the_time_is_read_between_two_changes(way: Way) -> None:
+    began = time.monotonic()
+    with way.pulled as pulled:
+        with _busy(way) as made:
+            report = way.copy()
+            # Without a moment between two of them there would be none.
+            assert made.total() > _BUSY_PER_S * (time.monotonic() - began)
+        assert report.error is None
+        pulled.caught_up()
+        way.deliver(report)
+    assert content(way.target, way.schema) == content(way.source, way.schema)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("way", PAIRS, ids=lambda p: str(p[0]), indirect=True)
+def test_control_what_a_moment_sees_is_not_asked(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Moment, "sees", lambda *_: False)
+    with way.pulled as pulled:
+        with _busy(way, deleted=0):
+            report = way.copy()
+        pulled.caught_up()
+        way.deliver(report)
+    found, wanted = content(way.target, way.schema), content(way.source, way.schema)
+    # What was seen comes once more from the log.
+    assert len(found["loose"]) > len(wanted["loose"])
 
 
 @pytest.mark.real
 def test_control_the_moment_is_not_asked_for(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = _committed_at_first(way, monkeypatch)
-    monkeypatch.setattr(keyless, "is_still", lambda *_: True)
+    monkeypatch.setattr(keyless, "changed_between", lambda *_: [])
     with way.pulled as pulled:
         report = way.copy()
         pulled.caught_up()
@@ -170,7 +231,8 @@ def test_control_the_moment_is_not_asked_for(way: Way, monkeypatch: pytest.Monke
 def test_one_that_changes_all_the_time_is_refused(
     way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyless, "is_still", lambda *_: False)
+    way.source.execute(_CHANGES[0], database=way.schema)
+    monkeypatch.setattr(keyless, "ts_of", lambda *_: None)
     monkeypatch.setattr(keyless, "_ATTEMPTS", 3)
     with way.pulled:
         report = way.copy()

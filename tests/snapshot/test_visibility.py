@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 
 from cdc.base.errors import InvalidError, TransientError
+from cdc.base.position import TransactionName
 from cdc.binlog.gtid_set import GtidSet
 from cdc.coord.messages import UpstreamInfo
+from cdc.snapshot.moment import begin_known
 from cdc.snapshot.visibility import end_of_seen, wait_until_visible
-from cdc.source.position import UpstreamPosition
+from cdc.source.position import UpstreamPosition, file_number
 from cdc.source.snapshot import current_position
 from tests import servers
 from tests.servers.database import Database
+from tests.waiting import until
 
 _MYSQL = (
     "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
@@ -72,6 +75,29 @@ def test_a_commit_that_waits_is_waited_for(db: Database, connection: Any) -> Non
         threading.Timer(0.5, release).start()
         wait_until_visible(connection, _info(db), position, 20.0)
         assert db.execute("SELECT * FROM d.t") == [(1,)]
+
+
+def test_a_moment_does_not_say_that_it_sees_it(db: Database, connection: Any) -> None:
+    db.execute("INSERT INTO d.t VALUES (0)", "FLUSH BINARY LOGS")
+    since = current_position(connection, db.kind)
+    with _stalled(db, 1) as release:
+        position = _log_position(db, connection)
+        name = _last_of(position, db.kind)
+        if db.kind == "mariadb":
+            # Once the engine has flushed what was in the file before.
+            until(lambda: _last_event(db) == "Binlog_checkpoint", "a checkpoint is written", 10)
+        with closing(db.connect()) as one:
+            # What MariaDB has written behind it is where it says that the moment is.
+            assert begin_known(one, db.kind, since).sees(name) is not True
+            assert not _run(one, "SELECT * FROM d.t WHERE id = 1")
+        release()
+        wait_until_visible(connection, _info(db), position, 20.0)
+        since = current_position(connection, db.kind)
+        with closing(db.connect()) as one:
+            told = begin_known(one, db.kind, since).sees(name)
+            # Without GTIDs a server of MySQL has no word for what a moment sees.
+            assert told is (None if since.gtid is None else True)
+            assert _run(one, "SELECT * FROM d.t WHERE id = 1") == [(1,)]
 
 
 def test_it_can_be_stopped(db: Database, connection: Any) -> None:
@@ -192,6 +218,20 @@ def _log_position(db: Database, connection: Any) -> UpstreamPosition:
     uuid, _, numbers = here.gtid.rpartition(":")
     last = int(numbers.rpartition("-")[2])
     return UpstreamPosition(here.file, here.pos, f"{uuid}:1-{last + 1}")
+
+
+def _last_of(position: UpstreamPosition, kind: str) -> TransactionName:
+    """The name of the last transaction before a position."""
+    if position.gtid is None:
+        return TransactionName(0, "", position.pos - 1, file_number(position.file))
+    mark = "-" if kind == "mariadb" else ":"
+    source, _, numbers = position.gtid.rpartition(mark)
+    return TransactionName(0, source.rpartition(",")[2], int(numbers.rpartition("-")[2]), 0)
+
+
+def _last_event(db: Database) -> str:
+    file = _binlog_end(db)[0]
+    return str(db.execute(f"SHOW BINLOG EVENTS IN '{file}'")[-1][2])
 
 
 def _binlog_end(db: Database) -> tuple[Any, ...]:
