@@ -147,7 +147,7 @@ def _judge(stage: _Stage) -> bool:
     """Print what both ends have, and whether it is what was promised."""
     messages = topics.read(stage.broker.bootstrap, [_TOPIC])
     bodies = (message.body for message in messages)
-    verdict = judge(stage.upstream, stage.target, SCHEMA, {"topic": bodies})
+    verdict = judge([stage.upstream], stage.target, SCHEMA, {"topic": bodies})
     tell(f"{stage.load.made:,} transactions meanwhile; rows: {dict(stage.load.kinds)}")
     for line in verdict.lines():
         tell(line)

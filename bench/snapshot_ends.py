@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.fold import TableResult, Verdict
@@ -15,10 +15,14 @@ _EXAMPLES = 5
 
 
 def judge(
-    upstream: Database, target: Database, target_schema: str, ends: Mapping[str, Iterable[Any]]
+    upstreams: Sequence[Database],
+    target: Database,
+    target_schema: str,
+    ends: Mapping[str, Iterable[Any]],
 ) -> Verdict:
     """Of each table what the target has, and what a consumer makes of each of ``ends``.
 
+    A table has the rows of all ``upstreams``, which define it alike.
     These are messages of canal-json by the name of where they came, those of a table in their
     order. Rows that are missing anywhere are lost, those that are there too often are duplicated; a
     history of a key that is broken is in disorder. A message from before a column was added has its
@@ -30,8 +34,8 @@ def judge(
             consumed[name].take(body)
     results, lost, twice = [], 0, 0
     for table in TABLES:
-        wanted = _texts(upstream, table, SCHEMA)
-        columns = _columns(upstream, table)
+        wanted = sum((_texts(upstream, table, SCHEMA) for upstream in upstreams), Counter())
+        columns = _columns(upstreams[0], table)
         have = {"target": _texts(target, table, target_schema)}
         for name, histories in consumed.items():
             rows = histories.rows(table)

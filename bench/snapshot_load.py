@@ -38,8 +38,11 @@ TABLES: dict[str, tuple[str, Callable[[int], str], float]] = {
 _BATCH = 5000
 
 
-def fill(upstream: Database, rows: int) -> int:
-    """Make the tables with so many rows in all; how many the largest has."""
+def fill(upstream: Database, rows: int, first: int = 0) -> int:
+    """Make the tables with so many rows in all; how many the largest has.
+
+    ``first``: the number of the first row of each, which its key is made of.
+    """
     upstream.execute(f"CREATE DATABASE {SCHEMA}")
     most = 0
     for table, (form, row, share) in TABLES.items():
@@ -47,7 +50,7 @@ def fill(upstream: Database, rows: int) -> int:
         most = max(most, count)
         upstream.execute(f"CREATE TABLE {table} {form}", database=SCHEMA)
         for low in range(0, count, _BATCH):
-            some = ", ".join(row(i) for i in range(low, min(low + _BATCH, count)))
+            some = ", ".join(row(first + i) for i in range(low, min(low + _BATCH, count)))
             upstream.execute(f"INSERT INTO {table} VALUES {some}", database=SCHEMA)
     return most
 
@@ -56,12 +59,15 @@ def fill(upstream: Database, rows: int) -> int:
 class Load:
     """Changes of all tables but one, all the time while the context lasts; it may begin again.
 
-    ``most``: so many rows the largest table has had. ``kinds``: rows by what was done with them.
+    ``most``: so many rows the largest table has had, the first of them with the number ``first``.
+    ``kinds``: rows by what was done with them. ``pause_s`` lies between two transactions.
     """
 
     upstream: Database
     most: int
     seed: int
+    first: int = 0
+    pause_s: float = 0.003
     made: int = 0
     failed: BaseException | None = None
     kinds: Counter[str] = field(default_factory=Counter)
@@ -80,7 +86,7 @@ class Load:
         rng = random.Random(self.seed)
         try:
             with self.upstream.connect(database=SCHEMA) as one, one.cursor() as cursor:
-                while not self._stop.wait(0.003):
+                while not self._stop.wait(self.pause_s):
                     for kind, sql in self._some(rng):
                         self.kinds[kind] += cursor.execute(sql)
                     one.commit()
@@ -89,7 +95,8 @@ class Load:
             self.failed = error
 
     def _some(self, rng: random.Random) -> Iterator[tuple[str, str]]:
-        i, new = rng.randrange(self.most), self.most + self.made
+        i = self.first + rng.randrange(self.most)
+        new = self.first + self.most + self.made
         yield "deleted", f"DELETE FROM accounts WHERE id = {i}"
         yield "inserted", f"INSERT INTO accounts (id, owner, balance) VALUES ({new}, 'new', 1)"
         yield "updated", f"UPDATE accounts SET balance = {new} WHERE id BETWEEN {i} AND {i + 3}"

@@ -33,6 +33,8 @@ _CONTROLS = {
     "snapshot": (Control.TOUCHED,),
     "shards": (Control.BARRIER,),
 }
+# Of row snapshots of shards.
+_SERVERS = 3
 # Those that go by the time alone.
 _MINUTES = {"ddl": 10.0, "faults": 10.0, "cluster-db": 10.0, "shards": 10.0}
 
@@ -85,6 +87,7 @@ def main() -> int:
         control,
         only=chosen.cluster if chosen.cluster not in (None, "1") else "",
         nodes=chosen.nodes,
+        servers=_SERVERS if chosen.shards else 1,
     )
     if plan.only and not any(plan.only in name for name in cluster.BLOWS):
         parser.error(f"no such blow: {plan.only}; there are {', '.join(cluster.BLOWS)}")

@@ -3,7 +3,7 @@
 In each round three changefeeds begin with the rows of five tables: into a topic, into files, and
 into a database that has no table yet; workers, Spark and the capture are killed at any moment until
 all rows are delivered. Then each end is compared with the upstream, and the history of each key is
-looked at.
+looked at. With several servers their tables of one name are one, and each server alters its own.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ _ROWS = 60_000
 # More would keep a round from its end: what a capture was reading it reads anew.
 _KILLS_OF_ROUND = 4
 _LONGEST_WAIT_S = 5.0
+# Far enough apart that no key is of two servers.
+_KEYS_OF_SERVER = 10_000_000
 _ENDED = ("failed", "removed")
 
 
 @dataclass
 class _Ground:
-    upstream: Database
+    upstreams: tuple[Database, ...]
     target: Database
     broker: Broker
     capture: CaptureProcess
-    load: Load
+    loads: tuple[Load, ...]
     rng: random.Random
     say: Say
     feeds: tuple[str, ...] = ()
@@ -115,17 +117,23 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     folder, ours = data_folder(None, "snapshot-soak")
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    upstream = stack.enter_context(servers.database(plan.server))
+    upstreams = tuple(
+        stack.enter_context(servers.database(plan.server, options=[f"--server-id={n}"]))
+        for n in range(1, plan.servers + 1)
+    )
     target = stack.enter_context(servers.database(plan.target or plan.server))
     broker = stack.enter_context(servers.broker())
     module = _MODULES[plan.control] if plan.control else "cdc.cli.main"
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()
-    capture.register("main", upstream.uri())
-    load = Load(upstream, fill(upstream, _ROWS), plan.seed)
-    ground = _Ground(upstream, target, broker, capture, load, random.Random(plan.seed), say)
-    say(f"{plan.server} to {target.name}, Kafka and files, {_ROWS} rows, SEED={plan.seed}")
+    _register(capture, upstreams)
+    loads = tuple(_load(plan, number, upstream) for number, upstream in enumerate(upstreams))
+    ground = _Ground(upstreams, target, broker, capture, loads, random.Random(plan.seed), say)
+    say(
+        f"{plan.servers} {plan.server} to {target.name}, Kafka and files, {_ROWS} rows,"
+        f" SEED={plan.seed}"
+    )
     verdicts: list[Verdict] = []
     complete = True
     try:
@@ -143,12 +151,29 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         raise
     lines = [f"{name:45} {count:4}" for name, count in sorted(ground.kills.items())]
     lines.append(
-        f"{len(verdicts)} rounds, {ground.kills.total()} kills, {load.made} transactions,"
-        f" {time.monotonic() - began:.0f} s"
+        f"{len(verdicts)} rounds, {ground.kills.total()} kills,"
+        f" {sum(load.made for load in loads)} transactions, {time.monotonic() - began:.0f} s"
     )
     return Result(
         _all(verdicts), ground.kills.total(), 0, complete, tuple(lines), tuple(ground.faults)
     )
+
+
+def _register(capture: CaptureProcess, upstreams: tuple[Database, ...]) -> None:
+    if len(upstreams) == 1:
+        capture.register("main", upstreams[0].uri())
+        return
+    nodes = (f"--node=n{number}={db.uri()}" for number, db in enumerate(upstreams, 1))
+    done = capture.cli("upstream", "create", "-u", "main", "--kind", "shards", *nodes)
+    assert not done.returncode, done.stdout + done.stderr
+
+
+def _load(plan: Plan, number: int, upstream: Database) -> Load:
+    first = number * _KEYS_OF_SERVER
+    most = fill(upstream, _ROWS // plan.servers, first)
+    # So fast together as one alone: what is asked is the order, not the pace.
+    pause_s = 0.003
+    return Load(upstream, most, plan.seed + number, first, pause_s)
 
 
 def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdict, bool]:
@@ -157,28 +182,34 @@ def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdi
     ground.feeds = (f"table-{number}", f"topic-{number}", f"files-{number}")
     files.mkdir()
     topics.create(ground.broker.bootstrap, topic)
-    with ground.load:
+    with ExitStack() as loads:
+        for load in ground.loads:
+            loads.enter_context(load)
         _create(ground, schema, topic, files)
         change = "ADD COLUMN note VARCHAR(9) DEFAULT 'new'" if number % 2 else "DROP COLUMN note"
         altered_at = ground.rng.randrange(_KILLS_OF_ROUND)
         for kill in range(_KILLS_OF_ROUND):
             time.sleep(ground.rng.random() * _LONGEST_WAIT_S)
             if kill == altered_at:
-                ground.upstream.execute(f"ALTER TABLE accounts {change}", database=SCHEMA)
+                _alter(ground, change)
             if ground.delivered() or ground.kills.total() >= most:
                 break
             ground.kill()
         until(ground.delivered, "all rows are delivered", CATCH_UP_S)
         if kill < altered_at:
-            ground.upstream.execute(f"ALTER TABLE accounts {change}", database=SCHEMA)
-    if ground.load.failed is not None:
-        raise ground.load.failed
+            _alter(ground, change)
+    for load in ground.loads:
+        if load.failed is not None:
+            raise load.failed
     whole = not ground.faults and all(_caught_up(ground, feed) for feed in ground.feeds)
+    if ground.faults:
+        # What has stopped need not even have a table.
+        return Verdict([], 0, 0, 0, 0, []), False
     ends = {
         "topic": (m.body for m in topics.read(ground.broker.bootstrap, [topic])),
         "files": (json.loads(m) for table in reader.tables(files) for m in reader.messages(table)),
     }
-    verdict = judge(ground.upstream, ground.target, schema, ends)
+    verdict = judge(ground.upstreams, ground.target, schema, ends)
     ground.say(
         f"round {number}: lost {verdict.lost}, duplicated {verdict.duplicated},"
         f" {verdict.disordered} histories broken"
@@ -191,6 +222,11 @@ def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdi
     return verdict, whole
 
 
+def _alter(ground: _Ground, change: str) -> None:
+    for upstream in ground.upstreams:
+        upstream.execute(f"ALTER TABLE accounts {change}", database=SCHEMA)
+
+
 def _create(ground: _Ground, schema: str, topic: str, files: Path) -> None:
     sinks = (
         f"mysql://root@127.0.0.1:{ground.target.port}/?worker-count=2",
@@ -198,7 +234,9 @@ def _create(ground: _Ground, schema: str, topic: str, files: Path) -> None:
         f"file://{files}?protocol=canal-json&flush-interval=200ms",
     )
     snapshot = {"mode": "initial", "chunk-rows": 1000, "max-rows-per-second": _ROWS // 6}
-    config = {"force-replicate": True, "snapshot": snapshot}
+    config: dict[str, Any] = {"force-replicate": True, "snapshot": snapshot}
+    if len(ground.upstreams) > 1:
+        config["shard-mode"] = "pessimistic"
     to_target = {
         "sink": {"dispatchers": [{"matcher": ["*.*"], "target-schema": schema}]},
         "snapshot": snapshot | {"create-tables": True},
