@@ -30,7 +30,7 @@ _CONTROLS = {
     "faults": (),
     "cluster": (),
     "cluster-db": (Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT),
-    "snapshot": (Control.TOUCHED,),
+    "snapshot": (Control.TOUCHED, Control.PLACE),
     "shards": (Control.BARRIER,),
 }
 # Of row snapshots of shards.

@@ -74,6 +74,7 @@ class Control(StrEnum):
     PART = "part"
     HEARTBEAT = "heartbeat"
     TOUCHED = "touched"
+    PLACE = "place"
     MASK = "mask"
 
 
@@ -85,6 +86,10 @@ class Expected:
     allowed: frozenset[Kind] = frozenset()
 
 
+_OTHER_ROWS = Expected(
+    frozenset({Kind.DIFFERENT, Kind.STOPPED, Kind.DISORDERED}),
+    frozenset({Kind.LOST, Kind.DUPLICATED, Kind.LATE}),
+)
 _NOT_COMING = frozenset({Kind.LATE, Kind.LOST, Kind.DIFFERENT, Kind.LACKING})
 
 EXPECTED = {
@@ -108,10 +113,9 @@ EXPECTED = {
     # Answers have the sink's URI as it was given.
     Control.MASK: Expected(frozenset({Kind.SHOWN})),
     # A row as it was read, though it has changed since: too many, too few, or refused.
-    Control.TOUCHED: Expected(
-        frozenset({Kind.DIFFERENT, Kind.STOPPED, Kind.DISORDERED}),
-        frozenset({Kind.LOST, Kind.DUPLICATED, Kind.LATE}),
-    ),
+    Control.TOUCHED: _OTHER_ROWS,
+    # A row as it is behind changes that come later.
+    Control.PLACE: _OTHER_ROWS,
 }
 
 

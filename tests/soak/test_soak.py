@@ -97,8 +97,9 @@ def test_an_order_of_nodes_that_is_not_kept_is_noticed(control: Control) -> None
 
 
 @pytest.mark.control
-def test_rows_that_stay_as_they_were_read_are_noticed() -> None:
-    plan = Plan(kills=1, control=Control.TOUCHED)
+@pytest.mark.parametrize("control", [Control.TOUCHED, Control.PLACE])
+def test_rows_that_are_not_as_they_are_where_they_come_are_noticed(control: Control) -> None:
+    plan = Plan(kills=1, control=control)
     result = snapshots.soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
