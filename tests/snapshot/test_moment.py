@@ -47,30 +47,32 @@ class _Writer:
             source = f"00000000-0000-0000-0000-00000000000{self.number}"
             while not self._stop.is_set():
                 n = len(self.names) + 1
+                # Its XA PREPARE has one of its own.
+                sequence = 2 * n if self._xa else n
                 if mysql:
-                    cursor.execute(f"SET gtid_next = '{source}:{n}'")
+                    cursor.execute(f"SET gtid_next = '{source}:{2 * n - 1 if self._xa else n}'")
                 insert = f"INSERT INTO t VALUES ({self.number}, {n})"
                 xid = f"'{self.number}-{n}'"
                 if self._xa:
                     for sql in (f"XA START {xid}", insert, f"XA END {xid}", f"XA PREPARE {xid}"):
                         cursor.execute(sql)
+                    if mysql:
+                        cursor.execute(f"SET gtid_next = '{source}:{sequence}'")
                     cursor.execute(f"XA COMMIT {xid}")
                 else:
                     cursor.execute(insert)
                 if mysql:
-                    self.names.append(TransactionName(0, source, n, 0))
+                    self.names.append(TransactionName(0, source, sequence, 0))
                 else:
                     cursor.execute("SELECT @@last_gtid")
-                    domain, server, sequence = cursor.fetchone()[0].split("-")
-                    self.names.append(TransactionName(0, f"{domain}-{server}", int(sequence), 0))
+                    gtid, _, last = cursor.fetchone()[0].rpartition("-")
+                    self.names.append(TransactionName(0, gtid, int(last), 0))
 
 
 @contextmanager
 def _writing(db: Database) -> Iterator[list[_Writer]]:
     stop = threading.Event()
-    # XA PREPARE of MySQL takes a GTID of its own.
-    xa = db.kind == "mariadb"
-    made = [_Writer(db, n, stop, xa and n == _WRITERS) for n in range(1, _WRITERS + 1)]
+    made = [_Writer(db, n, stop, n == _WRITERS) for n in range(1, _WRITERS + 1)]
 
     def rotate() -> None:
         while not stop.wait(_ROTATE_EVERY_S):
