@@ -31,7 +31,7 @@ _ENDS = frozenset({"Xid", "Query", "XA_prepare"})
 _MOST_EVENTS = 50_000
 
 
-class Event(NamedTuple):
+class ShownEvent(NamedTuple):
     """An event of a binlog as its server shows it; ``end`` is the offset behind it, or 0.
 
     Within a group of events some versions do not say it.
@@ -97,17 +97,17 @@ def _of_mariadb(connection: Any, since: UpstreamPosition) -> Moment:
     return known(since, seen, _events(connection, since, seen))
 
 
-def _events(connection: Any, since: UpstreamPosition, seen: UpstreamPosition) -> list[Event]:
+def _events(connection: Any, since: UpstreamPosition, seen: UpstreamPosition) -> list[ShownEvent]:
     """What lies in the binlog between two positions in one file; at least its begin."""
     if since.file != seen.file:
         return []
     shown = f"SHOW BINLOG EVENTS IN '{seen.file}' FROM {since.pos} LIMIT {_MOST_EVENTS}"
     events = try_rows(connection, shown) or []
     ours = (e for e in events if int(e["pos"]) < seen.pos)
-    return [Event(str(e["event_type"]), str(e["info"]), int(e["end_log_pos"])) for e in ours]
+    return [ShownEvent(str(e["event_type"]), str(e["info"]), int(e["end_log_pos"])) for e in ours]
 
 
-def known(since: UpstreamPosition, seen: UpstreamPosition, events: Sequence[Event]) -> Moment:
+def known(since: UpstreamPosition, seen: UpstreamPosition, events: Sequence[ShownEvent]) -> Moment:
     """What is sure of a snapshot of MariaDB that has its position, by the events since another."""
     if since.file == seen.file and since.pos >= seen.pos:
         # It was waited for, and nothing was committed since.

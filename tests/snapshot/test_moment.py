@@ -12,7 +12,7 @@ import pytest
 
 from cdc.base.position import TransactionName
 from cdc.coord.messages import UpstreamInfo
-from cdc.snapshot.moment import Event, Moment, begin_known, known
+from cdc.snapshot.moment import Moment, ShownEvent, begin_known, known
 from cdc.snapshot.visibility import wait_until_visible
 from cdc.source.position import UpstreamPosition
 from cdc.source.snapshot import current_position
@@ -130,10 +130,10 @@ _GROUPS = (
 )
 
 
-def _told(pos: int, last: int, *behind: Event) -> Moment:
+def _told(pos: int, last: int, *behind: ShownEvent) -> Moment:
     """Of a MariaDB that shows these groups, and whose moment is at an offset."""
     since = UpstreamPosition("bin.000002", 50, "0-1-7")
-    events = [Event(*group) for group in _GROUPS if group[2] <= pos]
+    events = [ShownEvent(*group) for group in _GROUPS if group[2] <= pos]
     return known(since, UpstreamPosition("bin.000002", pos, f"0-1-{last}"), [*events, *behind])
 
 
@@ -146,7 +146,7 @@ def test_what_mariadb_shows_of_a_moment() -> None:
     # The engine has an XA COMMIT later than the binlog, but what other commits end with before.
     assert _sees(_told(600, 10), 7, 8, 9, 10, 11) == [True, True, None, True, False]
     # What the binlog has of its own tells nothing of what is before it.
-    of_its_own = Event("Binlog_checkpoint", "bin.000001", 700)
+    of_its_own = ShownEvent("Binlog_checkpoint", "bin.000001", 700)
     assert _sees(_told(700, 10, of_its_own), 8, 10, 11) == [None, None, False]
     # The end of a group that has not been shown.
     assert _sees(_told(450, 9), 8, 10) == [None, False]
