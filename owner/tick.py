@@ -195,6 +195,8 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
     awaits = info.change is not None and info.piece is None
     copies = advance(info, status, report, Orders() if awaits else seen.orders)
     info = _with_rows(info, status, copies, now_ms)
+    if info.indexes_due and _has_indexes(info, seen):
+        info = info.model_copy(update={"indexes_due": False})
     status = status.model_copy(update={"copied_above_ts": copies.low_ts})
     # Which tables are held for rows is the processor's word.
     busy = copies.order is not None or info.piece is not None
@@ -245,6 +247,8 @@ def _with_rows(info: FeedInfo, status: FeedStatus, copies: CopyTurn, now_ms: int
     lowest = min([status.checkpoint_ts, _main(status), *status.tables.values()])
     if info.snapshot_ts and not info.rows_delivered and lowest >= info.snapshot_ts:
         info = info.model_copy(update={"rows_delivered": True})
+        if info.indexes_due:
+            return info.model_copy(update={"epoch": next_epoch(info.epoch, now_ms)})
     if copies.begins:
         begun: dict[str, Any] = {"piece": copies.piece, "epoch": next_epoch(info.epoch, now_ms)}
         if copies.piece is not None and _is_again(info, copies.piece.id) and _only_rows(info):
@@ -256,6 +260,12 @@ def _with_rows(info: FeedInfo, status: FeedStatus, copies: CopyTurn, now_ms: int
     if info.again is not None and info.piece is not None and _is_again(info, info.piece.id):
         ended["again"] = info.again.model_copy(update={"delivered": True})
     return info.model_copy(update=ended)
+
+
+def _has_indexes(info: FeedInfo, seen: FeedInput) -> bool:
+    """Whether the sink was taken over behind all rows, which adds them before all else."""
+    taken_over = info.epoch == seen.info.epoch and seen.recorded is not None
+    return taken_over and seen.info.rows_delivered
 
 
 def _is_again(info: FeedInfo, order: str) -> bool:
@@ -275,7 +285,12 @@ def _begun_with_rows(
         failed = seen.info.model_copy(update={"state": state, "error": error})
         return tick, Effects(_stopped(tick, failed, seen.status.checkpoint_ts), failed)
     epoch = next_epoch(seen.info.epoch, now_ms)
-    begun = {"start_ts": copied.base_ts, "snapshot_ts": copied.ts, "epoch": epoch}
+    begun: dict[str, Any] = {
+        "start_ts": copied.base_ts,
+        "snapshot_ts": copied.ts,
+        "epoch": epoch,
+        "indexes_due": bool(seen.info.config["snapshot"].get("create_tables")),
+    }
     if _only_rows(seen.info):
         begun["target_ts"] = copied.ts
     status = FeedStatus(
@@ -402,7 +417,9 @@ def _barrier(tick: FeedTick, info: FeedInfo) -> Ts:
     held = stop.ts - 1 if stop else MAX_TS
     change = info.change.ts if info.change is not None and info.change.ts else MAX_TS
     point = tick.point.barrier
-    return min(info.target_ts or MAX_TS, held, change, point, global_barrier(tick.changes.pending))
+    rows = info.snapshot_ts if info.indexes_due else MAX_TS
+    pending = global_barrier(tick.changes.pending)
+    return min(info.target_ts or MAX_TS, held, change, point, rows, pending)
 
 
 def _progress(tick: FeedTick, seen: FeedInput, info: FeedInfo, report: Report | None) -> FeedStatus:
@@ -490,7 +507,8 @@ def _event(
     # A sync point at its end is written before it has ended; a new owner must look for it first.
     unknown = seen.sync_interval_ms > 0 and not tick.pointed
     at_point = unknown or 0 < tick.point.ts <= info.target_ts
-    if info.target_ts and status.checkpoint_ts >= info.target_ts and not at_point:
+    at_end = info.target_ts and status.checkpoint_ts >= info.target_ts
+    if at_end and not at_point and not info.indexes_due:
         if info.lacks_rows:
             return FeedEvent.FATAL_ERROR, rows_missing(info, now_ms)
         return FeedEvent.TARGET_REACHED, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from cdc.base.ids import FeedId
@@ -31,14 +31,25 @@ class NewTables(Protocol):
         definitions: Sequence[TableDefinition],
         session: Session,
         ts: Ts,
+        large: Collection[str] = (),
     ) -> None:
         """Make those that the target does not have, as they were at ``ts``.
+
+        Those of ``large`` (``schema.table`` of the upstream) without indexes that only make reading
+        faster, which ``complete`` adds behind their rows.
 
         Called in each epoch while rows as of ``ts`` are not delivered, behind its
         ``SchemaChanger.take_over`` and before any of its rows or changes: what a crash has left
         undone is done then. A table whose rows the ledger has beyond ``ts`` is not made again, as a
         change may have dropped it since. Raises FencedEpoch if the ledger has a newer epoch, what
         ``check`` raises, and what the target says.
+        """
+
+    def complete(self, feed: FeedId, epoch: int, ts: Ts) -> None:
+        """Add the indexes that tables of ``make`` still lack.
+
+        Called behind all rows as of ``ts`` and before any change; again, if it did not end. Raises
+        FencedEpoch, and what the target says.
         """
 
 

@@ -102,6 +102,7 @@ class SnapshotState(StrEnum):
 
     COPYING = "copying"
     DELIVERING = "delivering"
+    INDEXING = "indexing"
     DELIVERED = "delivered"
 
 
@@ -161,6 +162,8 @@ class SnapshotShown(BaseModel):
         if not info.copies:
             delivered = status.checkpoint_ts >= info.snapshot_ts and not info.lacks_rows
             state = SnapshotState.DELIVERED if delivered else SnapshotState.DELIVERING
+            if delivered and info.indexes_due:
+                state = SnapshotState.INDEXING
         return cls(
             state=state,
             tables=progress.tables,

@@ -349,9 +349,10 @@ class FeedInfo(StoredMessage):
     in the ledger's keys; a changefeed of a version before them has none. ``snapshot_ts``: rows that
     were there before are delivered as they were at this ts, as transactions above ``start_ts``;
     0 if there are none, or they have not been copied yet. ``rows_delivered``: all of them are, and
-    the progress that is stored is behind them. ``piece``: rows that are delivered anew. ``again``:
-    those that it began with were lost, and are copied again. ``change``: what it takes without a
-    pause.
+    the progress that is stored is behind them. ``indexes_due``: tables that were made for them may
+    lack indexes, which are added before anything behind ``snapshot_ts`` comes. ``piece``: rows that
+    are delivered anew. ``again``: those that it began with were lost, and are copied again.
+    ``change``: what it takes without a pause.
     """
 
     id: str
@@ -369,6 +370,7 @@ class FeedInfo(StoredMessage):
     epoch: int = 1
     snapshot_ts: int = 0
     rows_delivered: bool = False
+    indexes_due: bool = False
     piece: RowsPiece | None = None
     again: RowsAgain | None = None
     change: ConfigChange | None = None

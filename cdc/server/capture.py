@@ -19,7 +19,7 @@ from cdc.coord import draining
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.measured import MeasuredStore
-from cdc.coord.messages import CaptureInfo, FeedInfo
+from cdc.coord.messages import CaptureInfo, CopiedRows, FeedInfo
 from cdc.coord.opening import EMBEDDED, open_store
 from cdc.coord.stored import read
 from cdc.server import new_tables
@@ -415,7 +415,11 @@ class Capture:
         )
 
     def _make_tables(self, info: FeedInfo) -> None:
-        new_tables.make(info, lambda ts: self.upstreams.schema_at(info.upstream, ts)[1])
+        def copied() -> CopiedRows | None:
+            entry = self.store.get(self.keys.copied_rows(info.id))
+            return read(entry, CopiedRows) if entry is not None else None
+
+        new_tables.make(info, lambda ts: self.upstreams.schema_at(info.upstream, ts)[1], copied)
 
 
 def _open_changer(info: FeedInfo) -> SchemaChanger:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cdc.server.new_tables import LARGE_ROWS
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker, Way, make_way
 from tests.servers import Broker, Database
@@ -79,6 +80,41 @@ def test_rows_reach_another_server_though_all_dies(
         until(lambda: changes.made > more, "changes follow")
     way.delivered()
     assert content(target, fresh_name) == content(way.database, fresh_name)
+
+
+@pytest.mark.parametrize("mode", ["initial", "only"])
+def test_indexes_of_a_large_table_come_behind_its_rows(
+    way: Way, database: object, fresh_name: str, mode: str
+) -> None:
+    target: Database = database("mariadb-11.8")  # type: ignore[operator]
+    rows = (f"({i}, 'name {i * 7919 % 1000}', {i % 77})" for i in range(LARGE_ROWS))
+    big = (
+        "big (id int primary key, a varchar(40), b int, unique key u (a, id), key a (a), key b (b))"
+    )
+    way.execute(f"create table {big}", f"insert into big values {', '.join(rows)}")
+    indexes = _indexes(way.database, fresh_name)
+    _create(way, f"mysql://root@127.0.0.1:{target.port}/", mode, more="create-tables = true")
+    until(lambda: _progress(way).get("ts"), "all rows are copied", 120)
+    # What the table has must be there when a statement changes it.
+    way.execute(
+        "insert into big values (-1, 'more', 0)", "alter table big drop key b, add key c (b, a)"
+    )
+    if mode == "only":
+        until(lambda: way.capture.feed(way.name)["state"] == "finished", "it has finished")
+        assert _indexes(target, fresh_name) == indexes
+    else:
+        way.delivered()
+        assert content(target, fresh_name) == content(way.database, fresh_name)
+        assert _indexes(target, fresh_name) == _indexes(way.database, fresh_name) != indexes
+    assert f"{fresh_name}.big has its indexes" in way.capture.text()
+    assert f"{fresh_name}.numbers has its indexes" not in way.capture.text()
+
+
+def _indexes(server: Database, schema: str) -> list[tuple[object, ...]]:
+    return server.execute(
+        "select table_name, index_name, seq_in_index, column_name, non_unique"
+        f" from information_schema.statistics where table_schema = '{schema}' order by 1, 2, 3"
+    )
 
 
 def test_each_row_comes_once_and_before_its_changes(way: Way) -> None:

@@ -32,8 +32,9 @@ __all__ = ["here", "sink"]
 NAME = [190, "0-1", 7, -1]
 
 
-def _copying(mode: str = "initial", target_ts: int = 0) -> World:
-    config = FeedConfig.model_validate({"snapshot": {"mode": mode}}).model_dump(mode="json")
+def _copying(mode: str = "initial", target_ts: int = 0, *, create_tables: bool = False) -> World:
+    snapshot = {"mode": mode, "create_tables": create_tables}
+    config = FeedConfig.model_validate({"snapshot": snapshot}).model_dump(mode="json")
     # The runner shows nothing of the log to a changefeed that copies.
     world = World(feed(config=config, target_ts=target_ts), resolved_ts=0, recorded=None)
     world.turn()
@@ -109,6 +110,48 @@ def test_only_rows_have_an_end() -> None:
     assert world.info.state is FeedState.FINISHED
     # Nobody runs it any more who could see that later.
     assert (told.run, told.rows_delivered) == (False, True)
+
+
+@pytest.mark.parametrize("mode", ["initial", "only"])
+def test_tables_get_their_indexes_between_rows_and_changes(mode: str) -> None:
+    world = _copying(mode, create_tables=True)
+    _copied(world)
+    world.seen, world.recorded = {}, {}
+    world.log = [ddl(300, "DROP TABLE shop.b")]
+    told = world.turn(resolved=400).assignment
+    assert (told.run, told.barrier_ts, world.info.indexes_due) == (True, 200, True)
+    # Rows of a table are still to come: nobody goes beyond.
+    told = world.reported(200, table_checkpoints={"shop.a": 199}).assignment
+    assert (told.run, told.barrier_ts, world.info.rows_delivered) == (True, 200, False)
+    epoch = world.info.epoch
+    world.reported(200)
+    assert (world.info.rows_delivered, world.info.indexes_due) == (True, True)
+    assert world.info.epoch > epoch
+    # The sink is being taken over, which adds them; a new owner would begin with that, too.
+    world.recorded = None
+    told = world.turn(resolved=500).assignment
+    assert (told.run, told.barrier_ts, world.info.indexes_due) == (False, 200, True)
+    assert world.info.state is FeedState.NORMAL
+    world.recorded = {}
+    told = world.turn(resolved=500).assignment
+    assert not world.info.indexes_due
+    if mode == "only":
+        assert world.info.state is FeedState.FINISHED
+        return
+    assert (told.run, told.barrier_ts) == (True, MAX_TS)
+    assert told.table_barriers == {"shop.b": 299}
+
+
+def test_indexes_that_cannot_be_added_are_an_error_and_stay_due() -> None:
+    world = _copying(create_tables=True)
+    _copied(world)
+    world.seen, world.recorded = {}, {}
+    world.turn(resolved=400)
+    world.reported(200)
+    world.seen, world.recorded = {"changer_error": TRANSIENT}, None
+    world.turn(resolved=400)
+    assert world.info.state is FeedState.PENDING
+    assert world.info.indexes_due
 
 
 @pytest.mark.parametrize("target_ts", [150, 190, 195, 199])

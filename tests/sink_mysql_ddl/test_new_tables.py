@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
+import pymysql
 import pytest
 
 from cdc.base.errors import TidegateError
@@ -18,8 +19,10 @@ from cdc.schema.definition import TableDefinition
 from cdc.schema.snapshot import Schema, catalog
 from cdc.source.settings import SourceSettings
 from cdc.source.snapshot import take_snapshot
-from sink.mysql.ddl import new_tables
+from sink.mysql.connection import SinkSession
+from sink.mysql.ddl import late_keys, new_tables
 from sink.mysql.ddl.errors import DDLNotTranslatable
+from sink.mysql.ddl.execution import Execution
 from sink.mysql.sink import MysqlSink
 from sink.open import open_sink
 from tests.ddl_diff.compare import Server, Values
@@ -55,9 +58,25 @@ TABLES = (
     "CREATE TABLE parts (a int NOT NULL, b date NOT NULL, PRIMARY KEY (a, b)) PARTITION BY RANGE"
     " (a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)",
     "CREATE TABLE documents (id int PRIMARY KEY, j json, v mediumblob)",
+    "CREATE TABLE keys_ (id int PRIMARY KEY, a varchar(50), b int NOT NULL, c text,"
+    " UNIQUE KEY u (b), KEY a (a), KEY `w``eird` (a(5) DESC, b),"
+    " KEY c (c(20)) COMMENT 'it''s, (x)', FULLTEXT KEY t (c))",
+    "CREATE TABLE counted (id int PRIMARY KEY, n int NOT NULL AUTO_INCREMENT, s int, KEY n (n),"
+    " KEY s (s))",
     "CREATE TABLE `od``d` (`select` int, `a b` int, PRIMARY KEY (`a b`))",
 )
-NAMES = ("a_child", "parent", "times", "texts", "numbers", "parts", "documents", "od`d")
+NAMES = (
+    "a_child",
+    "parent",
+    "times",
+    "texts",
+    "numbers",
+    "parts",
+    "documents",
+    "keys_",
+    "counted",
+    "od`d",
+)
 
 
 class Site:
@@ -93,6 +112,26 @@ class Site:
         self.sink.changer(FEED, epoch).take_over()
         made = self.definitions if definitions is None else definitions
         self.sink.new_tables().make(FEED, epoch, made, self.session, TS)
+
+    def make_large(self, epoch: int = 1) -> None:
+        """As ``make``, but as if all had many rows to come."""
+        self.sink.changer(FEED, epoch).take_over()
+        large = {d.table.full_name for d in self.definitions}
+        new = self.sink.new_tables()
+        new.make(FEED, epoch, self.definitions, self.session, TS, large)
+
+    def complete(self, epoch: int) -> None:
+        """What happens behind the rows, in an epoch of its own."""
+        self.sink.changer(FEED, epoch).take_over()
+        self.sink.new_tables().complete(FEED, epoch, TS)
+
+    def keys(self, name: str) -> set[str]:
+        """Indexes that a table has at the target."""
+        shown = self.target.execute(
+            "SELECT index_name FROM information_schema.statistics"
+            f" WHERE table_schema = '{self.schema}' AND table_name = '{name}'"
+        )
+        return {str(row[0]) for row in shown}
 
     def seen(self, db: Database, schema: str, name: str) -> Values:
         """What information_schema says of a table."""
@@ -321,3 +360,90 @@ def test_a_sink_that_is_no_database_makes_none(uri: str) -> None:
         open_sink(uri, {}).new_tables()
     assert refused.value.code == "TG:ErrSinkOptionNotSupported"
     assert refused.value.object == "snapshot.create-tables"
+
+
+@pytest.mark.parametrize("site", PAIRS, indirect=True)
+def test_indexes_come_behind_the_rows(site: Site) -> None:
+    site.make_large()
+    # Rows are told apart by what is left, foreign keys and counters stay what they are.
+    assert site.keys("keys_") == {"PRIMARY", "u", "t"}
+    assert site.keys("counted") == {"PRIMARY", "n"}
+    assert site.keys("a_child") == {"PRIMARY", "fk", "me"}
+    site.target.execute(
+        f"INSERT INTO {site.schema}.keys_ VALUES (1, 'a', 2, 'c'), (2, 'a', 3, 'c')"
+    )
+    site.complete(epoch=2)
+    for name in NAMES:
+        site.equal(name)
+    site.target.execute(f"ALTER TABLE {site.schema}.keys_ DROP KEY a")
+    # Nothing is due any more.
+    site.complete(epoch=3)
+    assert site.keys("keys_") == {"PRIMARY", "u", "t", "c", "w`eird"}
+    session = SinkSession(site.sink._settings)
+    with closing(session), pytest.raises(TidegateError) as fenced:
+        late_keys.leave_out(session, FEED, 2, (site.schema, "keys_"))
+    assert fenced.value.code == "TG:ErrFencedEpoch"
+
+
+@pytest.mark.parametrize("site", PAIRS[:2], indirect=True)
+def test_a_user_that_may_not_alter_tables_makes_them_whole(site: Site) -> None:
+    user = f"u{site.schema[-20:]}"
+    site.target.execute(
+        "CREATE DATABASE IF NOT EXISTS tidegate",
+        f"CREATE USER {user}@'%'",
+        f"GRANT ALL ON tidegate.* TO {user}@'%'",
+        f"GRANT CREATE, REFERENCES, SELECT, INSERT, UPDATE, DELETE ON *.* TO {user}@'%'",
+    )
+    try:
+        site.sink = MysqlSink(site.target.uri().replace("root", user) + "/", {})
+        site.make_large()
+        site.complete(epoch=2)
+    finally:
+        site.target.execute(f"DROP USER {user}@'%'")
+    for name in NAMES:
+        site.equal(name)
+
+
+@pytest.mark.parametrize("site", PAIRS[:2], indirect=True)
+@pytest.mark.parametrize("drops", [0, 1, 4])
+def test_whoever_dies_while_indexes_go_has_not_lost_them(
+    site: Site, monkeypatch: pytest.MonkeyPatch, drops: int
+) -> None:
+    run, left = SinkSession.run, iter(range(drops))
+
+    def dying(self: SinkSession, sql: str, *args: object) -> object:
+        if "DROP KEY" in sql and next(left, None) is None:
+            raise pymysql.err.OperationalError(2013, "lost")
+        return run(self, sql, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SinkSession, "run", dying)
+        with pytest.raises(TidegateError):
+            site.make_large()
+    site.make_large(epoch=2)
+    assert site.keys("keys_") == {"PRIMARY", "u", "t"}
+    site.complete(epoch=3)
+    for name in NAMES:
+        site.equal(name)
+
+
+@pytest.mark.parametrize("site", PAIRS[:2], indirect=True)
+def test_whoever_dies_while_indexes_come_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.make_large()
+    run, left = Execution.run, iter(range(1))
+
+    def dying(self: Execution, sql: str, *args: Any) -> None:
+        if next(left, None) is None:
+            raise pymysql.err.OperationalError(2013, "lost")
+        run(self, sql, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Execution, "run", dying)
+        with pytest.raises(TidegateError):
+            site.complete(epoch=2)
+    site.target.execute(f"DROP TABLE {site.schema}.counted")
+    site.complete(epoch=3)
+    for name in set(NAMES) - {"counted"}:
+        site.equal(name)

@@ -1,7 +1,8 @@
 """The ledger of schema changes: ``tidegate.ddl``, one row a change, in states of its own.
 
 Rows belong to a changefeed's incarnation (``cdc.base.ids.FeedId``); that with ts 0 holds the epoch,
-that with ts -1 the table that is being made for rows that were there before.
+that with ts -1 the table that is being made for rows that were there before, that with ts -2 the
+indexes that such tables get behind their rows.
 Every step locks that row and compares, so whoever has written a newer epoch there has ended all
 older ones. A connection that runs a change's statement holds the change's named lock
 (:func:`lock_name`) from before the row says ``executing`` until it ends, so who has that lock knows
@@ -11,7 +12,7 @@ that nobody runs it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -60,6 +61,11 @@ _EPOCH = "epoch"
 # Of the table that is being made before rows come; no change is at such a ts.
 _MAKING = "making"
 _MAKING_TS = -1
+_LATE = "late"
+_LATE_TS = -2
+
+LateKeys = Mapping[TableName, Sequence[str]]
+"""Definitions of indexes, as CREATE TABLE has them, by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +234,37 @@ def begun_table(session: SinkSession, feed: FeedId) -> TableName | None:
         return None
     schema, name = json.loads(found[0]["w"])
     return schema, name
+
+
+def put_late_keys(session: SinkSession, feed: FeedId, epoch: int, keys: LateKeys) -> None:
+    """Record which indexes tables lack until their rows have come; none: nothing is due."""
+
+    def step() -> None:
+        _own(session, feed, epoch, _LATE_TS)
+        if not keys:
+            session.run(f"DELETE FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _LATE_TS)
+            return
+        session.run(
+            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, witness, begun)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+            *feed.key,
+            _LATE_TS,
+            epoch,
+            _LATE,
+            json.dumps([[*name, *texts] for name, texts in keys.items()]),
+        )
+
+    _transaction(session, step)
+
+
+def late_keys(session: SinkSession, feed: FeedId) -> dict[TableName, list[str]]:
+    """What ``put_late_keys`` has recorded last."""
+    with mapped(_NAME):
+        found = session.rows(
+            f"SELECT witness AS w FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _LATE_TS
+        )
+    listed = json.loads(found[0]["w"]) if found else []
+    return {(schema, name): texts for schema, name, *texts in listed}
 
 
 def in_epoch(session: SinkSession, feed: FeedId, epoch: int, step: Callable[[], T]) -> T:

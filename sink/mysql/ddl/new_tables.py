@@ -7,7 +7,7 @@ has changed the table since it was printed, the text is made from the value.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ from cdc.schema.tokens import quoted
 from sink.errors import SinkOptionNotSupported
 from sink.mysql import ledger as rows
 from sink.mysql.connection import SinkSession, mapped
-from sink.mysql.ddl import ledger
+from sink.mysql.ddl import late_keys, ledger
 from sink.mysql.ddl.carrying import Carrying, Owner
 from sink.mysql.ddl.collations import collation_for
 from sink.mysql.ddl.errors import DDLNotTranslatable, ddl_error
@@ -93,6 +93,7 @@ class MysqlNewTables:
         definitions: Sequence[TableDefinition],
         session: Session,
         ts: Ts,
+        large: Collection[str] = (),
     ) -> None:
         """Make them under a lock that whoever does so holds."""
         fresh, execution = Fresh(self._settings), Execution(self._settings)
@@ -117,7 +118,19 @@ class MysqlNewTables:
                     made = self._made(definition)
                     change, rewritten = _creating(made, session, server, self._route, ts)
                     Carrying(owner, fresh, execution, change, rewritten, found).make()
+                    if definition.table.full_name in large:
+                        late_keys.leave_out(fresh.get(), feed, epoch, name)
             ledger.end_tables(fresh.get(), feed, epoch)
+        finally:
+            execution.close()
+            fresh.close()
+
+    def complete(self, feed: FeedId, epoch: int, ts: Ts) -> None:
+        """Under the same lock, so that it is not done twice at once."""
+        fresh, execution = Fresh(self._settings), Execution(self._settings)
+        try:
+            self._hold(execution, feed, ts)
+            late_keys.add(fresh, execution, feed, epoch)
         finally:
             execution.close()
             fresh.close()
