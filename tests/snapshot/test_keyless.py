@@ -33,8 +33,8 @@ LOOSE = (
 )
 ROWS = 2000
 _WRITERS = 3
-# Far more than leave a moment of some 0.3 s without one.
-_BUSY_PER_S = 50
+# More than leave a moment of some 0.3 s without one.
+_BUSY_PER_S = 20
 
 
 def _fill(way: Way) -> None:
