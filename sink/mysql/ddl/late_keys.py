@@ -22,6 +22,7 @@ from sink.mysql.ddl import ledger
 from sink.mysql.ddl.errors import ddl_error
 from sink.mysql.ddl.execution import Execution
 from sink.mysql.ddl.fresh import Fresh
+from sink.mysql.ddl.shown import show
 from sink.schema_change import TableName
 
 _log = logging.getLogger("sink")
@@ -65,8 +66,8 @@ def add(fresh: Fresh, execution: Execution, feed: FeedId, epoch: int) -> None:
     """Add all that is due, a statement for each table; ``execution`` holds the lock of it."""
     due = ledger.late_keys(fresh.get(), feed)
     for name, texts in due.items():
-        # Still ours: a newer epoch may have gone on, and changed the table.
-        ledger.put_late_keys(fresh.get(), feed, epoch, due)
+        # A newer epoch may have gone on, and changed the table.
+        ledger.check(fresh.get(), feed, epoch)
         missing = list(_missing(fresh.get(), name, texts))
         if not missing:
             continue
@@ -84,17 +85,11 @@ def add(fresh: Fresh, execution: Execution, feed: FeedId, epoch: int) -> None:
 
 def _missing(session: SinkSession, name: TableName, texts: list[str]) -> Iterator[str]:
     """Those of a table that lacks them; none of a table that is gone."""
-    found = session.rows(
-        "SELECT DISTINCT index_name AS n FROM information_schema.statistics"
-        " WHERE table_schema = %s AND table_name = %s",
-        *name,
-    )
-    there = {str(row["n"]).lower() for row in found}
-    is_there = session.rows(
-        "SELECT 1 AS x FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-        *name,
-    )
-    for text in texts if is_there else ():
+    table = show(session, *name).table
+    if table is None:
+        return
+    there = {index.name.lower() for index in table.indexes}
+    for text in texts:
         match = _KEY.match(f"  {text}")
         assert match is not None
         if match[2].replace("``", "`").lower() not in there:

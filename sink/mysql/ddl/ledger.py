@@ -198,73 +198,38 @@ def end(
 
 def begin_table(session: SinkSession, feed: FeedId, epoch: int, name: TableName) -> None:
     """Record that a table is made from now on; the one before it is complete."""
-
-    def step() -> None:
-        _own(session, feed, epoch, _MAKING_TS)
-        session.run(
-            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, witness, begun)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-            *feed.key,
-            _MAKING_TS,
-            epoch,
-            _MAKING,
-            json.dumps(name),
-        )
-
-    _transaction(session, step)
+    _note(session, feed, epoch, _MAKING_TS, _MAKING, name)
 
 
 def end_tables(session: SinkSession, feed: FeedId, epoch: int) -> None:
     """Record that all tables are complete."""
-
-    def step() -> None:
-        _own(session, feed, epoch, _MAKING_TS)
-        session.run(f"DELETE FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _MAKING_TS)
-
-    _transaction(session, step)
+    _note(session, feed, epoch, _MAKING_TS, _MAKING, None)
 
 
 def begun_table(session: SinkSession, feed: FeedId) -> TableName | None:
     """The table of which whoever made it may have died in the middle."""
-    with mapped(_NAME):
-        found = session.rows(
-            f"SELECT witness AS w FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _MAKING_TS
-        )
-    if not found:
+    noted = _noted(session, feed, _MAKING_TS)
+    if noted is None:
         return None
-    schema, name = json.loads(found[0]["w"])
+    schema, name = noted
     return schema, name
 
 
 def put_late_keys(session: SinkSession, feed: FeedId, epoch: int, keys: LateKeys) -> None:
     """Record which indexes tables lack until their rows have come; none: nothing is due."""
-
-    def step() -> None:
-        _own(session, feed, epoch, _LATE_TS)
-        if not keys:
-            session.run(f"DELETE FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _LATE_TS)
-            return
-        session.run(
-            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, witness, begun)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-            *feed.key,
-            _LATE_TS,
-            epoch,
-            _LATE,
-            json.dumps([[*name, *texts] for name, texts in keys.items()]),
-        )
-
-    _transaction(session, step)
+    listed = [[*name, *texts] for name, texts in keys.items()]
+    _note(session, feed, epoch, _LATE_TS, _LATE, listed or None)
 
 
 def late_keys(session: SinkSession, feed: FeedId) -> dict[TableName, list[str]]:
     """What ``put_late_keys`` has recorded last."""
-    with mapped(_NAME):
-        found = session.rows(
-            f"SELECT witness AS w FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, _LATE_TS
-        )
-    listed = json.loads(found[0]["w"]) if found else []
+    listed = _noted(session, feed, _LATE_TS) or ()
     return {(schema, name): texts for schema, name, *texts in listed}
+
+
+def check(session: SinkSession, feed: FeedId, epoch: int) -> None:
+    """Raises FencedEpoch if somebody has taken the changefeed over."""
+    in_epoch(session, feed, epoch, lambda: None)
 
 
 def in_epoch(session: SinkSession, feed: FeedId, epoch: int, step: Callable[[], T]) -> T:
@@ -321,6 +286,36 @@ def _transaction(session: SinkSession, step: Callable[[], T]) -> T:
             session.close()
             raise
     return result
+
+
+def _note(
+    session: SinkSession, feed: FeedId, epoch: int, ts: Ts, state: str, value: Any | None
+) -> None:
+    """Keep a value in the row of a ts at which no change is; None removes it."""
+
+    def step() -> None:
+        if value is None:
+            session.run(f"DELETE FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, ts)
+            return
+        session.run(
+            f"REPLACE INTO {TABLE} ({KEY}, ts, epoch, state, witness, begun)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+            *feed.key,
+            ts,
+            epoch,
+            state,
+            json.dumps(value),
+        )
+
+    in_epoch(session, feed, epoch, step)
+
+
+def _noted(session: SinkSession, feed: FeedId, ts: Ts) -> Any | None:
+    with mapped(_NAME):
+        found = session.rows(
+            f"SELECT witness AS w FROM {TABLE} WHERE {OWN} AND ts = %s", *feed.key, ts
+        )
+    return json.loads(found[0]["w"]) if found else None
 
 
 def _epochs(session: SinkSession, feed: FeedId) -> dict[int, int]:
