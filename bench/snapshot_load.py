@@ -60,14 +60,13 @@ class Load:
     """Changes of all tables but one, all the time while the context lasts; it may begin again.
 
     ``most``: so many rows the largest table has had, the first of them with the number ``first``.
-    ``kinds``: rows by what was done with them. ``pause_s`` lies between two transactions.
+    ``kinds``: rows by what was done with them.
     """
 
     upstream: Database
     most: int
     seed: int
     first: int = 0
-    pause_s: float = 0.003
     made: int = 0
     failed: BaseException | None = None
     kinds: Counter[str] = field(default_factory=Counter)
@@ -86,7 +85,7 @@ class Load:
         rng = random.Random(self.seed)
         try:
             with self.upstream.connect(database=SCHEMA) as one, one.cursor() as cursor:
-                while not self._stop.wait(self.pause_s):
+                while not self._stop.wait(0.003):
                     for kind, sql in self._some(rng):
                         self.kinds[kind] += cursor.execute(sql)
                     one.commit()

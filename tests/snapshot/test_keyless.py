@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests import seeds
 from tests.servers import Database
 from tests.sink_mysql.replay import content, same_schema
 from tests.snapshot.test_copying import PAIRS, Way
+from tests.threads import running
 
 LOOSE = (
     "create table loose (a int, b varchar(40) collate utf8mb4_general_ci, c double,"
@@ -173,15 +175,8 @@ def _busy(way: Way, deleted: float = 0.3) -> Iterator[Counter[int]]:
                     one.cursor().execute(f"delete from loose where b = {text}")
                 made[writer] += 1
 
-    threads = [threading.Thread(target=change, args=(writer,)) for writer in range(_WRITERS)]
-    for thread in threads:
-        thread.start()
-    try:
+    with running([partial(change, writer) for writer in range(_WRITERS)], stop):
         yield made
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 @pytest.mark.real

@@ -18,6 +18,7 @@ from cdc.source.position import UpstreamPosition
 from cdc.source.snapshot import current_position
 from tests import servers
 from tests.servers.database import Database
+from tests.threads import running
 
 _WRITERS = 4
 _MOMENTS = 30
@@ -41,9 +42,8 @@ class _Writer:
         self.number = number
         self.names: list[TransactionName] = []
         self._db, self._stop, self._xa = db, stop, xa
-        self.thread = threading.Thread(target=self._run)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         with self._db.connect(database="d", autocommit=True) as one, one.cursor() as cursor:
             mysql = self._db.kind == "mysql"
             source = f"00000000-0000-0000-0000-00000000000{self.number}"
@@ -80,15 +80,8 @@ def _writing(db: Database) -> Iterator[list[_Writer]]:
         while not stop.wait(_ROTATE_EVERY_S):
             db.execute("FLUSH BINARY LOGS")
 
-    threads = [*(writer.thread for writer in made), threading.Thread(target=rotate)]
-    for thread in threads:
-        thread.start()
-    try:
+    with running([*(writer.run for writer in made), rotate], stop):
         yield made
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_it_sees_what_it_says(db: Database) -> None:

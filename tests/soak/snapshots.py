@@ -176,9 +176,7 @@ def _register(capture: CaptureProcess, upstreams: tuple[Database, ...]) -> None:
 def _load(plan: Plan, number: int, upstream: Database) -> Load:
     first = number * _KEYS_OF_SERVER
     most = fill(upstream, _ROWS // plan.servers, first)
-    # So fast together as one alone: what is asked is the order, not the pace.
-    pause_s = 0.003
-    return Load(upstream, most, plan.seed + number, first, pause_s)
+    return Load(upstream, most, plan.seed + number, first)
 
 
 def _round(ground: _Ground, number: int, most: int, folder: Path) -> tuple[Verdict, bool]:
