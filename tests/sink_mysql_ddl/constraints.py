@@ -58,9 +58,10 @@ def _rule(value: Any) -> Any:
 def _read(clause: Any, kind: str) -> str:
     text = clause.decode() if isinstance(clause, bytes) else str(clause)
     if kind == "mysql" and not text.isascii():
-        # MySQL takes the bytes of names for latin1 here, and says them right in SHOW CREATE TABLE.
+        # MySQL shows each byte of this as a character of that number, its own latin1 being cp1252
+        # elsewhere; SHOW CREATE TABLE has it right.
         with contextlib.suppress(UnicodeError):
-            return text.encode("cp1252").decode()
+            return text.encode("latin-1").decode()
     return text
 
 

@@ -100,3 +100,4 @@ ALTER DATABASE sc2 CHARACTER SET = DEFAULT;
 SET character_set_server = DEFAULT, collation_server = DEFAULT;
 CREATE TABLE sc2.t2 (a varchar(10));
 CREATE TABLE sc3.t (a varchar(10), b varchar(10) CHARACTER SET utf8mb4);
+CREATE TABLE letters (`Größe` int, `日本` int, `été` varchar(9), CHECK (`Größe` IS NOT NULL), CHECK (`日本` > 1), CHECK (`été` <> 'à'));
