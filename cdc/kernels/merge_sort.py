@@ -49,7 +49,8 @@ PENDING: Final = 7  # rows of pending
 QUEUED: Final = 8  # rows of queue
 READY: Final = 9  # rows written to ready
 LAST: Final = 10  # number of the last item
-STATE_SIZE: Final = 11
+ANEW_BELOW: Final = 11  # a commit with a lower TSO may, too, as it was returned before
+STATE_SIZE: Final = 12
 
 # --- pending: items from the head on -----------------------------------------------------------
 P_NUMBER: Final = 0
@@ -192,7 +193,7 @@ def sort_node(state, items, pending, queue, ready, heap, keys, rows, stop_at_dis
                 pending[p, P_KEY] = -1
                 first, first_tso = pending[p, P_NUMBER], pending[p, P_MAX_TSO]
                 first_txn, first_seq = pending[p, P_MAX_TXN], pending[p, P_MAX_SEQ]
-            elif kind == COMMITTED and number > state[REPLAYED]:
+            elif kind == COMMITTED and number > state[REPLAYED] and tso >= state[ANEW_BELOW]:
                 return NEVER_PREPARED, i
         if kind in (LOCAL, COMMITTED):
             if kind == COMMITTED and tso > 0:

@@ -26,11 +26,14 @@ _T = TypeVar("_T")
 class ClusterStand:
     """What must be kept to go on after a restart: small, whatever is open.
 
-    Everything below ``horizon`` (a TSO) was returned; 0 until the nodes were aligned.
+    Everything below ``horizon`` (a TSO) was returned; 0 until the nodes were aligned. What a node
+    commits below ``anew_below``, and was prepared before its log begins, was returned out of the
+    logs before these.
     """
 
     nodes: tuple[NodeStand, ...]
     horizon: int = 0
+    anew_below: int = 0
 
     @classmethod
     def first(cls, nodes: int) -> ClusterStand:
@@ -39,12 +42,23 @@ class ClusterStand:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"nodes": [n.to_list() for n in self.nodes], "horizon": self.horizon}
+        nodes = [n.to_list() for n in self.nodes]
+        return {"nodes": nodes, "horizon": self.horizon, "anew_below": self.anew_below}
+
+    def anew(self) -> ClusterStand:
+        """The same over other logs of the nodes: they are read from their beginning.
+
+        Each must begin at or before the item of its node's stand. What was prepared before that
+        begin has ended below the horizon, or it would be the item of the stand.
+        """
+        first = ClusterStand.first(len(self.nodes))
+        return replace(first, horizon=self.horizon, anew_below=self.horizon)
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> ClusterStand:
         """Inverse of ``to_dict``."""
-        return cls(tuple(NodeStand.of(n) for n in value["nodes"]), int(value["horizon"]))
+        nodes = tuple(NodeStand.of(n) for n in value["nodes"])
+        return cls(nodes, int(value["horizon"]), int(value.get("anew_below", 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +97,7 @@ class ClusterMerge:
     nodes: tuple[NodeSort, ...]
     ready: tuple[Table, ...]
     state: NDArray[np.int64]
+    anew_below: int = 0
 
     @classmethod
     def begin(cls, names: Sequence[str], stand: ClusterStand) -> ClusterMerge:
@@ -91,9 +106,9 @@ class ClusterMerge:
         state[N.LAST_TSO] = state[N.LAST_NODE] = -1
         state[N.SKIP] = state[N.HORIZON] = stand.horizon
         state[N.ALIGNED] = stand.horizon > 0
-        nodes = tuple(NodeSort.begin(node) for node in stand.nodes)
+        nodes = tuple(NodeSort.begin(node, stand.anew_below) for node in stand.nodes)
         empty = np.empty((0, K.QUEUE_SIZE), np.int64)
-        return cls(tuple(names), nodes, (empty,) * len(nodes), state)
+        return cls(tuple(names), nodes, (empty,) * len(nodes), state, stand.anew_below)
 
     @property
     def aligned(self) -> bool:
@@ -151,18 +166,20 @@ class ClusterMerge:
         state[N.SKIP] = max(state[N.SKIP], state[N.HORIZON])
         nodes = (*self.nodes, NodeSort.begin(NodeStand()))
         empty = np.empty((0, K.QUEUE_SIZE), np.int64)
-        return ClusterMerge((*self.names, name), nodes, (*self.ready, empty), state)
+        ready = (*self.ready, empty)
+        return replace(self, names=(*self.names, name), nodes=nodes, ready=ready, state=state)
 
     def without(self, node: int) -> ClusterMerge:
         """Without a node that is drained."""
         state = self.state.copy()
         # All that comes has a larger TSO than what was taken.
         state[N.LAST_NODE] = -1
-        return ClusterMerge(
-            _without(self.names, node),
-            _without(self.nodes, node),
-            _without(self.ready, node),
-            state,
+        return replace(
+            self,
+            names=_without(self.names, node),
+            nodes=_without(self.nodes, node),
+            ready=_without(self.ready, node),
+            state=state,
         )
 
     def stand(self) -> ClusterStand:
@@ -171,6 +188,7 @@ class ClusterMerge:
         return ClusterStand(
             tuple(node.stand(ready) for node, ready in pairs),
             self.horizon if self.aligned else 0,
+            self.anew_below,
         )
 
     def step(
@@ -226,7 +244,7 @@ class ClusterMerge:
             int(state[N.HORIZON]),
         )
         left = tuple(rows[a:b].copy() for a, b in zip(at.tolist(), ends.tolist(), strict=True))
-        return ClusterMerge(names, nodes, left, state), merged
+        return replace(self, nodes=nodes, ready=left, state=state), merged
 
 
 def _without(values: tuple[_T, ...], at: int) -> tuple[_T, ...]:

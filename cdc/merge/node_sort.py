@@ -48,13 +48,17 @@ class NodeSort:
     queue: Table
 
     @classmethod
-    def begin(cls, stand: NodeStand) -> NodeSort:
-        """As it was at ``stand``; the first item must be ``stand.number`` or a later one."""
+    def begin(cls, stand: NodeStand, anew_below: int = 0) -> NodeSort:
+        """As it was at ``stand``; the first item must be ``stand.number`` or a later one.
+
+        ``anew_below``: as that of ``ClusterStand``.
+        """
         state = np.zeros(K.STATE_SIZE, np.int64)
         state[K.MAX_TSO] = stand.max_tso
         state[K.MAX_TXN] = stand.max_transaction
         state[K.MAX_SEQ] = stand.max_sequence
         state[K.REPLAYED] = stand.seen
+        state[K.ANEW_BELOW] = anew_below
         state[K.LOCAL_TSO] = state[K.LOCAL_TXN] = -1
         state[K.LAST] = stand.number - 1
         empty = np.empty((0, K.PENDING_SIZE), np.int64)

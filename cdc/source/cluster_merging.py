@@ -98,8 +98,7 @@ class ClusterPosition:
         stand = value.get("stand")
         if stand is None:
             return position_of(dict(begins))
-        first = ClusterStand.first(len(begins)).nodes
-        again = replace(ClusterStand.of(stand), nodes=first)
+        again = ClusterStand.of(stand).anew()
         return cls(dict(begins), dict(begins), again, logical=value.get("logical")).to_dict()
 
 

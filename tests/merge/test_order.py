@@ -91,6 +91,86 @@ def test_a_restart_at_any_item_gives_the_same(seed: int) -> None:
         assert parts_of([before, between, after]) == expected, (count, ends)
 
 
+def _log_anew(log: np.ndarray, first: int) -> np.ndarray:
+    """Another log of a node, which begins at an item: its numbers and xids are its own."""
+    left = log[first:].copy()
+    left[:, K.NUMBER] = 7 * np.arange(len(left)) + 2
+    keys = left[:, K.KEY] >= 0
+    left[keys, K.KEY] += 1000
+    return left
+
+
+def _prepared_before(log: np.ndarray, first: int) -> int:
+    """How many commits from the item on are of what was prepared before it."""
+    known, count = set(), 0
+    for _, kind, key, *_ in log[first:].tolist():
+        if kind == K.PREPARED:
+            known.add(key)
+        elif kind in (K.COMMITTED, K.ROLLED_BACK):
+            count += kind == K.COMMITTED and key not in known
+            known.discard(key)
+    return count
+
+
+@pytest.mark.parametrize("seed", SEEDS[:6])
+def test_logs_that_begin_amid_prepared_transactions_give_the_same(seed: int) -> None:
+    """Of a node, at any item up to its stand: what is prepared there was returned (Th4)."""
+    chosen = random.Random(seed)
+    bank = Bank(3, seed).run(250)
+    logs = bank.all_items()
+    expected = parts_of(_whole(bank))
+    numbers = {node: log[:, K.NUMBER] for node, log in enumerate(logs)}
+    of_anew: list[dict[int, int]] = [{} for _ in logs]
+    passed_over = 0
+    for count in range(20, max(map(len, logs)), 3):
+        ends = [min(len(log), max(0, count + chosen.randrange(-9, 9))) for log in logs]
+        merge, before = _begin(3).step([log[:b] for log, b in zip(logs, ends, strict=True)])
+        if not merge.aligned:
+            continue
+        stand = merge.stand()
+        at = [int(np.searchsorted(numbers[n], s.number)) for n, s in enumerate(stand.nodes)]
+        firsts = [chosen.randrange(max(0, most - 30), most + 1) for most in at]
+        passed_over += sum(map(_prepared_before, logs, firsts))
+        again = [_log_anew(log, first) for log, first in zip(logs, firsts, strict=True)]
+        for n, (log, first) in enumerate(zip(logs, firsts, strict=True)):
+            pairs = zip(again[n][:, K.NUMBER].tolist(), log[first:, K.NUMBER].tolist(), strict=True)
+            of_anew[n] = dict(pairs)
+        # A restart before all of what is passed over has come.
+        merge = ClusterMerge.begin(_names(3), ClusterStand.of(stand.anew().to_dict()))
+        middle = [chosen.randrange(len(log) + 1) for log in again]
+        merge, between = merge.step([log[:m] for log, m in zip(again, middle, strict=True)])
+        stand = ClusterStand.of(merge.stand().to_dict())
+        left = [
+            log[log[:, K.NUMBER] >= s.number] for log, s in zip(again, stand.nodes, strict=True)
+        ]
+        _, after = ClusterMerge.begin(_names(3), stand).step(left)
+        found = parts_of([before]) + [
+            [(n, of_anew[n][number], *rest) for n, number, *rest in transaction]
+            for transaction in parts_of([between, after])
+        ]
+        assert found == expected, (count, ends, firsts)
+    assert passed_over > 10
+
+
+def test_a_log_that_begins_behind_the_stand_is_refused() -> None:
+    """Control: what is prepared there has not been returned, also where nobody counts branches."""
+    bank = Bank(3, SEEDS[0], say_parts=False).run(1200)
+    logs = bank.all_items()
+    merge, _ = _begin(3).step([log[: len(log) // 2] for log in logs])
+    stand, refused = merge.stand(), 0
+    for node, log in enumerate(logs):
+        at = int(np.searchsorted(log[:, K.NUMBER], stand.nodes[node].number))
+        for first in range(at + 1, len(log) // 2):
+            again = [
+                _log_anew(each, first if n == node else 0) for n, each in enumerate(logs)
+            ]
+            if _prepared_before(log, first) > _prepared_before(log, at):
+                with pytest.raises((MergeXaBroken, MergeHeartbeatIncomplete)):
+                    ClusterMerge.begin(_names(3), stand.anew()).step(again)
+                refused += 1
+    assert refused
+
+
 @pytest.mark.parametrize("seed", SEEDS[:4])
 @pytest.mark.parametrize(
     "off",
