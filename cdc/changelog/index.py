@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from cdc.base.position import Position
 
 LAST_OF_TRANSACTION = 1
+# Of a COMMIT: it was prepared before the log begins, so its rows are not there.
+PREPARED_BEFORE = 2
 
 
 class RunKind(IntEnum):

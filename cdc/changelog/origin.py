@@ -39,16 +39,21 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """``log`` is the log's id. ``pins`` rise by ts; ``floor``: no ts at or below it is given."""
+    """``log`` is the log's id. ``pins`` rise by ts; ``floor``: no ts at or below it is given.
+
+    ``prepared``: xids, as text, of XA transactions that are prepared where it begins. Whoever reads
+    it has had what they commit.
+    """
 
     log: str
     floor: Ts = 0
     pins: tuple[Pin, ...] = ()
+    prepared: frozenset[str] = frozenset()
 
     @classmethod
-    def new(cls, floor: Ts = 0, pins: tuple[Pin, ...] = ()) -> Origin:
+    def new(cls, floor: Ts = 0, pins: tuple[Pin, ...] = (), prepared: Iterable[str] = ()) -> Origin:
         """Of a log that is being made."""
-        return cls(uuid.uuid4().hex, floor, pins)
+        return cls(uuid.uuid4().hex, floor, pins, frozenset(prepared))
 
     @property
     def highest(self) -> Ts:
@@ -66,6 +71,10 @@ class Origin:
             pin.name.ts == name.ts and pin.name.same(name) and name.ts <= ts <= pin.floor
             for pin in self.pins
         )
+
+
+UNKNOWN = Origin("")
+"""Of a log that an earlier version has made."""
 
 
 def pinned(named: Iterable[tuple[Ts, TransactionName]], above: Ts) -> tuple[Ts, tuple[Pin, ...]]:
@@ -103,6 +112,8 @@ def save(folder: Path, origin: Origin) -> None:
     """Write it down, durably."""
     pins = [[*pin.name.to_list(), pin.floor] for pin in origin.pins]
     value = {"log": origin.log, "floor": origin.floor, "pins": pins}
+    if origin.prepared:
+        value["prepared"] = sorted(origin.prepared)
     files.replace(folder / names.ORIGIN, lines.encode(value))
 
 
@@ -121,4 +132,5 @@ def load(folder: Path) -> Origin | None:
         )
     value = found[0].parse()
     pins = tuple(Pin(TransactionName.of(name), int(floor)) for *name, floor in value["pins"])
-    return Origin(str(value["log"]), int(value["floor"]), pins)
+    prepared = frozenset(map(str, value.get("prepared", ())))
+    return Origin(str(value["log"]), int(value["floor"]), pins, prepared)

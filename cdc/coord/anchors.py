@@ -101,11 +101,13 @@ class Anchors:
         held: Sequence[Compare] = (),
         capture: str = "",
         log: str = "",
+        prepared: Sequence[str] = (),
     ) -> bool:
         """Write an anchor while ``held`` holds; whether it did.
 
         ``snapshot`` is the schema at ``schema_ts``, None if an anchor before this has it.
-        ``capture`` pulls the log, which is ``log``; the first anchor is nobody's.
+        ``capture`` pulls the log, which is ``log``; the first anchor is nobody's. ``prepared`` as
+        :class:`~cdc.coord.messages.Anchor` has it.
         """
         chunks = 0
         if snapshot is None:
@@ -119,7 +121,13 @@ class Anchors:
         if not chunks:
             return False
         anchor = Anchor(
-            ts=ts, position=position, schema_ts=schema_ts, chunks=chunks, capture=capture, log=log
+            ts=ts,
+            position=position,
+            schema_ts=schema_ts,
+            chunks=chunks,
+            capture=capture,
+            log=log,
+            prepared=list(prepared),
         )
         put = Put(self.keys.anchor(self.upstream, ts), anchor.model_dump_json().encode())
         return self.store.txn(held, [put])

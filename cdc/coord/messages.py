@@ -618,7 +618,8 @@ class Anchor(StoredMessage):
 
     ``position`` as a log's manifest has it. The schema there is that of ``schema_ts``, which lies
     in ``chunks`` values beside it. ``capture`` has pulled up to there, into ``log``; the first one
-    of an upstream is nobody's.
+    of an upstream is nobody's. Of a cluster's node, ``prepared`` are xids of XA transactions that
+    are prepared there, whose rows a log that begins there would lack.
     """
 
     ts: int
@@ -627,6 +628,7 @@ class Anchor(StoredMessage):
     chunks: int
     capture: str = ""
     log: str = ""
+    prepared: list[str] = Field(default_factory=list)
 
     @property
     def first(self) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.index import LAST_OF_TRANSACTION, PREPARED_BEFORE, RunKind, Runs
 from cdc.changelog.tables import TableEntry
 from cdc.kernels import merge_commits as C  # noqa: N812
 from cdc.kernels import merge_sort as K  # noqa: N812
@@ -127,6 +127,9 @@ class NodeItems:
             items[two_phase, K.TSO : K.TXN + 1], items[two_phase, K.BRANCHES] = self._commits(
                 segment, runs, first_row + two_phase, data
             )
+            # What says when it committed may lie before the log, too.
+            unknown = (items[two_phase, K.TSO] == 0) & _prepared_before(new)[two_phase]
+            items[two_phase[unknown], K.KIND] = K.ROLLED_BACK
         return items[kinds > 0]
 
     def _special(
@@ -174,6 +177,7 @@ class NodeItems:
                     found[i, C.TSO], found[i, C.BRANCHES] = said.tso, said.branches
                     self.used.append((number_of(segment, int(rows[i])), said))
         without = (found[:, C.TSO] == 0) & (found[:, C.TXN] >= 0)
+        without &= ~_prepared_before(runs)[rows]
         if without.any() and not self.coordinator.without_tso:
             transaction = int(found[np.argmax(without), C.TXN])
             raise MergeCommitUnknown(
@@ -187,3 +191,9 @@ class NodeItems:
 
     def _where(self, segment: int) -> str:
         return f"{self.name}/{segment:06d}.binlog"
+
+
+def _prepared_before(runs: Runs) -> NDArray[np.bool_]:
+    """Commits of what was prepared before the log begins."""
+    before: NDArray[np.bool_] = (runs.flags & PREPARED_BEFORE) != 0
+    return before

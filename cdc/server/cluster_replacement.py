@@ -122,7 +122,9 @@ class ClusterReplacement:
         made = {info.name: self._logs.pinned(info.name, at.merged)}
         if info.kind == SHARDS:
             check_cuts(info.name, made[info.name])
-        made |= {node.name: Origin.new() for node in info.nodes}
+        made |= {
+            node.name: Origin.new(prepared=at.nodes[node.name].prepared) for node in info.nodes
+        }
         folder = self._folder(info.name)
         snapshot = merged.schema(at.merged)
         log_folders.set_aside(folder.parent)

@@ -15,7 +15,6 @@ from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
 from cdc.changelog import node_logs, origin
 from cdc.changelog.behind import Behind
-from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.state import LogState
@@ -103,7 +102,7 @@ class Merger:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
         ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
-        begun = origin.load(self._folder) or Origin("")
+        begun = origin.load(self._folder) or origin.UNKNOWN
         pins = begun.pins
         if self._info.kind != CLUSTER:
             return Merging(self._writer, self._nodes, size, ends=ends, pins=pins, floor=begun.floor)

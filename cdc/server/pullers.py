@@ -37,6 +37,7 @@ from cdc.server.registered import Registered
 from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_access import access
 from cdc.server.upstream_errors import UpstreamLogNotReady
+from cdc.source.anchor_place import WhenPrepared
 from cdc.source.anchoring import Anchoring
 
 _log = logging.getLogger("upstream")
@@ -386,9 +387,12 @@ class Pullers:
         if self._delivery is not None and not node:
             self._left.note(info.name, current.mod_revision)
         self._ready.add(info.name)
-        # Nodes of a cluster begin where nothing is prepared, which their order is told by.
-        by_set = info.server_kind != "mariadb" and upstream.kind != CLUSTER
-        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture, by_set)
+        if upstream.kind == CLUSTER:
+            prepared = WhenPrepared.NOT_NEEDED
+        else:
+            maria = info.server_kind == "mariadb"
+            prepared = WhenPrepared.WAIT if maria else WhenPrepared.BY_GTIDS
+        return Anchoring(self._folder(info.name), anchors, [current, held], self._capture, prepared)
 
     def _ensured_cluster(self, info: UpstreamInfo, name: str, stop: threading.Event) -> bool:
         """Have all logs of a cluster there, once all its keys are ours; False if stopped before.

@@ -126,11 +126,9 @@ class RealSource:
                 if not beside.busy:
                     beside.begin(partial(anchor, writer.state, needed()))
 
-        begun = origin.load(folder)
-        pins = begun.pins if begun is not None else ()
-        floor = begun.floor if begun is not None else 0
+        begun = origin.load(folder) or origin.UNKNOWN
         with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
-            Puller(info, writer, self._settings.source, self._clock, say, pins, floor).run(stop)
+            Puller(info, writer, self._settings.source, self._clock, say, begun).run(stop)
 
     def recheck(self, info: UpstreamInfo, folder: Path) -> UpstreamInfo:
         """The upstream, or node, with what is advised now; raises if its server is another."""

@@ -17,7 +17,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare
-from cdc.source.anchor_place import AnchorPlaces
+from cdc.source.anchor_place import AnchorPlaces, WhenPrepared
 from cdc.source.compaction import at
 
 # Statements are looked for in each part of the log once, so its indexes need not be kept.
@@ -27,7 +27,7 @@ _INDEX_BYTES = 1 << 20
 class Anchoring:
     """Of one log, which ``capture`` pulls; ``held`` says that it is still the upstream's.
 
-    ``by_set``: as :class:`~cdc.source.anchor_place.AnchorPlaces` takes it.
+    ``when_prepared``: as :class:`~cdc.source.anchor_place.AnchorPlaces` takes it.
 
     One thread at a time.
     """
@@ -38,10 +38,10 @@ class Anchoring:
         anchors: Anchors,
         held: Sequence[Compare],
         capture: str,
-        by_set: bool,
+        when_prepared: WhenPrepared,
     ) -> None:
         self._folder = folder
-        self._places = AnchorPlaces(folder, by_set)
+        self._places = AnchorPlaces(folder, when_prepared)
         self._capture = capture
         self._anchors = anchors
         self._held = held
@@ -70,8 +70,8 @@ class Anchoring:
         ts = state.resolved_ts
         if self._last is not None and ts <= self._last[0]:
             return False
-        position = self._places.at(state)
-        if position is None:
+        place = self._places.at(state)
+        if place is None:
             return False
         schema_ts, snapshot = ts, None
         ddls = {s.number: s.ddls for s in state.segments()}
@@ -83,7 +83,14 @@ class Anchoring:
             if snapshot is None:
                 return False
         added = self._anchors.add(
-            ts, position, schema_ts, snapshot, self._held, self._capture, self._log
+            ts,
+            place.position,
+            schema_ts,
+            snapshot,
+            self._held,
+            self._capture,
+            self._log,
+            place.prepared,
         )
         if not added:
             return False

@@ -17,7 +17,7 @@ from cdc.binlog.header import FLAG_ARTIFICIAL, EventHeader, checksum
 from cdc.binlog.query import Query
 from cdc.binlog.statement import first_word, is_statement_dml, is_step, statement_format
 from cdc.binlog.xa import XaPrepare, Xid, parse_statement
-from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
+from cdc.changelog.index import LAST_OF_TRANSACTION, PREPARED_BEFORE, RunKind, Runs
 from cdc.kernels import index as K  # noqa: N812
 from cdc.source.ddl_scan import may_change_tables
 from cdc.source.position import file_number
@@ -266,7 +266,8 @@ class ColdEvents:
         number = self._w.xid(xid)
         s = self._w.state
         ours = s[K.KIND] == int(RunKind.PREPARE) and s[K.XID] == number
-        if committed and not ours and not self._w.writer.is_prepared(number):
+        before = committed and not ours and not self._w.writer.is_prepared(number)
+        if before and not self._w.prepared_before(xid):
             raise self._w.xa_not_known(str(xid))
         rows = self._w.writer.prepared(number)
         if committed and len(rows):
@@ -279,6 +280,8 @@ class ColdEvents:
             rows.first_row[:] = ends - rows.rows
         kind = RunKind.COMMIT if committed else RunKind.ROLLBACK
         end = self._one(kind, event, number)
+        if before:
+            end.flags |= PREPARED_BEFORE
         self._w.append_event(event, Runs.concat([rows, end]) if committed else end)
         self._w.xid_ended(xid)
         self._w.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError, TransientError
 from cdc.base.ts import Ts, from_micros, physical_ms, to_text
-from cdc.changelog.origin import Pin
+from cdc.changelog.origin import UNKNOWN, Origin
 from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import ErrorInfo, PreparedXa, UpstreamInfo, UpstreamStatus
 from cdc.source import vouching
@@ -43,9 +43,8 @@ _BUDGET_S = 1.0
 class Puller:
     """Pulls one upstream node into its log until told to stop.
 
-    ``on_status`` is called at each change of state and at least once a second. ``pins`` and
-    ``floor`` are those of the log's origin. One thread runs it; :meth:`ts_of` may be called from
-    others.
+    ``on_status`` is called at each change of state and at least once a second. ``begun`` is the
+    log's origin. One thread runs it; :meth:`ts_of` may be called from others.
     """
 
     def __init__(
@@ -55,15 +54,14 @@ class Puller:
         settings: SourceSettings,
         clock: Clock,
         on_status: Callable[[UpstreamStatus], None],
-        pins: Sequence[Pin] = (),
-        floor: Ts = 0,
+        begun: Origin = UNKNOWN,
     ) -> None:
         self._info = info
         self._writer = writer
         self._settings = settings
         self._clock = clock
         self._on_status = on_status
-        self._pins, self._floor = pins, floor
+        self._begun = begun
         self._id_attempt = 0
         self._damage = Damage()
         self._server_clock = ServerClock()
@@ -137,8 +135,7 @@ class Puller:
                     self._info.server_kind,
                     position,
                     self._due,
-                    self._pins,
-                    self._floor,
+                    self._begun,
                 )
                 walker.carry_out = self._commit
                 intake = Intake(walker, ColdEvents(walker), self._info, self._settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from cdc.binlog.events import EventType
 from cdc.binlog.table_map import TableMap
 from cdc.binlog.xa import Xid
 from cdc.changelog.index import Runs
-from cdc.changelog.origin import ROOM_BELOW_PIN, Pin
+from cdc.changelog.origin import ROOM_BELOW_PIN, UNKNOWN, Origin, Pin
 from cdc.changelog.writer import LogWriter
 from cdc.kernels import index as K  # noqa: N812
 from cdc.kernels import xids as X  # noqa: N812
@@ -44,9 +44,9 @@ _NO_SOURCE = -2
 class Walker:
     """Feeds whole events to the log writer and knows where the upstream goes on.
 
-    ``due`` says at a transaction's end whether to commit now. ``pins`` and ``floor``: ts that
-    are known (``cdc.changelog.origin``). Invariant: ``position`` and ``resolved`` belong to the
-    last complete transaction that was appended, and ``clean`` says that nothing behind it was.
+    ``due`` says at a transaction's end whether to commit now. ``begun``: what was known where the
+    log began. Invariant: ``position`` and ``resolved`` belong to the last complete transaction that
+    was appended, and ``clean`` says that nothing behind it was.
     """
 
     def __init__(
@@ -55,8 +55,7 @@ class Walker:
         server_kind: str,
         position: UpstreamPosition,
         due: Callable[[], bool],
-        pins: Sequence[Pin] = (),
-        floor: Ts = 0,
+        begun: Origin = UNKNOWN,
     ) -> None:
         self.writer = writer
         self.server_kind = server_kind
@@ -88,10 +87,11 @@ class Walker:
         self._transactions = np.zeros((_RUNS, 2), np.int64)
         last = int(self.state[K.LAST])
         # Of a pin that lies behind us only what is above it may still count.
-        behind = (pin.floor for pin in pins if pin.name.ts <= last)
-        self.state[K.LAST] = max([last, floor, *behind])
+        behind = (pin.floor for pin in begun.pins if pin.name.ts <= last)
+        self.state[K.LAST] = max([last, begun.floor, *behind])
         self._xids = XidTable(writer.xids())
-        self._pins = deque(pin for pin in pins if pin.name.ts > last)
+        self._pins = deque(pin for pin in begun.pins if pin.name.ts > last)
+        self._prepared_before = begun.prepared
         self._load_pin()
 
     # --- where we are --------------------------------------------------------------------------
@@ -454,6 +454,10 @@ class Walker:
     def xid_ended(self, xid: Xid) -> None:
         """The same xid is another transaction from now on."""
         self._xids.remove(xid)
+
+    def prepared_before(self, xid: Xid) -> bool:
+        """Whether it may commit without rows, as it was prepared where the log begins."""
+        return str(xid) in self._prepared_before
 
     def xa_not_known(self, what: str) -> XaNotKnown:
         """The error where something commits whose rows are not in the log."""

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cdc.base.clock import SystemClock
+from cdc.changelog.origin import Origin
+from cdc.coord.anchors import Anchors
+from cdc.coord.embedded import EmbeddedStore
+from cdc.coord.keys import Keys
+from cdc.coord.messages import Anchor
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.cluster import ClusterMerge, ClusterStand
 from cdc.merge.items import Coordinator
+from cdc.source.anchor_place import WhenPrepared
+from cdc.source.anchoring import Anchoring
+from cdc.source.errors import XaNotKnown
 from tests import seeds
 from tests.cluster.coordinator import DistributedDatabase
 from tests.cluster.reading import items_of
@@ -29,9 +38,13 @@ NAMES = [f"n{i + 1}" for i in range(len(KINDS))]
 
 @dataclass
 class Recorded:
+    """``anchors`` lie amid prepared transactions; logs that begin there are in ``anew``."""
+
     cluster: DistributedDatabase
     folders: list[Path]
     items: dict[str, list[np.ndarray]]
+    anchors: list[Anchor]
+    anew: list[Path]
 
     @property
     def first(self) -> list[np.ndarray]:
@@ -48,6 +61,29 @@ def merged(items: list[np.ndarray]) -> list[list[Part]]:
     merge, found = merge.step(items)
     assert merge.aligned
     return parts_of([found])
+
+
+class AnchoredNode:
+    """Where another log of a node could begin, as the store has it."""
+
+    def __init__(self, pulled: Pulled, folder: Path) -> None:
+        self.pulled = pulled
+        with closing(EmbeddedStore(folder / "meta.db", SystemClock())) as store:
+            anchors = Anchors(store, Keys(), "n")
+            held = Anchoring(pulled.folder, anchors, (), "a", WhenPrepared.NOT_NEEDED)
+
+            def amid_prepared() -> bool:
+                held.run(pulled.writer.state, 0)
+                return bool(anchors.all()[-1:] and anchors.all()[-1].prepared)
+
+            until(amid_prepared, "an anchor where something is prepared")
+            self.anchor = anchors.all()[-1]
+            self.schema = anchors.schema(self.anchor)
+
+    def pull(self, folder: Path, begun: Origin) -> Pulled:
+        """Another log, which begins at the anchor."""
+        at = self.anchor
+        return self.pulled.begun_at(folder, begun, at.ts, {**self.schema, "ts": at.ts}, at.position)
 
 
 @pytest.fixture(scope="session")
@@ -71,15 +107,24 @@ def recorded(
         cluster.start(workers=8)
         committed = cluster.journal.distributed
         until(lambda: len(committed) > TRANSACTIONS / 2, "half of the load")
+        anchored = [AnchoredNode(p, tmp_path_factory.mktemp("store")) for p in pulled]
         servers[0].execute("CREATE TABLE bank.other (id INT PRIMARY KEY)")
         until(lambda: len(committed) > TRANSACTIONS, "the load")
         cluster.finish()
         for one in pulled:
             one.caught_up()
+    anew = [tmp_path_factory.mktemp(f"{name}-anew") for name in NAMES]
+    for node, folder in zip(anchored, anew, strict=True):
+        with node.pull(folder, Origin.new(prepared=node.anchor.prepared)) as again:
+            again.caught_up()
+    # Control: a log that was told of nothing does not take what it has no rows of.
+    for node, name in zip(anchored, NAMES, strict=True):
+        with node.pull(tmp_path_factory.mktemp(f"{name}-untold"), Origin.new()) as untold:
+            assert isinstance(untold.failed(), XaNotKnown)
     items = {
         carrier: [
             items_of(f, n, coordinator_with(carrier)) for f, n in zip(folders, NAMES, strict=True)
         ]
         for carrier in ("timestamp", "commit-log")
     }
-    return Recorded(cluster, folders, items)
+    return Recorded(cluster, folders, items, [node.anchor for node in anchored], anew)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from cdc.base.clock import SystemClock
+from cdc.coord.contract import Store
+from cdc.coord.keys import Keys
+from cdc.coord.log_begin import begin_of, needed_ts
+from cdc.coord.messages import Anchor, UpstreamInfo
+from cdc.coord.opening import open_store
+from cdc.coord.stored import read
 from sink.file.reader import messages, tables
 from tests import servers
 from tests.cluster import delivered
@@ -18,7 +26,7 @@ from tests.e2e.test_failover import captures_of
 from tests.e2e.topics import Message
 from tests.seeds import seed
 from tests.servers import Database
-from tests.servers.database import database
+from tests.servers.database import Connection, database
 from tests.servers.etcd import Etcd
 from tests.waiting import until
 
@@ -47,12 +55,72 @@ def _read(root: Path) -> list[Message]:
     return [Message("", 0, 0, b"", body) for body in bodies if not body["isDdl"]]
 
 
+class Overlapping:
+    """XA transactions on each node, each prepared before the one before it ends."""
+
+    def __init__(self, nodes: list[Database]) -> None:
+        self._nodes = nodes
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(db,)) for db in nodes]
+        for db in nodes:
+            db.execute("CREATE TABLE bank.held (id INT PRIMARY KEY, n INT)")
+            db.execute("INSERT INTO bank.held VALUES (0, 0), (1, 0)")
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def _run(self, db: Database) -> None:
+        with ExitStack() as stack:
+            two = [stack.enter_context(db.connect()) for _ in range(2)]
+            n = 0
+            while True:
+                over = self._over.wait(0.02)
+                if not over:
+                    self._do(two[n % 2], f"XA START 'held-{n}'")
+                    self._do(two[n % 2], f"UPDATE bank.held SET n = {n} WHERE id = {n % 2}")
+                    self._do(two[n % 2], f"XA END 'held-{n}'")
+                    self._do(two[n % 2], f"XA PREPARE 'held-{n}'")
+                if n:
+                    self._do(two[(n - 1) % 2], f"XA COMMIT 'held-{n - 1}'")
+                if over:
+                    return
+                n += 1
+
+    def _do(self, connection: Connection, text: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(text)
+
+
+class Begins:
+    """Where the logs of an upstream could begin anew, as the store has it."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._keys = store, Keys()
+        entry = store.get(self._keys.upstream_info(name))
+        assert entry is not None
+        self._info = read(entry, UpstreamInfo)
+
+    def now(self) -> Sequence[Anchor]:
+        """Anchors of the nodes, for what its changefeeds need now."""
+        needed = needed_ts(self._store, self._keys)[self._info.name]
+        begin = begin_of(self._store, self._keys, self._info, needed)
+        return list(begin.nodes.values()) if begin is not None else []
+
+
 def test_a_cluster_moves_and_is_taken_over(
     etcd: Etcd, nodes: list[Database], tmp_path: Path
 ) -> None:
     cluster = DistributedDatabase(nodes, seed(), spread=delivered.SPREAD)
     cluster.create()
     root, journal = tmp_path / "out", cluster.journal
+    held = Overlapping(nodes)
     moving = Moving(captures_of(etcd, tmp_path, "cluster-moves"), "moving", "moving-bank")
     first = moving.captures[0]
 
@@ -80,17 +148,37 @@ def test_a_cluster_moves_and_is_taken_over(
             *("--sink-uri", sink, "--config", str(config)),
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        held.start()
         cluster.start(workers=3, pause_s=0.05)
         goes_on()
         behind = moving.move().data_dir / "log" / "moving"
         goes_on()
         until(lambda: not behind.exists(), "its logs there, of all nodes, are removed")
+        # Something is prepared at every moment, and the nodes keep little of their binlogs.
+        files = []
+        for db in nodes:
+            db.execute("FLUSH BINARY LOGS")
+            files.append(db.execute("SHOW MASTER STATUS")[0][0])
+        with closing(open_store(f"{etcd.address}/cluster-moves", tmp_path, SystemClock())) as store:
+            begins = Begins(store, "moving")
+
+            def later() -> bool:
+                found = begins.now()
+                pairs = zip(found, files, strict=False)
+                return len(found) == 2 and all(a.position["file"] >= f for a, f in pairs)
+
+            until(later, "logs that begin anew need none of what is before", 60)
+            assert all(anchor.prepared for anchor in begins.now())
+        for db, file in zip(nodes, files, strict=True):
+            db.execute(f"PURGE BINARY LOGS TO '{file}'")
         left = moving.lose()
         goes_on()
+        held.stop()
         cluster.rest()
         left.wait_checkpoint("moving-bank")
         cluster.finish()
     finally:
+        held.stop()
         cluster.stop.set()
         cluster.silence.set()
         for capture in moving.captures:

@@ -161,9 +161,7 @@ def test_a_log_that_begins_behind_the_stand_is_refused() -> None:
     for node, log in enumerate(logs):
         at = int(np.searchsorted(log[:, K.NUMBER], stand.nodes[node].number))
         for first in range(at + 1, len(log) // 2):
-            again = [
-                _log_anew(each, first if n == node else 0) for n, each in enumerate(logs)
-            ]
+            again = [_log_anew(each, first if n == node else 0) for n, each in enumerate(logs)]
             if _prepared_before(log, first) > _prepared_before(log, at):
                 with pytest.raises((MergeXaBroken, MergeHeartbeatIncomplete)):
                     ClusterMerge.begin(_names(3), stand.anew()).step(again)

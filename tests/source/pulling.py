@@ -96,8 +96,7 @@ class Pulled:
             self.settings,
             CLOCK,
             self.statuses.append,
-            begun.pins,
-            begun.floor,
+            begun,
         )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

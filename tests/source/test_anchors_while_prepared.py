@@ -19,7 +19,7 @@ from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import Anchor
-from cdc.source.anchor_place import AnchorPlaces
+from cdc.source.anchor_place import AnchorPlaces, WhenPrepared
 from cdc.source.anchoring import Anchoring
 from cdc.source.errors import XaNotKnown
 from tests.servers.database import Database
@@ -36,8 +36,9 @@ class Anchored:
 
     def run(self) -> bool:
         """Try to write an anchor where the log stands; as one that pulls it after a restart."""
-        by_set = self.p.info.server_kind != "mariadb"
-        anchoring = Anchoring(self.p.folder, self.anchors, (), "a", by_set)
+        maria = self.p.info.server_kind == "mariadb"
+        when = WhenPrepared.WAIT if maria else WhenPrepared.BY_GTIDS
+        anchoring = Anchoring(self.p.folder, self.anchors, (), "a", when)
         return anchoring.run(self.p.writer.state, 0)
 
     def begin(self, anchor: Anchor, folder: Path) -> Pulled:
@@ -176,14 +177,15 @@ def test_there_are_anchors_where_something_is_always_prepared(
         for lane in lanes:
             lane.start()
         try:
-            kept, seen = AnchorPlaces(p.folder, by_set=True), 0
+            kept, seen = AnchorPlaces(p.folder, WhenPrepared.BY_GTIDS), 0
 
             def at_some_states() -> bool:
                 """Read as the log grows, or all at once: the place is the same."""
                 nonlocal seen
                 state = p.writer.state
                 if state.prepared_from:
-                    assert kept.at(state) == AnchorPlaces(p.folder, by_set=True).at(state)
+                    new = AnchorPlaces(p.folder, WhenPrepared.BY_GTIDS)
+                    assert kept.at(state) == new.at(state)
                     seen += 1
                 return seen > 20 and p.rows() > 60
 
