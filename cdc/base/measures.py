@@ -120,4 +120,6 @@ def forget(label: str, name: str) -> None:
 
 
 def _values(metric: Counter | Histogram, label: str) -> set[str]:
-    return {s.labels[label] for family in metric.collect() for s in family.samples}
+    # Collecting all samples of a thousand changefeeds takes a tenth of a second.
+    at = metric._labelnames.index(label)
+    return {labels[at] for labels in list(metric._metrics)}

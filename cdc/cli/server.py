@@ -26,6 +26,9 @@ from cdc.server.settings import LogLevel, ServerSettings, load
 if TYPE_CHECKING:
     from processor.spark.context import ContextStart
 
+# A thousand changefeeds are a million objects, few of them ever in a cycle: looking for these after
+# each 700 new ones took a third of what an idle capture did.
+_COLLECTED_AFTER = (20_000, 20, 50)
 _log = logging.getLogger("server")
 # Ctrl-C must end within 10 s, whatever hangs; kill -9 is always safe.
 _STOP_S = 9.0
@@ -109,6 +112,7 @@ def run(settings: ServerSettings) -> None:
 
     gc.freeze()
     gc.enable()
+    gc.set_threshold(*_COLLECTED_AFTER)
     if may_be_forked(settings.processor):
         _fork_daemon(data_dir.spark, begun)
     configure(settings)
