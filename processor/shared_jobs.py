@@ -19,7 +19,7 @@ from processor.task_messages import Ack, Descriptor
 _TOGETHER = 64
 
 Deliver = Callable[[Sequence[Descriptor], str, float], list[Ack]]
-"""One job of one task, which delivers the descriptors one after the other."""
+"""One job of one task, which delivers the descriptors, some at once."""
 
 
 @dataclass(eq=False, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdc.base.errors import TidegateError, TransientError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 # One entry a changefeed; a worker serves its tasks one after the other.
 _deliveries: dict[str, Any] = {}
 _FEW = 8
+_WINDOWS_AT_ONCE = 8
 
 
 def preload() -> None:
@@ -64,29 +67,53 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
 
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
-    for descriptor in descriptors:
-        if attempt:
-            yield refused(descriptor, attempt)
-            continue
-        known = len(_deliveries)
+    given = list(descriptors)
+    if attempt:
+        yield from (refused(descriptor, attempt) for descriptor in given)
+        return
+    known = len(_deliveries)
+    begun = []
+    work = []
+    for descriptor in given:
         delivery = _followed(descriptor.plan)
-        if delivery is not None:
-            yield delivery.deliver(descriptor)
-            continue
-        try:
-            ack = _begun(descriptor.plan).deliver(descriptor)
-        except TidegateError as error:
-            # Its log cannot be opened.
-            yield Ack(destinations=descriptor.destinations, error=error.marked())
-            continue
+        if delivery is None:
+            try:
+                delivery = _begun(descriptor.plan)
+            except TidegateError as error:
+                # Its log cannot be opened.
+                delivery = _Failed(error)
+            else:
+                begun.append(delivery)
+        work.append(partial(delivery.deliver, descriptor))
+    acks = _at_once(work)
+    if begun:
         # The schema is known now. To look for garbage with each of many would take too long, and
         # what is begun again and again would leave more of it each time.
         count = len(_deliveries)
-        if count <= _FEW or (count > known and count.bit_count() == 1):
+        if count <= _FEW or count.bit_length() > known.bit_length():
             settle()
         elif count > known:
             gc.freeze()
-        yield ack
+    yield from acks
+
+
+class _Failed:
+    """In the place of a delivery that could not begin."""
+
+    def __init__(self, error: TidegateError) -> None:
+        self._error = error
+
+    def deliver(self, descriptor: Descriptor) -> Ack:
+        """Its error."""
+        return Ack(destinations=descriptor.destinations, error=self._error.marked())
+
+
+def _at_once(work: Sequence[Callable[[], Ack]]) -> list[Ack]:
+    """Do windows of several changefeeds, some at once: each mostly waits for its sink."""
+    if len(work) == 1:
+        return [work[0]()]
+    with ThreadPoolExecutor(_WINDOWS_AT_ONCE, "window") as pool:
+        return [done.result() for done in [pool.submit(one) for one in work]]
 
 
 def read(tasks: Iterator[ChunkTask]) -> Iterator[ChunkRead]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +74,43 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
         go(other)
         assert len(begun) == before + 1
         assert begun[-1].plan == other
+
+
+def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(4)
+    freed = []
+
+    def deliver(self: FeedDelivery, descriptor: Descriptor) -> Ack:
+        # None goes on before four of them are here.
+        together.wait(30)
+        return Ack(descriptor.destinations, error={"message": self.plan.feed.name})
+
+    monkeypatch.setattr(FeedDelivery, "deliver", deliver)
+    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: freed.append(1))
+    monkeypatch.setattr(task, "_deliveries", {})
+    context: Any = TaskContext()
+    context._attemptNumber = 0
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    plans = [
+        FeedPlan(
+            FeedId("i", f"f{n}", 1), 1, str(tmp_path / "none" if n == 2 else folder), 1,
+            "blackhole://", {}, 1, str(tmp_path / f"f{n}"), Layout({"t": 1}),
+        )
+        for n in range(9)
+    ]  # fmt: skip
+    asked = [Descriptor(p, Position(1), Position(2), (("t", n),)) for n, p in enumerate(plans)]
+    acks = list(task.run(iter(asked)))
+    assert [ack.destinations for ack in acks] == [one.destinations for one in asked]
+    messages = [(ack.error or {})["message"] for ack in acks]
+    # One whose log is not there fails alone.
+    assert "f2" not in messages
+    assert messages[:2] + messages[3:] == [f"f{n}" for n in range(9) if n != 2]
+    assert acks[2].error["code"].startswith("TG:ErrLog")  # type: ignore[index]
+    assert freed == [1]
 
 
 def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
