@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-PER_S = 100
-"""What is done a hundred times a second takes a few hundredths of a core."""
+PER_S = 50
+"""What is done fifty times a second takes a few hundredths of a core."""
 
 
 @dataclass(frozen=True, slots=True)
