@@ -56,7 +56,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         options["max_in_flight_requests_per_connection"] = 1
     with mapped(settings), _RefusedLogin(settings):
         producer = KafkaProducer(**settings.client_config(), **options)
-    _ask_soon(producer._metadata)
+    ask_soon(producer._metadata)
     tame(producer)
     if transactional_id is not None:
         try:
@@ -97,7 +97,7 @@ def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
             allow_auto_create_topics=False,
             fetch_max_wait_ms=100,
         )
-        _ask_soon(consumer._client.cluster)
+        ask_soon(consumer._client.cluster)
         try:
             yield consumer
         finally:
@@ -105,7 +105,7 @@ def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
                 consumer.close(autocommit=False)
 
 
-def _ask_soon(cluster: ClusterMetadata) -> None:
+def ask_soon(cluster: ClusterMetadata) -> None:
     """Let a client that has just been opened learn about a topic at once.
 
     It has asked for brokers only, and kafka-python has it wait for the rest of 100 ms then, as if
