@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -11,12 +12,13 @@ import numpy as np
 
 from cdc.binlog.gtid_set import GtidSet
 from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH
-from cdc.binlog.xa import XaPrepare
-from cdc.changelog import names
-from cdc.changelog.index import Runs
+from cdc.binlog.query import Query
+from cdc.binlog.xa import XaPrepare, parse_statement
+from cdc.changelog import names, origin
+from cdc.changelog.index import PREPARED_BEFORE, RunKind, Runs
 from cdc.changelog.prepared import PreparedBook
 from cdc.changelog.startup import read_index
-from cdc.changelog.state import LogState
+from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries
 
 # So many xids are a sixteenth of what a value of the store may have.
@@ -53,6 +55,9 @@ class AnchorPlaces:
         self._folder = folder
         self._when_prepared = when_prepared
         self._sources: dict[int, str] = {}
+        begun = origin.load(folder) or origin.UNKNOWN
+        # Of what was prepared where this log began, what has not ended in the segments looked at.
+        self._prepared_before, self._looked_to = set(begun.prepared), 0
         # What is prepared behind the last segment that was closed when it was read.
         self._book, self._read_to = PreparedBook(), 0
 
@@ -68,13 +73,13 @@ class AnchorPlaces:
 
         Raises LogCorrupt.
         """
+        if self._when_prepared is WhenPrepared.NOT_NEEDED:
+            return self._not_needed(state)
         if not state.prepared_from:
             return AnchorPlace(state.position)
         if not self.may_be_at(state):
             return None
         rows = self._prepared(state)
-        if self._when_prepared is WhenPrepared.NOT_NEEDED:
-            return self._not_needed(state, rows)
         left = GtidSet.parse(state.position["gtid"])
         for source in np.unique(rows.gtid_source).tolist():
             if source < 0:
@@ -84,21 +89,45 @@ class AnchorPlaces:
             left = left.subtract(GtidSet.parse(prepared))
         return AnchorPlace({**state.position, "gtid": str(left)})
 
-    def _not_needed(self, state: LogState, rows: Runs) -> AnchorPlace | None:
+    def _not_needed(self, state: LogState) -> AnchorPlace | None:
         # A node is merged to the ts of what has ended. All prepares of this state lie before what
         # ends at its ts or later, as the group of a prepare takes a ts, too.
-        steps = rows.take(rows.table < 0)
-        if len(steps) > _MOST_PREPARED:
-            return None
-        where = zip(*(c.tolist() for c in (steps.segment, steps.offset, steps.length)), strict=True)
-        xids = {self._xid(*place) for place in where}
+        xids = self._left_of_before(state)
+        if state.prepared_from:
+            rows = self._prepared(state)
+            steps = rows.take(rows.table < 0)
+            if len(steps) > _MOST_PREPARED:
+                return None
+            xids |= {str(XaPrepare.parse(body).xid) for body in self._bodies(steps)}
         return AnchorPlace(state.position, tuple(sorted(xids)))
 
-    def _xid(self, segment: int, offset: int, length: int) -> str:
-        with (self._folder / names.data_name(segment)).open("rb") as file:
-            file.seek(offset)
-            event = file.read(length)
-        return str(XaPrepare.parse(event[HEADER_LENGTH:-CHECKSUM_LENGTH]).xid)
+    def _left_of_before(self, state: LogState) -> set[str]:
+        """What was prepared where this log began, and has not ended at a state as far as is known.
+
+        Where it has ended in a segment that is removed it stays, which does no harm.
+        """
+        for segment in state.closed if self._prepared_before else ():
+            if segment.number > self._looked_to:
+                self._prepared_before -= self._ended_in(segment)
+                self._looked_to = segment.number
+        if not self._prepared_before or not state.current.number:
+            return set(self._prepared_before)
+        return self._prepared_before - self._ended_in(state.current)
+
+    def _ended_in(self, segment: SegmentInfo) -> set[str]:
+        rows = read_index(self._folder, segment)
+        committed = (rows.kind == RunKind.COMMIT) & ((rows.flags & PREPARED_BEFORE) != 0)
+        ends = rows.take(committed | (rows.kind == RunKind.ROLLBACK))
+        said = (parse_statement(Query.parse(body).sql) for body in self._bodies(ends))
+        return {str(one[1]) for one in said if one is not None}
+
+    def _bodies(self, rows: Runs) -> Iterator[bytes]:
+        """What is in the event of each row."""
+        places = (column.tolist() for column in (rows.segment, rows.offset, rows.length))
+        for segment, offset, length in zip(*places, strict=True):
+            with (self._folder / names.data_name(segment)).open("rb") as file:
+                file.seek(offset)
+                yield file.read(length)[HEADER_LENGTH:-CHECKSUM_LENGTH]
 
     def _prepared(self, state: LogState) -> Runs:
         """PREPARE rows of what is prepared at a state."""

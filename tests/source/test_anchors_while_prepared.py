@@ -34,17 +34,18 @@ class Anchored:
         self.p = p
         self.anchors = Anchors(store, Keys(), "u")
 
-    def run(self) -> bool:
+    def run(self, when: WhenPrepared | None = None) -> bool:
         """Try to write an anchor where the log stands; as one that pulls it after a restart."""
         maria = self.p.info.server_kind == "mariadb"
-        when = WhenPrepared.WAIT if maria else WhenPrepared.BY_GTIDS
+        when = when or (WhenPrepared.WAIT if maria else WhenPrepared.BY_GTIDS)
         anchoring = Anchoring(self.p.folder, self.anchors, (), "a", when)
         return anchoring.run(self.p.writer.state, 0)
 
     def begin(self, anchor: Anchor, folder: Path) -> Pulled:
         """Another log of the upstream, which begins at an anchor."""
         snapshot = {**self.anchors.schema(anchor), "ts": anchor.ts}
-        return self.p.begun_at(folder, Origin.new(), anchor.ts, snapshot, anchor.position)
+        begun = Origin.new(prepared=anchor.prepared)
+        return self.p.begun_at(folder, begun, anchor.ts, snapshot, anchor.position)
 
 
 @pytest.fixture
@@ -151,6 +152,61 @@ def test_others_wait_until_nothing_is_prepared(
         branches.end("a")
         p.caught_up()
         assert one.run()
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+@pytest.mark.parametrize("segment_bytes", [4096, 1 << 20])
+def test_what_a_node_of_a_cluster_has_prepared_is_known_from_log_to_log(
+    name: str,
+    segment_bytes: int,
+    database: Callable[..., Database],
+    store: EmbeddedStore,
+    tmp_path: Path,
+) -> None:
+    db = database(name)
+    db.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)")
+    branches = Branches(db)
+    filling = [f"INSERT INTO d.t VALUES {', '.join(['(0)'] * 400)}"] * 3
+
+    def anchored(p: Pulled) -> list[str]:
+        """Xids of an anchor where a log stands now, without their number of the format."""
+        one = Anchored(p, store)
+        p.caught_up()
+        until(lambda: one.run(WhenPrepared.NOT_NEEDED), "the log has resolved more")
+        found = one.anchors.all()[-1].prepared
+        assert all(xid.endswith(",X'',1") for xid in found)
+        return [bytes.fromhex(xid.split("'")[1]).decode() for xid in found]
+
+    small = {"segment_bytes": segment_bytes}
+    with Pulled(db, tmp_path / "log", standing_s=0.1, log=small) as p:
+        for xid in ("a", "b", "c"):
+            branches.prepare(xid, 1)
+        assert anchored(p) == ["a", "b", "c"]
+        anchors = Anchored(p, store).anchors
+        again = Anchored(p, store).begin(anchors.all()[-1], tmp_path / "again")
+    with again:
+        assert anchored(again) == ["a", "b", "c"]
+        branches.end("a")
+        db.execute(*filling)
+        assert anchored(again) == ["b", "c"]
+        # Killed and taken up again, it knows the same.
+        again.pause()
+        again.resume()
+        branches.prepare("d", 4)
+        branches.end("b", "ROLLBACK")
+        db.execute(*filling)
+        assert anchored(again) == ["c", "d"]
+        third = Anchored(again, store).begin(anchors.all()[-1], tmp_path / "third")
+    assert (len(again.writer.state.closed) > 1) is (segment_bytes < 1 << 20)
+    with third:
+        branches.end("c")
+        branches.end("d")
+        branches.prepare("a", 7)
+        assert anchored(third) == ["a"]
+        branches.end("a")
+        assert anchored(third) == []
+    # Only what was prepared in it has rows.
+    assert third.rows() == 1
 
 
 def test_there_are_anchors_where_something_is_always_prepared(
