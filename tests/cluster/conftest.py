@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from cdc.base.clock import SystemClock
+from cdc.changelog.index import PREPARED_BEFORE
 from cdc.changelog.origin import Origin
+from cdc.changelog.reader import ChangeLog
 from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
@@ -74,7 +76,7 @@ class AnchoredNode:
 
             def amid_prepared() -> bool:
                 held.run(pulled.writer.state, 0)
-                return bool(anchors.all()[-1:] and anchors.all()[-1].prepared)
+                return any(len(anchor.prepared) > 1 for anchor in anchors.all()[-1:])
 
             until(amid_prepared, "an anchor where something is prepared")
             self.anchor = anchors.all()[-1]
@@ -84,6 +86,13 @@ class AnchoredNode:
         """Another log, which begins at the anchor."""
         at = self.anchor
         return self.pulled.begun_at(folder, begun, at.ts, {**self.schema, "ts": at.ts}, at.position)
+
+
+def commits_of_before(folder: Path) -> int:
+    """How many commits a log has of what was prepared before it begins."""
+    with closing(ChangeLog.open(folder)) as log:
+        indexes = [log.index_of(info.number) for info in log.refresh().segments()]
+    return sum(int(((runs.flags & PREPARED_BEFORE) != 0).sum()) for runs in indexes)
 
 
 @pytest.fixture(scope="session")
@@ -114,13 +123,16 @@ def recorded(
         for one in pulled:
             one.caught_up()
     anew = [tmp_path_factory.mktemp(f"{name}-anew") for name in NAMES]
+    controls = 0
     for node, folder in zip(anchored, anew, strict=True):
         with node.pull(folder, Origin.new(prepared=node.anchor.prepared)) as again:
             again.caught_up()
-    # Control: a log that was told of nothing does not take what it has no rows of.
-    for node, name in zip(anchored, NAMES, strict=True):
-        with node.pull(tmp_path_factory.mktemp(f"{name}-untold"), Origin.new()) as untold:
-            assert isinstance(untold.failed(), XaNotKnown)
+        # Control: a log that was told of nothing does not take what it has no rows of.
+        if commits_of_before(folder):
+            controls += 1
+            with node.pull(tmp_path_factory.mktemp("untold"), Origin.new()) as untold:
+                assert isinstance(untold.failed(), XaNotKnown)
+    assert controls
     items = {
         carrier: [
             items_of(f, n, coordinator_with(carrier)) for f, n in zip(folders, NAMES, strict=True)

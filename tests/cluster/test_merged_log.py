@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -86,8 +86,12 @@ class MergedLog:
 
     def merge(self, steps: int = 1 << 30, *, batch_rows: int = 200_000) -> bool:
         """So many steps of a writer that is opened anew; whether there is more."""
-        with self.writer() as writer:
-            logs = [NodeLog(n, ChangeLog.open(f)) for n, f in zip(NAMES, self.folders, strict=True)]
+        with ExitStack() as stack:
+            writer = stack.enter_context(self.writer())
+            logs = [
+                NodeLog(n, stack.enter_context(closing(ChangeLog.open(f))))
+                for n, f in zip(NAMES, self.folders, strict=True)
+            ]
             merging = ClusterMerging(
                 writer, logs, 50_000, self.coordinator, pins=self.pins, batch_rows=batch_rows
             )
@@ -97,8 +101,6 @@ class MergedLog:
                 steps -= 1
             node, behind_ms = merging.behind_ms()
             self.waits_for, self.behind_ms = node.name, behind_ms
-            for node in logs:
-                node.log.close()
         return more
 
     def marks(self) -> list[tuple[int, VTso, int]]:
