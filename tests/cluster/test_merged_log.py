@@ -261,34 +261,37 @@ def test_a_log_in_the_place_of_another_has_the_same_order_and_ts(
 def test_logs_of_nodes_may_begin_amid_prepared_transactions(
     recorded: Recorded, whole: MergedLog, tmp_path: Path, carrier: str
 ) -> None:
-    """Once all of these were merged: at any place where the log of all has passed the anchors."""
+    """Once all of these were merged: where the log of all has passed the anchors."""
     chosen = random.Random(f"{seeds.seed()} amid {carrier}")
-    made, wanted, tried = MergedLog(recorded, tmp_path / "lost", carrier), whole.read(), 0
-    passed = {n: anchor.ts for n, anchor in zip(NAMES, recorded.anchors, strict=True)}
-    too_early = 0
-    while made.merge(chosen.randint(1, 4), batch_rows=40):
+    made, wanted, places = MergedLog(recorded, tmp_path / "lost", carrier), whole.read(), []
+    while made.merge(chosen.randint(3, 8), batch_rows=60):
         with closing(ChangeLog.open(made.folder)) as log:
-            ts, position = log.state.resolved_ts, log.state.position
-        if "stand" not in position:
-            continue
-        tried += 1
+            if "stand" in log.state.position:
+                places.append((log.state.resolved_ts, log.state.position))
+    passed = {n: anchor.ts for n, anchor in zip(NAMES, recorded.anchors, strict=True)}
+
+    def same_from(ts: int, position: dict[str, Any]) -> bool:
+        """Whether a log that begins anew there has what that of all has."""
         again = MergedLog(
-            recorded, tmp_path / f"anew-{tried}", carrier, (ts, position), folders=recorded.anew
+            recorded, tmp_path / f"anew-{ts}", carrier, (ts, position), folders=recorded.anew
         )
         try:
-            while again.merge(chosen.randint(1, 50), batch_rows=chosen.choice((20, 50, 1000))):
+            while again.merge(chosen.randint(10, 60), batch_rows=chosen.choice((50, 1000))):
                 pass
-            same = again.read() == [one for one in wanted if one[0] > ts]
-            same &= again.marks() == [one for one in whole.marks() if one[0] > ts]
         except (MergeXaBroken, MergeBranchMissing, MergeHeartbeatIncomplete):
-            same = False
-        if all(position["nodes"][name] >= at for name, at in passed.items()):
-            assert same
-        else:
-            # Control: what lies before a log's begin is not there yet.
-            too_early += not same
-    assert tried - too_early > 3
-    assert too_early
+            return False
+        marks = [one for one in whole.marks() if one[0] > ts]
+        return again.marks() == marks and again.read() == [one for one in wanted if one[0] > ts]
+
+    behind, before = [], []
+    for ts, position in places:
+        over = all(position["nodes"][name] >= at for name, at in passed.items())
+        (behind if over else before).append((ts, position))
+    # However slow the machine is, and so however much there is: a few of them, the first always.
+    for ts, position in [behind[0], *chosen.sample(behind[1:], min(5, len(behind) - 1))]:
+        assert same_from(ts, position)
+    # Control: what lies before a log's begin is not in it.
+    assert not same_from(*before[0])
 
 
 def test_another_order_than_what_was_delivered_is_told(
