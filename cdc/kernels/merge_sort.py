@@ -193,7 +193,7 @@ def sort_node(state, items, pending, queue, ready, heap, keys, rows, stop_at_dis
                 pending[p, P_KEY] = -1
                 first, first_tso = pending[p, P_NUMBER], pending[p, P_MAX_TSO]
                 first_txn, first_seq = pending[p, P_MAX_TXN], pending[p, P_MAX_SEQ]
-            elif kind == COMMITTED and number > state[REPLAYED] and tso >= state[ANEW_BELOW]:
+            elif kind == COMMITTED and number > state[REPLAYED] and not 0 < tso < state[ANEW_BELOW]:
                 return NEVER_PREPARED, i
         if kind in (LOCAL, COMMITTED):
             if kind == COMMITTED and tso > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,12 @@ def _whole(bank: Bank) -> list[Merged]:
     merge, merged = _begin(bank.nodes).step(bank.all_items())
     assert merge.aligned
     return [merged]
+
+
+def _from(stand: ClusterStand, logs: list[np.ndarray]) -> list[np.ndarray]:
+    """What is read of each node again."""
+    pairs = zip(logs, stand.nodes, strict=True)
+    return [log[log[:, K.NUMBER] >= node.number] for log, node in pairs]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -78,59 +85,71 @@ def test_a_restart_at_any_item_gives_the_same(seed: int) -> None:
         ends = [min(len(log), max(0, count + chosen.randrange(-9, 9))) for log in logs]
         merge, before = _begin(3).step([log[:b] for log, b in zip(logs, ends, strict=True)])
         stand = ClusterStand.of(merge.stand().to_dict())
-        numbers = [node.number for node in stand.nodes]
-        again = [log[log[:, K.NUMBER] >= n] for log, n in zip(logs, numbers, strict=True)]
+        again = _from(stand, logs)
         merge = ClusterMerge.begin(_names(3), stand)
         # And once more while it reads again, before it has seen anything new.
         middle = [len(log) // 3 for log in again]
         merge, between = merge.step([log[:m] for log, m in zip(again, middle, strict=True)])
         stand = merge.stand()
-        numbers = [node.number for node in stand.nodes]
-        last = [log[log[:, K.NUMBER] >= n] for log, n in zip(logs, numbers, strict=True)]
-        _, after = ClusterMerge.begin(_names(3), stand).step(last)
+        _, after = ClusterMerge.begin(_names(3), stand).step(_from(stand, logs))
         assert parts_of([before, between, after]) == expected, (count, ends)
 
 
+def _of_before(log: np.ndarray, first: int) -> list[int]:
+    """Which items from one on are commits of what was prepared before it."""
+    known, found = set(), []
+    for at, (_, kind, key, *_) in enumerate(log[first:].tolist(), first):
+        if kind == K.PREPARED:
+            known.add(key)
+        elif kind in (K.COMMITTED, K.ROLLED_BACK):
+            if kind == K.COMMITTED and key not in known:
+                found.append(at)
+            known.discard(key)
+    return found
+
+
 def _log_anew(log: np.ndarray, first: int) -> np.ndarray:
-    """Another log of a node, which begins at an item: its numbers and xids are its own."""
+    """Another log of a node, which begins at an item: its numbers and xids are its own.
+
+    Of what was prepared before it, it has the commits that say when, and takes the others for
+    ended.
+    """
     left = log[first:].copy()
+    without = [at - first for at in _of_before(log, first) if not log[at, K.TSO]]
+    left[without, K.KIND] = K.ROLLED_BACK
     left[:, K.NUMBER] = 7 * np.arange(len(left)) + 2
     keys = left[:, K.KEY] >= 0
     left[keys, K.KEY] += 1000
     return left
 
 
-def _prepared_before(log: np.ndarray, first: int) -> int:
-    """How many commits from the item on are of what was prepared before it."""
-    known, count = set(), 0
-    for _, kind, key, *_ in log[first:].tolist():
-        if kind == K.PREPARED:
-            known.add(key)
-        elif kind in (K.COMMITTED, K.ROLLED_BACK):
-            count += kind == K.COMMITTED and key not in known
-            known.discard(key)
-    return count
+def _amid(chosen: random.Random, log: np.ndarray, most: int) -> int:
+    """An item not far before one: where most is prepared, of some."""
+    drawn = [chosen.randrange(max(0, most - 60), most + 1) for _ in range(6)]
+    return max(drawn, key=lambda first: len(_of_before(log, first)))
 
 
 @pytest.mark.parametrize("seed", SEEDS[:6])
 def test_logs_that_begin_amid_prepared_transactions_give_the_same(seed: int) -> None:
     """Of a node, at any item up to its stand: what is prepared there was returned (Th4)."""
     chosen = random.Random(seed)
-    bank = Bank(3, seed).run(250)
+    bank = Bank(3, seed).run(800)
     logs = bank.all_items()
     expected = parts_of(_whole(bank))
     numbers = {node: log[:, K.NUMBER] for node, log in enumerate(logs)}
     of_anew: list[dict[int, int]] = [{} for _ in logs]
     passed_over = 0
-    for count in range(20, max(map(len, logs)), 3):
+    for count in range(20, max(map(len, logs)), 6):
         ends = [min(len(log), max(0, count + chosen.randrange(-9, 9))) for log in logs]
         merge, before = _begin(3).step([log[:b] for log, b in zip(logs, ends, strict=True)])
         if not merge.aligned:
             continue
         stand = merge.stand()
         at = [int(np.searchsorted(numbers[n], s.number)) for n, s in enumerate(stand.nodes)]
-        firsts = [chosen.randrange(max(0, most - 30), most + 1) for most in at]
-        passed_over += sum(map(_prepared_before, logs, firsts))
+        firsts = [_amid(chosen, log, most) for log, most in zip(logs, at, strict=True)]
+        passed_over += sum(
+            len(_of_before(log, first)) for log, first in zip(logs, firsts, strict=True)
+        )
         again = [_log_anew(log, first) for log, first in zip(logs, firsts, strict=True)]
         for n, (log, first) in enumerate(zip(logs, firsts, strict=True)):
             pairs = zip(again[n][:, K.NUMBER].tolist(), log[first:, K.NUMBER].tolist(), strict=True)
@@ -140,10 +159,7 @@ def test_logs_that_begin_amid_prepared_transactions_give_the_same(seed: int) -> 
         middle = [chosen.randrange(len(log) + 1) for log in again]
         merge, between = merge.step([log[:m] for log, m in zip(again, middle, strict=True)])
         stand = ClusterStand.of(merge.stand().to_dict())
-        left = [
-            log[log[:, K.NUMBER] >= s.number] for log, s in zip(again, stand.nodes, strict=True)
-        ]
-        _, after = ClusterMerge.begin(_names(3), stand).step(left)
+        _, after = ClusterMerge.begin(_names(3), stand).step(_from(stand, again))
         found = parts_of([before]) + [
             [(n, of_anew[n][number], *rest) for n, number, *rest in transaction]
             for transaction in parts_of([between, after])
@@ -161,8 +177,8 @@ def test_a_log_that_begins_behind_the_stand_is_refused() -> None:
     for node, log in enumerate(logs):
         at = int(np.searchsorted(log[:, K.NUMBER], stand.nodes[node].number))
         for first in range(at + 1, len(log) // 2):
-            again = [_log_anew(each, first if n == node else 0) for n, each in enumerate(logs)]
-            if _prepared_before(log, first) > _prepared_before(log, at):
+            if any(log[i, K.TSO] >= max(1, stand.horizon) for i in _of_before(log, first)):
+                again = [_log_anew(each, first if n == node else 0) for n, each in enumerate(logs)]
                 with pytest.raises((MergeXaBroken, MergeHeartbeatIncomplete)):
                     ClusterMerge.begin(_names(3), stand.anew()).step(again)
                 refused += 1
@@ -246,6 +262,17 @@ def _one(*items: list[int]) -> list[tuple[int, ...]]:
     )
     _, merged = _begin(1).step([log])
     return [tuple(merged.vtso(i)) for i in range(len(merged))]
+
+
+def test_a_commit_that_says_no_time_is_never_taken_for_one_of_before() -> None:
+    stand = replace(ClusterStand.first(1), horizon=50, anew_below=50)
+    for tso, taken in ((40, True), (0, False), (50, False), (60, False)):
+        begun = ClusterMerge.begin(["n1"], stand)
+        if taken:
+            begun.step([_log(_item(1, K.COMMITTED, 7, tso, 6))])
+        else:
+            with pytest.raises(MergeXaBroken, match="n1"):
+                begun.step([_log(_item(1, K.COMMITTED, 7, tso, 6))])
 
 
 def test_an_open_hole_holds_back_and_a_closed_one_sorts() -> None:
