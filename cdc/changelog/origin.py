@@ -134,3 +134,8 @@ def load(folder: Path) -> Origin | None:
     pins = tuple(Pin(TransactionName.of(name), int(floor)) for *name, floor in value["pins"])
     prepared = frozenset(map(str, value.get("prepared", ())))
     return Origin(str(value["log"]), int(value["floor"]), pins, prepared)
+
+
+def of(folder: Path) -> Origin:
+    """The same; of a log that an earlier version has made what is known of it: nothing."""
+    return load(folder) or UNKNOWN

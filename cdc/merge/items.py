@@ -124,11 +124,12 @@ class NodeItems:
             self._learn(segment, new, said, first_row, data)
         two_phase = commits[types != _XA_PREPARE]
         if len(two_phase):
+            lacking = (new.flags[two_phase] & PREPARED_BEFORE) != 0
             items[two_phase, K.TSO : K.TXN + 1], items[two_phase, K.BRANCHES] = self._commits(
-                segment, runs, first_row + two_phase, data
+                segment, runs, first_row + two_phase, data, lacking
             )
             # What says when it committed may lie before the log, too.
-            unknown = (items[two_phase, K.TSO] == 0) & _prepared_before(new)[two_phase]
+            unknown = lacking & (items[two_phase, K.TSO] == 0)
             items[two_phase[unknown], K.KIND] = K.ROLLED_BACK
         return items[kinds > 0]
 
@@ -158,9 +159,17 @@ class NodeItems:
             self.known[transaction] = CommitLogRow(transaction, tso, branches, number)
 
     def _commits(
-        self, segment: int, runs: Runs, rows: Table, data: NDArray[np.uint8]
+        self,
+        segment: int,
+        runs: Runs,
+        rows: Table,
+        data: NDArray[np.uint8],
+        lacking: NDArray[np.bool_],
     ) -> tuple[Table, Table]:
-        """(TSO, transaction) and branches of the XA COMMITs in these rows."""
+        """(TSO, transaction) and branches of the XA COMMITs in these rows.
+
+        Those that are ``lacking`` were prepared before the log begins: nothing need say when.
+        """
         # What lies before a group is passed over, so to begin too early only takes longer.
         lo = max(0, int(rows[0]) - _LOOK_BACK)
         near = runs.slice(lo, len(runs))
@@ -176,8 +185,7 @@ class NodeItems:
                 if said is not None:
                     found[i, C.TSO], found[i, C.BRANCHES] = said.tso, said.branches
                     self.used.append((number_of(segment, int(rows[i])), said))
-        without = (found[:, C.TSO] == 0) & (found[:, C.TXN] >= 0)
-        without &= ~_prepared_before(runs)[rows]
+        without = (found[:, C.TSO] == 0) & (found[:, C.TXN] >= 0) & ~lacking
         if without.any() and not self.coordinator.without_tso:
             transaction = int(found[np.argmax(without), C.TXN])
             raise MergeCommitUnknown(
@@ -191,9 +199,3 @@ class NodeItems:
 
     def _where(self, segment: int) -> str:
         return f"{self.name}/{segment:06d}.binlog"
-
-
-def _prepared_before(runs: Runs) -> NDArray[np.bool_]:
-    """Commits of what was prepared before the log begins."""
-    before: NDArray[np.bool_] = (runs.flags & PREPARED_BEFORE) != 0
-    return before

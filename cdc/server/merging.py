@@ -102,7 +102,7 @@ class Merger:
         """By whose time the nodes are merged: their own, or that of their coordinator."""
         size = self._settings.segment_bytes
         ends = {node.node_name: node.ends_ts for node in self._info.nodes if node.ends_ts}
-        begun = origin.load(self._folder) or origin.UNKNOWN
+        begun = origin.of(self._folder)
         pins = begun.pins
         if self._info.kind != CLUSTER:
             return Merging(self._writer, self._nodes, size, ends=ends, pins=pins, floor=begun.floor)

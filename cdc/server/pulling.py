@@ -126,7 +126,7 @@ class RealSource:
                 if not beside.busy:
                     beside.begin(partial(anchor, writer.state, needed()))
 
-        begun = origin.load(folder) or origin.UNKNOWN
+        begun = origin.of(folder)
         with closing(self._writer(folder)) as writer, closing(Behind("schema-snapshot")) as beside:
             Puller(info, writer, self._settings.source, self._clock, say, begun).run(stop)
 

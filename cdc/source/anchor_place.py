@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,10 +18,13 @@ from cdc.binlog.xa import XaPrepare, parse_statement
 from cdc.changelog import names, origin
 from cdc.changelog.index import PREPARED_BEFORE, RunKind, Runs
 from cdc.changelog.prepared import PreparedBook
+from cdc.changelog.reader import ChangeLog
 from cdc.changelog.startup import read_index
 from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.tables import Dictionaries
 
+# What is looked for in a log here is looked for once, so its indexes need not be kept.
+INDEX_BYTES = 1 << 20
 # So many xids are a sixteenth of what a value of the store may have.
 _MOST_PREPARED = 1000
 
@@ -55,9 +59,8 @@ class AnchorPlaces:
         self._folder = folder
         self._when_prepared = when_prepared
         self._sources: dict[int, str] = {}
-        begun = origin.load(folder) or origin.UNKNOWN
         # Of what was prepared where this log began, what has not ended in the segments looked at.
-        self._prepared_before, self._looked_to = set(begun.prepared), 0
+        self._prepared_before, self._looked_to = set(origin.of(folder).prepared), 0
         # What is prepared behind the last segment that was closed when it was read.
         self._book, self._read_to = PreparedBook(), 0
 
@@ -71,7 +74,7 @@ class AnchorPlaces:
     def at(self, state: LogState) -> AnchorPlace | None:
         """The place; None if a log that begins there would lack rows that are needed.
 
-        Raises LogCorrupt.
+        Raises LogCorrupt, LogCollected.
         """
         if self._when_prepared is WhenPrepared.NOT_NEEDED:
             return self._not_needed(state)
@@ -123,11 +126,11 @@ class AnchorPlaces:
 
     def _bodies(self, rows: Runs) -> Iterator[bytes]:
         """What is in the event of each row."""
-        places = (column.tolist() for column in (rows.segment, rows.offset, rows.length))
-        for segment, offset, length in zip(*places, strict=True):
-            with (self._folder / names.data_name(segment)).open("rb") as file:
-                file.seek(offset)
-                yield file.read(length)[HEADER_LENGTH:-CHECKSUM_LENGTH]
+        if not len(rows):
+            return
+        with closing(ChangeLog.open(self._folder, index_bytes=INDEX_BYTES)) as log:
+            for i in range(len(rows)):
+                yield log.event(rows.slice(i, i + 1))[HEADER_LENGTH:-CHECKSUM_LENGTH]
 
     def _prepared(self, state: LogState) -> Runs:
         """PREPARE rows of what is prepared at a state."""

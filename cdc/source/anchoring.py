@@ -1,8 +1,8 @@
 """Noting in the store where a log could begin anew, while it is pulled.
 
 An anchor is a place, with the schema there, from which every later commit has its rows: those of XA
-transactions that are prepared there, too. The schema is written again only where statements have
-changed it since the anchor before.
+transactions that are prepared there, too, or whoever reads the log has had them. The schema is
+written again only where statements have changed it since the anchor before.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
 from cdc.coord.anchors import Anchors
 from cdc.coord.contract import Compare
-from cdc.source.anchor_place import AnchorPlaces, WhenPrepared
+from cdc.source.anchor_place import INDEX_BYTES, AnchorPlaces, WhenPrepared
 from cdc.source.compaction import at
-
-# Statements are looked for in each part of the log once, so its indexes need not be kept.
-_INDEX_BYTES = 1 << 20
 
 
 class Anchoring:
@@ -45,8 +42,7 @@ class Anchoring:
         self._capture = capture
         self._anchors = anchors
         self._held = held
-        made = origin.load(folder)
-        self._log = made.log if made is not None else ""
+        self._log = origin.of(folder).log
         newest = anchors.all()[-1:]
         self._last: tuple[Ts, Ts] | None = (newest[0].ts, newest[0].schema_ts) if newest else None
         # By segment, how many statements it had when they were last looked at.
@@ -78,7 +74,7 @@ class Anchoring:
         if self._last is not None and (ddls == self._ddls or not self._changed(self._last[0], ts)):
             schema_ts = self._last[1]
         else:
-            with closing(ChangeLog.open(self._folder, index_bytes=_INDEX_BYTES)) as log:
+            with closing(ChangeLog.open(self._folder, index_bytes=INDEX_BYTES)) as log:
                 snapshot = at(log, ts)
             if snapshot is None:
                 return False
@@ -100,5 +96,5 @@ class Anchoring:
 
     def _changed(self, lo_ts: Ts, hi_ts: Ts) -> bool:
         """Whether there are statements in ``(lo_ts, hi_ts]``."""
-        with closing(ChangeLog.open(self._folder, index_bytes=_INDEX_BYTES)) as log:
+        with closing(ChangeLog.open(self._folder, index_bytes=INDEX_BYTES)) as log:
             return bool(log.statements(lo_ts, hi_ts))

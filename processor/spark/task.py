@@ -71,19 +71,17 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
     if attempt:
         yield from (refused(descriptor, attempt) for descriptor in given)
         return
-    known = len(_deliveries)
-    begun = []
-    work = []
+    known, begun = len(_deliveries), False
+    work: list[Callable[[], Ack]] = []
     for descriptor in given:
         delivery = _followed(descriptor.plan)
         if delivery is None:
             try:
-                delivery = _begun(descriptor.plan)
+                delivery, begun = _begun(descriptor.plan), True
             except TidegateError as error:
                 # Its log cannot be opened.
-                delivery = _Failed(error)
-            else:
-                begun.append(delivery)
+                work.append(partial(_failed, descriptor, error))
+                continue
         work.append(partial(delivery.deliver, descriptor))
     acks = _at_once(work)
     if begun:
@@ -95,17 +93,6 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
         elif count > known:
             gc.freeze()
     yield from acks
-
-
-class _Failed:
-    """In the place of a delivery that could not begin."""
-
-    def __init__(self, error: TidegateError) -> None:
-        self._error = error
-
-    def deliver(self, descriptor: Descriptor) -> Ack:
-        """Its error."""
-        return Ack(destinations=descriptor.destinations, error=self._error.marked())
 
 
 def _at_once(work: Sequence[Callable[[], Ack]]) -> list[Ack]:
@@ -135,6 +122,10 @@ def refused(descriptor: Descriptor, attempt: int) -> Ack:
         object=f"changefeed {descriptor.plan.feed}",
         hint="delivery recovers by itself; look at Spark's workers and their hosts",
     )
+    return _failed(descriptor, error)
+
+
+def _failed(descriptor: Descriptor, error: TidegateError) -> Ack:
     return Ack(destinations=descriptor.destinations, error=error.marked())
 
 
