@@ -82,10 +82,9 @@ class AnchoredNode:
             self.anchor = anchors.all()[-1]
             self.schema = anchors.schema(self.anchor)
 
-    def pull(self, folder: Path, begun: Origin) -> Pulled:
+    def pull(self, folder: Path, begun: Origin | None = None) -> Pulled:
         """Another log, which begins at the anchor."""
-        at = self.anchor
-        return self.pulled.begun_at(folder, begun, at.ts, {**self.schema, "ts": at.ts}, at.position)
+        return self.pulled.at_anchor(folder, self.anchor, self.schema, begun)
 
 
 def commits_of_before(folder: Path) -> int:
@@ -125,7 +124,7 @@ def recorded(
     anew = [tmp_path_factory.mktemp(f"{name}-anew") for name in NAMES]
     controls = 0
     for node, folder in zip(anchored, anew, strict=True):
-        with node.pull(folder, Origin.new(prepared=node.anchor.prepared)) as again:
+        with node.pull(folder) as again:
             again.caught_up()
         # Control: a log that was told of nothing does not take what it has no rows of.
         if commits_of_before(folder):

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ from tests.e2e.test_failover import captures_of
 from tests.e2e.topics import Message
 from tests.seeds import seed
 from tests.servers import Database
-from tests.servers.database import Connection, database
+from tests.servers.database import database
 from tests.servers.etcd import Etcd
+from tests.threads import running
 from tests.waiting import until
 
 pytestmark = pytest.mark.real
@@ -55,47 +57,24 @@ def _read(root: Path) -> list[Message]:
     return [Message("", 0, 0, b"", body) for body in bodies if not body["isDdl"]]
 
 
-class Overlapping:
-    """XA transactions on each node, each prepared before the one before it ends."""
-
-    def __init__(self, nodes: list[Database]) -> None:
-        self._nodes = nodes
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(db,)) for db in nodes]
-        for db in nodes:
-            db.execute("CREATE TABLE bank.held (id INT PRIMARY KEY, n INT)")
-            db.execute("INSERT INTO bank.held VALUES (0, 0), (1, 0)")
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
-
-    def _run(self, db: Database) -> None:
-        with ExitStack() as stack:
-            two = [stack.enter_context(db.connect()) for _ in range(2)]
-            n = 0
-            while True:
-                over = self._over.wait(0.02)
-                if not over:
-                    self._do(two[n % 2], f"XA START 'held-{n}'")
-                    self._do(two[n % 2], f"UPDATE bank.held SET n = {n} WHERE id = {n % 2}")
-                    self._do(two[n % 2], f"XA END 'held-{n}'")
-                    self._do(two[n % 2], f"XA PREPARE 'held-{n}'")
-                if n:
-                    self._do(two[(n - 1) % 2], f"XA COMMIT 'held-{n - 1}'")
-                if over:
-                    return
-                n += 1
-
-    def _do(self, connection: Connection, text: str) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(text)
+def _overlap(db: Database, over: threading.Event) -> None:
+    """XA transactions, each prepared before the one before it ends; the last one ends, too."""
+    with ExitStack() as stack:
+        two = [stack.enter_context(db.connect()).cursor() for _ in range(2)]
+        n = 0
+        while not over.wait(0.02):
+            for text in (
+                f"XA START 'held-{n}'",
+                f"UPDATE bank.held SET n = {n} WHERE id = {n % 2}",
+                f"XA END 'held-{n}'",
+                f"XA PREPARE 'held-{n}'",
+            ):
+                two[n % 2].execute(text)
+            if n:
+                two[(n - 1) % 2].execute(f"XA COMMIT 'held-{n - 1}'")
+            n += 1
+        if n:
+            two[(n - 1) % 2].execute(f"XA COMMIT 'held-{n - 1}'")
 
 
 class Begins:
@@ -120,7 +99,10 @@ def test_a_cluster_moves_and_is_taken_over(
     cluster = DistributedDatabase(nodes, seed(), spread=delivered.SPREAD)
     cluster.create()
     root, journal = tmp_path / "out", cluster.journal
-    held = Overlapping(nodes)
+    over = threading.Event()
+    for db in nodes:
+        db.execute("CREATE TABLE bank.held (id INT PRIMARY KEY, n INT)")
+        db.execute("INSERT INTO bank.held VALUES (0, 0), (1, 0)")
     moving = Moving(captures_of(etcd, tmp_path, "cluster-moves"), "moving", "moving-bank")
     first = moving.captures[0]
 
@@ -148,37 +130,36 @@ def test_a_cluster_moves_and_is_taken_over(
             *("--sink-uri", sink, "--config", str(config)),
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        held.start()
-        cluster.start(workers=3, pause_s=0.05)
-        goes_on()
-        behind = moving.move().data_dir / "log" / "moving"
-        goes_on()
-        until(lambda: not behind.exists(), "its logs there, of all nodes, are removed")
-        # Something is prepared at every moment, and the nodes keep little of their binlogs.
-        files = []
-        for db in nodes:
-            db.execute("FLUSH BINARY LOGS")
-            files.append(db.execute("SHOW MASTER STATUS")[0][0])
-        with closing(open_store(f"{etcd.address}/cluster-moves", tmp_path, SystemClock())) as store:
-            begins = Begins(store, "moving")
+        with running([partial(_overlap, db, over) for db in nodes], over):
+            cluster.start(workers=3, pause_s=0.05)
+            goes_on()
+            behind = moving.move().data_dir / "log" / "moving"
+            goes_on()
+            until(lambda: not behind.exists(), "its logs there, of all nodes, are removed")
+            # Something is prepared at every moment, and the nodes keep little of their binlogs.
+            files = []
+            for db in nodes:
+                db.execute("FLUSH BINARY LOGS")
+                files.append(db.execute("SHOW MASTER STATUS")[0][0])
+            store_url = f"{etcd.address}/cluster-moves"
+            with closing(open_store(store_url, tmp_path, SystemClock())) as store:
+                begins = Begins(store, "moving")
 
-            def later() -> bool:
-                found = begins.now()
-                pairs = zip(found, files, strict=False)
-                return len(found) == 2 and all(a.position["file"] >= f for a, f in pairs)
+                def later() -> bool:
+                    found = begins.now()
+                    pairs = zip(found, files, strict=False)
+                    return len(found) == 2 and all(a.position["file"] >= f for a, f in pairs)
 
-            until(later, "logs that begin anew need none of what is before", 60)
-            assert all(anchor.prepared for anchor in begins.now())
-        for db, file in zip(nodes, files, strict=True):
-            db.execute(f"PURGE BINARY LOGS TO '{file}'")
-        left = moving.lose()
-        goes_on()
-        held.stop()
+                until(later, "logs that begin anew need none of what is before", 60)
+                assert all(anchor.prepared for anchor in begins.now())
+            for db, file in zip(nodes, files, strict=True):
+                db.execute(f"PURGE BINARY LOGS TO '{file}'")
+            left = moving.lose()
+            goes_on()
         cluster.rest()
         left.wait_checkpoint("moving-bank")
         cluster.finish()
     finally:
-        held.stop()
         cluster.stop.set()
         cluster.silence.set()
         for capture in moving.captures:

@@ -22,8 +22,20 @@ from sink.contract import Layout
 from tests.changelog.logs import open_log
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log, for a worker that has nothing yet, in a task's first attempt."""
+    monkeypatch.setattr(task, "_deliveries", {})
+    context: Any = TaskContext()
+    context._attemptNumber = 0
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    return folder
+
+
 def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen: list[FeedPlan] = []
     begun: list[FeedDelivery] = []
@@ -41,12 +53,6 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
     monkeypatch.setattr(FeedDelivery, "__init__", beginning)
     monkeypatch.setattr(FeedDelivery, "deliver", deliver)
     monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: frozen.append(plan))
-    monkeypatch.setattr(task, "_deliveries", {})
-    context: Any = TaskContext()
-    context._attemptNumber = 0
-    monkeypatch.setattr(TaskContext, "_taskContext", context)
-    folder = tmp_path / "log"
-    open_log(folder).close()
     uri = "kafka://127.0.0.1:1/t?protocol=canal-json"
     run = str(tmp_path / "run")
     plan = FeedPlan(FeedId("i", "f", 1), 1, str(folder), 1, uri, {}, 1, run, Layout({"t": 1}))
@@ -77,10 +83,10 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
 
 
 def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = threading.Barrier(4)
-    freed = []
+    frozen = []
 
     def deliver(self: FeedDelivery, descriptor: Descriptor) -> Ack:
         # None goes on before four of them are here.
@@ -88,13 +94,7 @@ def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
         return Ack(descriptor.destinations, error={"message": self.plan.feed.name})
 
     monkeypatch.setattr(FeedDelivery, "deliver", deliver)
-    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: freed.append(1))
-    monkeypatch.setattr(task, "_deliveries", {})
-    context: Any = TaskContext()
-    context._attemptNumber = 0
-    monkeypatch.setattr(TaskContext, "_taskContext", context)
-    folder = tmp_path / "log"
-    open_log(folder).close()
+    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: frozen.append(1))
     plans = [
         FeedPlan(
             FeedId("i", f"f{n}", 1), 1, str(tmp_path / "none" if n == 2 else folder), 1,
@@ -110,7 +110,7 @@ def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
     assert "f2" not in messages
     assert messages[:2] + messages[3:] == [f"f{n}" for n in range(9) if n != 2]
     assert acks[2].error["code"].startswith("TG:ErrLog")  # type: ignore[index]
-    assert freed == [1]
+    assert frozen == [1]
 
 
 def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(

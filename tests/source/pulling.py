@@ -22,7 +22,7 @@ from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
-from cdc.coord.messages import UpstreamInfo, UpstreamStatus
+from cdc.coord.messages import Anchor, UpstreamInfo, UpstreamStatus
 from cdc.source.position import UpstreamPosition
 from cdc.source.puller import Puller
 from cdc.source.registration import register
@@ -67,9 +67,17 @@ class Pulled:
         """Another log of the same upstream in the place of this one, from where this one began."""
         with closing(ChangeLog.open(self.folder)) as log:
             ts, snapshot = log.state.first_ts, log.snapshot_at(log.state.first_ts)
-        return self.begun_at(folder, begun, ts, snapshot, self.info.start)
+        return self._begun_at(folder, begun, ts, snapshot, self.info.start)
 
-    def begun_at(
+    def at_anchor(
+        self, folder: Path, anchor: Anchor, schema: dict[str, Any], begun: Origin | None = None
+    ) -> Pulled:
+        """Another log of the same upstream, which begins at an anchor, told what that says."""
+        begun = begun or Origin.new(prepared=anchor.prepared)
+        snapshot = {**schema, "ts": anchor.ts}
+        return self._begun_at(folder, begun, anchor.ts, snapshot, anchor.position)
+
+    def _begun_at(
         self,
         folder: Path,
         begun: Origin,
@@ -77,7 +85,6 @@ class Pulled:
         snapshot: dict[str, Any],
         position: dict[str, Any],
     ) -> Pulled:
-        """Another log of the same upstream, from a ts on, which its server has at a position."""
         made = copy(self)
         made.folder, made.statuses, made.error = folder, [], None
         with LogWriter.open(folder, self.log_settings, CLOCK) as writer:

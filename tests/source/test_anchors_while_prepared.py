@@ -13,7 +13,6 @@ from pymysql.err import MySQLError
 
 from cdc.base.clock import SystemClock
 from cdc.base.position import Position
-from cdc.changelog.origin import Origin
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.anchors import Anchors
 from cdc.coord.embedded import EmbeddedStore
@@ -43,9 +42,7 @@ class Anchored:
 
     def begin(self, anchor: Anchor, folder: Path) -> Pulled:
         """Another log of the upstream, which begins at an anchor."""
-        snapshot = {**self.anchors.schema(anchor), "ts": anchor.ts}
-        begun = Origin.new(prepared=anchor.prepared)
-        return self.p.begun_at(folder, begun, anchor.ts, snapshot, anchor.position)
+        return self.p.at_anchor(folder, anchor, self.anchors.schema(anchor))
 
 
 @pytest.fixture
