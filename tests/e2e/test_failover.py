@@ -187,6 +187,8 @@ def test_a_data_directory_of_before(mariadb: Database, schema_name: str, tmp_pat
     """Restored from a copy that is older than what was delivered, store and log."""
     with _goes_on_complete(mariadb, schema_name, tmp_path) as capture:
         assert capture.interrupt() == 0
+        # Spark's JVM removes files of its own there until it has ended, too.
+        until(lambda: not capture.family(), "the JVM has ended")
         shutil.copytree(capture.data_dir, tmp_path / "copy")
         capture.start()
         _more_rows(tmp_path)

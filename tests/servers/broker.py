@@ -270,7 +270,7 @@ class Broker:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the broker process (SIGSTOP, SIGCONT ...)."""
         assert self._process is not None, "the broker is not running"
-        self._process.send_signal(number)
+        process.send(self._process.pid, number)
 
     def fill_disk(self, room: int, *topics: str) -> None:
         """Let no file of Kafka's own or of these topics grow by more than about ``room`` bytes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -193,7 +192,7 @@ class Database:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the server process (SIGSTOP, SIGCONT ...)."""
-        os.kill(self.pid, number)
+        process.send(self.pid, number)
 
     def kill(self) -> None:
         """End the server as a crash does, and wait until it is gone."""

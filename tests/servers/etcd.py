@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -67,8 +66,8 @@ class Member:
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
-        os.kill(self.pid, number)
+        """Send it a signal; behind SIGSTOP it does nothing more."""
+        process.send(self.pid, number)
 
     def close(self) -> None:
         """End it, if it runs."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.errors import StartFailed
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 _PR_SET_PDEATHSIG = 1
 _requests: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
@@ -140,6 +140,26 @@ def data_folder(given: Path | str | None, prefix: str) -> tuple[Path, bool]:
     if parent:
         Path(parent).mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"tidegate-{prefix}-", dir=parent)), True
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal; a process that is to stop has stopped when this returns.
+
+    The kernel tells one thread, which stops the others when it comes to run: on a busy machine
+    they go on answering for a while.
+    """
+    os.kill(pid, number)
+    if number == signal.SIGSTOP:
+        until(lambda: _all_stopped(pid), f"process {pid} has stopped", 10)
+
+
+def _all_stopped(pid: int) -> bool:
+    try:
+        shown = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return not Path(f"/proc/{pid}").exists()
+    # Behind the name, in which anything may stand: T is stopped, Z and X have ended.
+    return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in shown)
 
 
 def wait_gone(process: subprocess.Popen[bytes], seconds: float, name: str) -> None:
