@@ -91,6 +91,9 @@ def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Roun
         return True
     if part.role is ShardRole.CHANGE:
         return p.record in rounds
+    if part.role is ShardRole.LEAVE:
+        views = _views(pending, groups)
+        return not any(last_leaves(part, g, views[g].wanted, p.ts, pending) for g in part.groups)
     if part.role is not ShardRole.JOIN:
         return True
     if p.obstacle is not None:
@@ -102,6 +105,21 @@ def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Roun
             if first or leader_of(rounds, q.ts) is not None:
                 return False
     return p.accepted or not _views(pending, groups)[part.group].unlike(part)
+
+
+def last_leaves(
+    part: ShardPart, group: TableName, tables: Collection[str], ts: Ts, pending: Iterable[Pending]
+) -> bool:
+    """Whether nobody would be left to say what a table must be like that joins before ``ts``.
+
+    ``tables`` are in the group where it stands. The target keeps the definition of the last one.
+    """
+    rest = set(tables) - {table for name, table in part.leaves if name == group}
+    return not rest and any(
+        other.role is ShardRole.JOIN and other.group == group and q.ts < ts
+        for q in pending
+        if (other := q.judged.shard) is not None
+    )
 
 
 def complete(

@@ -19,6 +19,7 @@ from owner.shard_ddl import (
     Groups,
     Rounds,
     ShardDdlConflict,
+    last_leaves,
     leader_of,
     recorded_as,
     tied_together,
@@ -242,6 +243,8 @@ def next_steps(
         if part is None or may_run(p, rounds) or p.obstacle is not None or part.groups & busy:
             continue
         if any(_makes_target(q, part.group) and q.ts < p.ts for q in pending):
+            continue
+        if any(last_leaves(part, g, known[g].standings.tables, p.ts, pending) for g in part.groups):
             continue
         group = known[part.group]
         if not group.together(p) or p.action is DDLAction.SKIP:

@@ -124,9 +124,11 @@ class ShardWorld(World):
             name = f"shop.o{len(FIRST) + self.newest}"
             lowest, highest = min(self.versions.values()), max(self.versions.values())
             version = self.rng.randint(lowest, highest)
-            # Without the one table that it is like, it would come to a group that is past it.
-            like = {t for t, v in self.versions.items() if v <= version}
-            self.needed |= like if len(like) == 1 else set()
+            # Without the one table that it is like, it would come to a group that is past it, and
+            # without the one that leads there to a group that need not come to it.
+            behind = {t for t, v in self.versions.items() if v <= version}
+            ahead = {t for t, v in self.versions.items() if v >= version}
+            self.needed |= set().union(*(tables for tables in (behind, ahead) if len(tables) == 1))
             self.versions[name] = version
             self._execute(f"CREATE TABLE {name} ({_columns(self.versions[name])})")
         elif what < 0.36 and len(self.versions) > 2:

@@ -13,7 +13,7 @@ from filter.decision import DdlFilter
 from owner.changes import joined
 from owner.ddl import FeedScope
 from sink.schema_change import Recorded
-from tests.shard_ddl.group import COLUMNS, CONFIG, SESSION, Group
+from tests.shard_ddl.group import COLUMNS, CONFIG, OPTIMISTIC, SESSION, Group
 
 
 def test_a_change_runs_once_when_all_have_come_and_then_all_go_on() -> None:
@@ -243,6 +243,25 @@ def test_a_table_of_another_definition_does_not_join() -> None:
     group.say(12, DdlAction.APPROVE, "TG:ErrShardTablesDiffer")
     assert group.tick() == []
     assert group.states() == {12: "ignored"}
+
+
+@pytest.mark.parametrize("config", [CONFIG, OPTIMISTIC], ids=["pessimistic", "optimistic"])
+def test_the_last_table_stays_until_those_that_came_before_have_joined(config: Any) -> None:
+    """The target goes on as the last table was, which nothing else would say."""
+    group = Group(tables=("shop.o1",))
+    group.scope = FeedScope(DdlFilter(FeedConfig.model_validate(config)))
+    group.ddl(10, "CREATE TABLE o2 (id INT PRIMARY KEY, a DATE, KEY k (a))")
+    group.ddl(20, "DROP TABLE o1")
+    group.ddl(30, "CREATE TABLE o3 (id INT PRIMARY KEY, a DATE, KEY k (a))")
+    for _ in range(3):
+        assert group.tick() == []
+    obstacle = group.changes.obstructed["shop.o2"].error
+    assert group.states()[10] == "held"
+    assert group.states()[20] == "waiting"
+    group.say(10, DdlAction.APPROVE, obstacle.code)
+    for _ in range(3):
+        assert group.tick() == []
+    assert group.states() == {10: "ignored", 20: "ignored", 30: "ignored"}
 
 
 def test_the_first_table_makes_the_target() -> None:
