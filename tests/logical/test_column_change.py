@@ -7,6 +7,7 @@ ours must be the bytes that the server logged for the logical column; else it mu
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -137,8 +138,9 @@ def test_moments_keep_their_fractions(
 def texts(rng: random.Random, charset: str) -> Iterator[str]:
     """Texts of characters that a character set has, and of some that it may lack."""
     for _ in range(12):
-        # None of the halves of characters, which ucs2 stores.
-        raw = bytes(b for b in rng.randbytes(4 * rng.randint(1, 6)) if not 0xD8 <= b <= 0xDF)
+        # None of the halves of characters, which ucs2 stores, and MariaDB in UTF-8, too (ED A0..).
+        drawn = bytes(b for b in rng.randbytes(4 * rng.randint(1, 6)) if not 0xD8 <= b <= 0xDF)
+        raw = re.sub(rb"\xed(?=[\xa0-\xbf])", b"e", drawn)
         yield f"convert(convert(x'{raw.hex()}' using {charset}) using utf8mb4)"
     for sample in ("plain", "", "Äé€", "日本語", "кир", "한국어", "中文 😀", "ｱﾟ～−∥"):
         yield f"convert(x'{sample.encode().hex()}' using utf8mb4)"
