@@ -65,6 +65,7 @@ from processor.table_copying import TableCopying
 from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.transaction_names import TransactionNames, strangers
+from processor.turn_line import FeedLines
 from processor.window import Window, group, reach, take, weigh
 from processor.window_size import WindowSize, may_be_too_much
 from sink.contract import RECOVERY_BITS, Destination, Recovered
@@ -135,6 +136,7 @@ class Feed:
         rows: SnapshotRows | None = None,
         server: Callable[[threading.Event], SourceServers] | None = None,
         copied_rows: Callable[[], CopiedRows | None] = lambda: None,
+        lines: FeedLines | None = None,
     ) -> None:
         self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
@@ -152,6 +154,7 @@ class Feed:
         self._repeatable = assignment.repeatable
         self._copying: TableCopying | None = None
         self._jobs = jobs
+        self._lines = lines or FeedLines.of(1)
         self._settings = settings
         self._register_slots = register_slots
         self._clock = clock
@@ -263,6 +266,18 @@ class Feed:
 
     def _turn(self) -> None:
         self._await_judgement()
+        with self._lines.work.inside():
+            rest_s = self._next()
+        if rest_s is None:
+            self._idle()
+            return
+        if self._reporter.owed and self._tells_now():
+            self._report()
+        if rest_s:
+            self._stopping.wait(rest_s)
+
+    def _next(self) -> float | None:
+        """Deliver the next window; how long to rest behind it, or None if there is none."""
         self._wake.clear()
         if self._newest.barrier_ts != self._assignment.barrier_ts:
             # The owner may wait to hear that it counts, though nothing moves.
@@ -276,23 +291,22 @@ class Feed:
         if taken is None or (taken.kept and taken.at_one_position(self._standing)):
             taken = self._recover()
             # The owner may wait for it where nothing can be delivered: no change runs before.
-            self._report()
+            with self._lines.work.outside():
+                self._report()
         if self._copying is not None:
             self._copying.answer(self._standing, taken.starts.values(), self._assignment.ties)
         window = self._next_window(taken)
         if window is None:
-            self._idle(taken)
-            return
+            return None
         if self._outgrown(taken, window):
             self._taken = None
-            return
+            return 0.0
         with self._measured.window():
             self._deliver(taken, window)
         self._backoff = self._backoff.succeeded()
         # All up to now is delivered: rows gather for sinks to which each window costs files.
         gather_s = taken.sink.interval_s if self._standing.main >= window.hi else 0.0
-        if pause_s := max(self._settings.min_interval_s, gather_s):
-            self._stopping.wait(pause_s)
+        return max(self._settings.min_interval_s, gather_s)
 
     def _leave_rows(self) -> None:
         """Give back the room of rows that were there before, once all of them are delivered.
@@ -339,7 +353,7 @@ class Feed:
         found = (taken.catalog.named(name, caps.get(name, upto)) for name in sorted(changed))
         return taken.driver.outgrown(taken.plan.layout, chain.from_iterable(found))
 
-    def _idle(self, taken: Takeover) -> None:
+    def _idle(self) -> None:
         self._phases.enter(Phase.IDLE)
         self._acknowledged.save_in_time()
         if self._reporter.owed and self._reporter.rest_s <= 0:
@@ -347,13 +361,16 @@ class Feed:
         rests = [_SAVE_S] if self._acknowledged.dirty else []
         if self._reporter.owed:
             rests.append(self._reporter.rest_s)
-        self._awaited = self._awaits(taken)
+        self._awaited = self._awaits()
         self._wake.wait(min(rests, default=None))
         # Before the log is looked at again: what comes from here on wakes it.
         self._awaited = None
 
-    def _awaits(self, taken: Takeover) -> Awaited | None:
+    def _awaits(self) -> Awaited | None:
         """What may bring work, or None where progress itself is waited for: each step tells it."""
+        taken = self._taken
+        if taken is None:
+            return None
         progress = (
             taken.driver.wants_watermarks
             or self._assignment.barrier_ts < MAX_TS
@@ -426,7 +443,9 @@ class Feed:
             # Between the two ts of the rows nothing changes what tables there are.
             there = delivered_tables(catalog.at(self._info.snapshot_ts), self._config)
             first = sink.first_rows(self._config.snapshot.on_existing)
-            first.prepare(self._info.ledger_id, (t for t in there if (t.schema, t.name) in copied))
+            chosen = [t for t in there if (t.schema, t.name) in copied]
+            with self._lines.work.outside(), self._lines.takeover.inside():
+                first.prepare(self._info.ledger_id, chosen)
         repeatable = self._repeatable or (rows is not None and rows.repeated)
         if repeatable:
             sink = sink.repeatable()
@@ -440,7 +459,8 @@ class Feed:
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.
         here, tables = self._standing.stand(), list(known.values())
         self._phases.enter(Phase.FENCING)
-        found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
+        with self._lines.work.outside(), self._lines.takeover.inside():
+            found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
         if found.recorded:
             self._acknowledged.check(found.positions)
         self._check_log(found)
@@ -524,7 +544,7 @@ class Feed:
         self._standing = after
         taken = self._taken = taken.after(after)
         taken.catalog.collect(after.lowest().resolved())
-        self._progressed(taken, hi)
+        self._reporter.owed = True
 
     def _late(self, taken: Takeover, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
         """Runs that tables catch up, and up to where they are complete, a share of a window each.
@@ -646,7 +666,7 @@ class Feed:
         self._tried = (size, self._clock.monotonic())
         what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
         timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
-        with self._measured.job():
+        with self._measured.job(), self._lines.work.outside():
             acks = self._jobs.run(descriptors, what[:200], timeout_s, self._shared(size))
         if taken.recorded:
             for ack in acks:
@@ -687,12 +707,14 @@ class Feed:
         # Rows of a table that waits are missing above its barrier.
         return min([hi.resolved(), *(span.hi.resolved() for span in spans.values())])
 
-    def _progressed(self, taken: Takeover, hi: Position) -> None:
-        """Tell the owner how far it is: at once where a DDL or an operator may wait for it."""
-        self._reporter.owed = True
-        held = hi.resolved() >= self._upper() < self._log.state.resolved_ts
-        if held or self._caps(taken) or self._reporter.rest_s <= 0:
-            self._report()
+    def _tells_now(self) -> bool:
+        """Whether to say at once how far it is: where a DDL or an operator may wait for it."""
+        if self._taken is None:
+            return False
+        if self._reporter.rest_s <= 0:
+            return True
+        held = self._standing.main.resolved() >= self._reach < self._log.state.resolved_ts
+        return held or bool(self._caps(self._taken))
 
     def _progress(self, error: TidegateError | None) -> tuple[Standing, Names]:
         """Where it stands, and what the upstream calls the transactions there.

@@ -43,10 +43,13 @@ from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
 from processor.settings import ProcessorSettings
 from processor.table_copying import piece_rows, remove_pieces
+from processor.turn_line import FeedLines
 from processor.window_size import WindowSize
 
 _log = logging.getLogger("processor")
 _RETRY_S = 1.0
+# Changefeeds that work at once in this process: of what they do, most holds Python's lock.
+_AT_ONCE = 8
 
 
 class ProcessorRunner:
@@ -90,6 +93,7 @@ class ProcessorRunner:
         self._given_back: set[str] = set()
         # What a changefeed has learned of its sink holds for its next epoch.
         self._sizes: dict[str, WindowSize] = {}
+        self._lines = FeedLines.of(_AT_ONCE)
         self._stopping = threading.Event()
         self._prefix = keys.assignments_prefix(capture_id)
         self._watch = store.watch(self._prefix, store.revision() + 1)
@@ -234,7 +238,7 @@ class ProcessorRunner:
             info, assignment, log, folder, self._jobs, self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
             self._parts, self._names(name), self._log_disagrees, rows,
-            self._server(info), partial(self._copied_rows, name),
+            self._server(info), partial(self._copied_rows, name), self._lines,
         )  # fmt: skip
         self._feeds[name] = feed
         feed.start()
