@@ -51,7 +51,7 @@ class Descriptor:
     destinations have at least; a ledger below that has gone back. ``watermark``: announce that
     everything at or below it has been sent. ``at_once``: more bytes than these were too much for
     the sink, so no more are to be on their way at a time. ``transactions``: names for the ts of
-    ``hi`` and ``held``.
+    ``hi`` and ``held``. ``anywhere``: whether a worker opens the sink for it that has not yet.
     """
 
     plan: FeedPlan
@@ -65,6 +65,7 @@ class Descriptor:
     acknowledged: Mapping[Destination, Position] = field(default_factory=dict)
     at_once: int | None = None
     transactions: Mapping[Ts, TransactionName] = field(default_factory=dict)
+    anywhere: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Ack:
     those of ``sink.contract.Sent``; ``filtered``: rows that value filters have left out.
     ``began_ns`` is of the worker's clock, ``parts`` are seconds of what followed one another.
 
-    ``table``: the one table (``schema.table``) that a definite error is about, if it is.
+    ``table``: the one table (``schema.table``) that a definite error is about, if it is. ``left``:
+    nothing was done, and another worker has the sink open.
     """
 
     destinations: tuple[Destination, ...]
@@ -91,3 +93,4 @@ class Ack:
     reached: Mapping[Destination, Position] = field(default_factory=dict)
     error: dict[str, str] | None = None
     table: str | None = None
+    left: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +34,8 @@ _IN_CLEAR = (
 _WARM = "tidegate: warm workers"
 # An idle worker answers at once.
 _TEND_S = 30.0
+# How long a number of cores holds.
+_CORES_S = 2.0
 
 
 class SparkRunner:
@@ -54,6 +57,7 @@ class SparkRunner:
         self._access = access
         self._scratch = scratch
         self._context: SparkContext | None = None
+        self._cores: tuple[SparkContext, float, int] | None = None
         self._patience_s = 0.0
         self._starting = threading.Lock()
         self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
@@ -96,7 +100,12 @@ class SparkRunner:
     @property
     def parallelism(self) -> int:
         """Tasks that run at once."""
-        return int(self._need().defaultParallelism)
+        context, known = self._need(), self._cores
+        if known is None or known[0] is not context or known[1] < time.monotonic():
+            # Each window asks; only the JVM knows, and executors come and go.
+            cores = int(context.defaultParallelism)
+            known = self._cores = context, time.monotonic() + _CORES_S, cores
+        return known[2]
 
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
@@ -152,6 +161,7 @@ class SparkRunner:
         ``feeds`` are the changefeeds that run. Nothing happens while there is no JVM. Raises as
         :meth:`run` does.
         """
+        self._shared.keep(feeds)
         context = self._context
         if context is None or _is_dead(context):
             return

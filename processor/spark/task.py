@@ -62,7 +62,7 @@ class TaskRepeated(TransientError):
 
 
 def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
-    """Deliver each descriptor, if this is the task's first attempt."""
+    """Deliver each descriptor that is for this worker, if this is the task's first attempt."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -74,6 +74,9 @@ def run(descriptors: Iterator[Descriptor]) -> Iterator[Ack]:
     known, begun = len(_deliveries), False
     work: list[Callable[[], Ack]] = []
     for descriptor in given:
+        if not descriptor.anywhere and descriptor.plan.feed.name not in _deliveries:
+            work.append(partial(_left, descriptor))
+            continue
         delivery = _followed(descriptor.plan)
         if delivery is None:
             try:
@@ -127,6 +130,10 @@ def refused(descriptor: Descriptor, attempt: int) -> Ack:
 
 def _failed(descriptor: Descriptor, error: TidegateError) -> Ack:
     return Ack(destinations=descriptor.destinations, error=error.marked())
+
+
+def _left(descriptor: Descriptor) -> Ack:
+    return Ack(destinations=descriptor.destinations, left=True)
 
 
 def _followed(plan: FeedPlan) -> Any:
