@@ -27,9 +27,9 @@ from sink.kafka.ledger import (
     json_of,
     key_of,
     live,
-    scan,
     write_plain,
 )
+from sink.kafka.ledger_scan import scan
 from sink.kafka.records import SmallRecord
 from sink.kafka.settings import KafkaSettings
 from sink.schema_change import Recorded

@@ -35,8 +35,9 @@ from cdc.base.errors import InvalidError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand, stand
 from sink.kafka.batch import ReadyRecords, discard, enqueue
-from sink.kafka.clients import mapped, open_admin, open_consumer, open_producer
-from sink.kafka.errors import KafkaInternal, KafkaLedgerBlocked, KafkaUnavailable, map_error
+from sink.kafka.clients import mapped, open_producer
+from sink.kafka.errors import KafkaInternal, KafkaUnavailable, map_error
+from sink.kafka.ledger_scan import scan
 from sink.kafka.records import SmallRecord, frame
 from sink.kafka.settings import KafkaSettings
 
@@ -45,8 +46,6 @@ LEDGER_PARTITIONS = 16
 _EPOCH = "epoch"
 _POSITION = "position"
 _PARTITIONS = "partitions"
-_READ_TIMEOUT_S = 10.0
-_POLL_MS = 100
 
 Destination = tuple[str, int]
 
@@ -304,45 +303,6 @@ def _of_before(name: str) -> LedgerInvalid:
 
 def _unreadable(key: bytes) -> KafkaInternal:
     return KafkaInternal(f"a ledger record cannot be read: {key!r}", object=f"topic {LEDGER_TOPIC}")
-
-
-def scan(
-    settings: KafkaSettings, at: TopicPartition, isolation: str, admin: Any = None
-) -> list[tuple[bytes | None, bytes | None]]:
-    """(key, value) of a ledger partition up to its end as it is now; errors as of :func:`read`."""
-    if admin is None:
-        with open_admin(settings) as own:
-            end = _end(own, at)
-    else:
-        end = _end(admin, at)
-    records: list[tuple[bytes | None, bytes | None]] = []
-    with open_consumer(settings, isolation) as consumer:
-        consumer.assign([at])
-        consumer.seek_to_beginning(at)
-        deadline = time.monotonic() + _READ_TIMEOUT_S
-        # Without a leader the client does not know where it stands.
-        while (stands := consumer.position(at, timeout_ms=_POLL_MS)) is None or stands < end:
-            found = consumer.poll(timeout_ms=_POLL_MS)
-            records += [(r.key, r.value) for r in found.get(at, ())]
-            if found:
-                deadline = time.monotonic() + _READ_TIMEOUT_S
-            elif time.monotonic() > deadline and stands is None:
-                raise KafkaUnavailable(
-                    "it cannot be read: nobody leads it",
-                    object=f"topic {LEDGER_TOPIC}/{at.partition}",
-                    hint="check that the brokers run and can be reached",
-                )
-            elif time.monotonic() > deadline:
-                raise KafkaLedgerBlocked(
-                    f"it can be read to offset {stands} of {end} only",
-                    object=f"topic {LEDGER_TOPIC}/{at.partition}",
-                    hint="another changefeed's transaction is open; its server should recover",
-                )
-    return records
-
-
-def _end(admin: Any, at: TopicPartition) -> int:
-    return int(admin.list_partition_offsets({at: -1})[at].offset)
 
 
 def key_of(word: str, feed: FeedId, *about: Any) -> bytes:

@@ -172,7 +172,7 @@ def test_another_feeds_open_transaction_is_named(lab: Lab, monkeypatch: pytest.M
         frame(position_records(stranger_feed, 1, {("t", 0): Position(1)})), 1, 1, 1, 0
     )
     assert batch.enqueue(stranger, at, ready).wait(10)
-    monkeypatch.setattr("sink.kafka.ledger._READ_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("sink.kafka.ledger_scan._READ_TIMEOUT_S", 0.5)
     with pytest.raises(KafkaLedgerBlocked):
         read(settings, lab.feed)
     # The zombie check must not wait for it.

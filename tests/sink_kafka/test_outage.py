@@ -115,7 +115,7 @@ def test_a_ledger_without_a_leader_is_not_the_end(
     """The client then does not know where it stands; it is the world's failure, to be retried."""
     settings = lab.settings()
     recover(settings, lab.feed, 1, 1)
-    monkeypatch.setattr("sink.kafka.ledger._READ_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("sink.kafka.ledger_scan._READ_TIMEOUT_S", 0.3)
     monkeypatch.setattr(KafkaConsumer, "position", lambda *_, **__: None)
     with pytest.raises(KafkaUnavailable, match="nobody leads it"):
         read(settings, lab.feed)
