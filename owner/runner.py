@@ -168,7 +168,8 @@ class OwnerRunner:
         self._stored = StoredValues(keys)
         self._progress: list[_Ticked] = []
         # Of this turn, by upstream.
-        self._open_logs: dict[str, UpstreamLog] = {}
+        # Those of this turn, each with its resolved ts.
+        self._open_logs: dict[str, tuple[UpstreamLog, Ts]] = {}
         # When each changefeed must be ticked though nothing concerns it, in the clock's seconds.
         self._due: dict[str, float] = {}
         self._turns = Turns(clock.monotonic())
@@ -537,10 +538,11 @@ class OwnerRunner:
         if info.state not in ACTIVE:
             return seen
         try:
-            log = self._open_logs.get(info.upstream)
-            if log is None:
-                log = self._open_logs[info.upstream] = self._logs(info.upstream)
-            resolved = log.resolved_ts()
+            looked = self._open_logs.get(info.upstream)
+            if looked is None:
+                log = self._logs(info.upstream)
+                looked = self._open_logs[info.upstream] = log, log.resolved_ts()
+            log, resolved = looked
             ddls = log.ddls(above, resolved) if resolved > above else ()
             schemas = log.schemas()
             seen = replace(seen, scope=feed.ties.in_scope(seen.scope, schemas, ddls))
