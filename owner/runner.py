@@ -167,8 +167,7 @@ class OwnerRunner:
         self._broken: dict[str, Broken] = {}
         self._stored = StoredValues(keys)
         self._progress: list[_Ticked] = []
-        # Of this turn, by upstream.
-        # Those of this turn, each with its resolved ts.
+        # Of this turn, by upstream, each with its resolved ts.
         self._open_logs: dict[str, tuple[UpstreamLog, Ts]] = {}
         # When each changefeed must be ticked though nothing concerns it, in the clock's seconds.
         self._due: dict[str, float] = {}

@@ -8,7 +8,7 @@ whole round lies below the checkpoint. All here are steps over values.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc.base.errors import DefiniteError
@@ -93,7 +93,7 @@ def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Roun
         return p.record in rounds
     if part.role is ShardRole.LEAVE:
         views = _views(pending, groups)
-        return not any(last_leaves(part, g, views[g].wanted, p.ts, pending) for g in part.groups)
+        return not leaves_joining(p, lambda group: views[group].wanted, pending)
     if part.role is not ShardRole.JOIN:
         return True
     if p.obstacle is not None:
@@ -107,18 +107,25 @@ def may_run(p: Pending, pending: Sequence[Pending], groups: Groups, rounds: Roun
     return p.accepted or not _views(pending, groups)[part.group].unlike(part)
 
 
-def last_leaves(
-    part: ShardPart, group: TableName, tables: Collection[str], ts: Ts, pending: Iterable[Pending]
+def leaves_joining(
+    p: Pending, tables: Callable[[TableName], Collection[str]], pending: Iterable[Pending]
 ) -> bool:
-    """Whether nobody would be left to say what a table must be like that joins before ``ts``.
+    """Whether the last table of a group leaves before one has joined that was made before that.
 
-    ``tables`` are in the group where it stands. The target keeps the definition of the last one.
+    The target keeps the definition of the last one, and nobody would be left to say what one that
+    joins must be like. ``tables`` are those of a group where it stands.
     """
-    rest = set(tables) - {table for name, table in part.leaves if name == group}
-    return not rest and any(
-        other.role is ShardRole.JOIN and other.group == group and q.ts < ts
+    part = p.judged.shard
+    if part is None or part.role is not ShardRole.LEAVE:
+        return False
+    joining = {
+        other.group
         for q in pending
-        if (other := q.judged.shard) is not None
+        if q.ts < p.ts and (other := q.judged.shard) is not None and other.role is ShardRole.JOIN
+    }
+    return any(
+        {(group, table) for table in tables(group)} <= set(part.leaves)
+        for group in joining & part.groups
     )
 
 

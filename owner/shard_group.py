@@ -19,8 +19,8 @@ from owner.shard_ddl import (
     Groups,
     Rounds,
     ShardDdlConflict,
-    last_leaves,
     leader_of,
+    leaves_joining,
     recorded_as,
     tied_together,
 )
@@ -244,7 +244,7 @@ def next_steps(
             continue
         if any(_makes_target(q, part.group) and q.ts < p.ts for q in pending):
             continue
-        if any(last_leaves(part, g, known[g].standings.tables, p.ts, pending) for g in part.groups):
+        if leaves_joining(p, lambda name: known[name].standings.tables, pending):
             continue
         group = known[part.group]
         if not group.together(p) or p.action is DDLAction.SKIP:

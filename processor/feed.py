@@ -444,7 +444,7 @@ class Feed:
             there = delivered_tables(catalog.at(self._info.snapshot_ts), self._config)
             first = sink.first_rows(self._config.snapshot.on_existing)
             chosen = [t for t in there if (t.schema, t.name) in copied]
-            with self._lines.work.outside(), self._lines.takeover.inside():
+            with self._lines.taking_over():
                 first.prepare(self._info.ledger_id, chosen)
         repeatable = self._repeatable or (rows is not None and rows.repeated)
         if repeatable:
@@ -459,7 +459,7 @@ class Feed:
         # Single tables may stand lower: a destination that is ahead with one of them is ahead.
         here, tables = self._standing.stand(), list(known.values())
         self._phases.enter(Phase.FENCING)
-        with self._lines.work.outside(), self._lines.takeover.inside():
+        with self._lines.taking_over():
             found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
         if found.recorded:
             self._acknowledged.check(found.positions)
@@ -666,7 +666,7 @@ class Feed:
         self._tried = (size, self._clock.monotonic())
         what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
         timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
-        with self._measured.job(), self._lines.work.outside():
+        with self._lines.work.outside(), self._measured.job():
             acks = self._jobs.run(descriptors, what[:200], timeout_s, self._shared(size))
         if taken.recorded:
             for ack in acks:

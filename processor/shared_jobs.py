@@ -18,8 +18,6 @@ from processor.task_messages import Ack, Descriptor
 
 # All wait for the last of them; this many take about a second.
 _TOGETHER = 64
-# One alone is not left to another worker: that would take another job.
-_MANY = 2
 # How often a window is left to another worker: the one that has its sink open may be no more.
 _LEFT = 2
 
@@ -148,6 +146,7 @@ class SharedJobs:
                 window.turn.set()
 
     def _offered(self, window: _Window, together: int) -> Descriptor:
-        if together < _MANY or self._for_any(window):
+        # One alone is not left to another worker: that would take another job.
+        if together == 1 or self._for_any(window):
             return window.descriptor
         return replace(window.descriptor, anywhere=False)

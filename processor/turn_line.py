@@ -12,17 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    """One thread in line; ``turn`` is held until its turn has come."""
-
-    turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.turn.acquire()
+from dataclasses import dataclass
 
 
 class TurnLine:
@@ -36,7 +26,8 @@ class TurnLine:
         self._patience_s = patience_s
         self._guard = threading.Lock()
         self._room = at_once
-        self._line: deque[_Waiting] = deque()
+        # A lock for each, held until its turn has come.
+        self._line: deque[threading.Lock] = deque()
         self._left_at_s = time.monotonic()
 
     @contextmanager
@@ -62,9 +53,10 @@ class TurnLine:
             if self._room > 0:
                 self._room -= 1
                 return
-            mine = _Waiting()
+            mine = threading.Lock()
+            mine.acquire()
             self._line.append(mine)
-        while not mine.turn.acquire(timeout=self._patience_s):
+        while not mine.acquire(timeout=self._patience_s):
             with self._guard:
                 if time.monotonic() - self._left_at_s >= self._patience_s and mine in self._line:
                     self._line.remove(mine)
@@ -77,7 +69,7 @@ class TurnLine:
             self._room += 1
             if self._room > 0 and self._line:
                 self._room -= 1
-                self._line.popleft().turn.release()
+                self._line.popleft().release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +84,11 @@ class FeedLines:
 
     @classmethod
     def of(cls, at_once: int) -> FeedLines:
-        """FeedLines of so many at once, each."""
+        """Of so many at once, each."""
         return cls(TurnLine(at_once), TurnLine(at_once))
+
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Wait for a sink that is taken over, of one that is at work; nobody has both places."""
+        with self.work.outside(), self.takeover.inside():
+            yield

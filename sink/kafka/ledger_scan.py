@@ -37,11 +37,9 @@ class _State:
     def with_records(self, records: Sequence[Any]) -> _State:
         values = dict(self.values)
         for record in records:
-            if record.value is None:
-                values.pop(record.key, None)
-            else:
-                # Behind all others, as in the log.
-                values.pop(record.key, None)
+            # What comes again is behind all others, as in the log.
+            values.pop(record.key, None)
+            if record.value is not None:
                 values[record.key] = record.value
         return _State(values, _what(records[-1]) if records else self.last)
 
@@ -68,7 +66,7 @@ def scan(settings: KafkaSettings, at: TopicPartition, isolation: str, admin: Any
             known = _NOTHING
             found = _records(consumer, at, -1, end)
     state = known.with_records(found)
-    if state is not _NOTHING and (place in _remembered or len(_remembered) < _REMEMBERED):
+    if place in _remembered or len(_remembered) < _REMEMBERED:
         _remembered[place] = state
     return list(state.values.items())
 
