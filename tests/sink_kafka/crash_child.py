@@ -32,6 +32,8 @@ def main(uri: str, feed: str, epoch: str, windows: str, ledger: str) -> None:
                 values = [b"%d.%d.%d" % (window, batch, i) for i in range(MESSAGES)]
                 deliverer.send(settings.topic, p, *framed(values), 1, 1)
         deliverer.commit({(settings.topic, p): at for p in todo})
+        if todo:
+            print("committed", flush=True)
     deliverer.close()
     print("end", flush=True)
 

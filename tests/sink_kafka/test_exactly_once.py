@@ -35,10 +35,15 @@ from tests.sink_kafka.crash_child import MESSAGES
 from tests.waiting import PATIENCE
 
 WINDOWS = 60
+_MOST_BEFORE_A_KILL = 10
 
 
 def run_with_kills(lab: Lab, seed: int, kills: int, ledger: str) -> None:
-    """Deliver all windows, the process killed several times at random moments."""
+    """Deliver all windows, the process killed several times at random moments.
+
+    Each kill hits one of the windows behind the first that this process has committed, and so
+    leaves something that the next one must know of.
+    """
     rng = random.Random(seed)
     uri = f"kafka://{lab.bootstrap}/{lab.topic}?protocol=canal-json&compression=lz4"
     for epoch in range(1, kills + 2):
@@ -53,11 +58,13 @@ def run_with_kills(lab: Lab, seed: int, kills: int, ledger: str) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         if epoch <= kills:
-            time.sleep(rng.uniform(0.0, 0.25))
+            for _ in range(rng.randrange(1, _MOST_BEFORE_A_KILL)):
+                assert child.stdout.readline() == "committed\n"
+            time.sleep(rng.uniform(0.0, 0.02))
             child.kill()
+            child.wait()
         else:
-            assert child.stdout.readline() == "end\n"
-        child.wait()
+            assert child.communicate(timeout=60 * PATIENCE)[0].endswith("end\n")
         child.stdout.close()
 
 
