@@ -73,6 +73,7 @@ _UNKNOWN_SEQUENCE = re.compile(r"Unknown SEQUENCE: '(.+?)\.(.+)'|Table '(.+?)\.(
 # Words of MariaDB for LOCALTIME and LOCALTIMESTAMP.
 _LOCAL_TIME = re.compile(r"(?:curtime|localtimestamp)\((\d*)\)")
 # Words of MariaDB for no default, and for columns that say no more than that they are generated.
+_EMPTY_AND_NONE = (("''", None), (None, None))
 _NOTHING = ("NULL", "ROW START", "ROW END")
 
 
@@ -102,6 +103,8 @@ class Canonical:
         if not has_words(table):
             return []
         theirs = {k: _plain(v) for k, v in self._server.words(schema, name).items()}
+        # Where such a column is made, MariaDB shows an empty default, and none behind DROP DEFAULT.
+        shown_empty = {c.name for c in table.columns if c.compressed and c.default is None}
         least: list[str] | None = None
         for mode in self._MODES:
             ours = self._words(table, schema, mode)
@@ -110,7 +113,9 @@ class Canonical:
             found = [
                 f"column {column}: in words: ours {words!r}, server {theirs[column]!r}"
                 for column, words in ours.items()
-                if column in theirs and not self._same(words, theirs[column])
+                if column in theirs
+                and not self._same(words, theirs[column])
+                and not (column in shown_empty and (words, theirs[column]) == _EMPTY_AND_NONE)
             ]
             if least is None or len(found) < len(least):
                 least = found

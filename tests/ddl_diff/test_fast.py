@@ -101,6 +101,23 @@ def test_a_broken_rule_is_seen(
     assert run.result.equal == 4 - run.result.unchanged
 
 
+@pytest.mark.real
+def test_a_default_that_the_server_only_shows_is_none(mariadb: servers.Database) -> None:
+    """A compressed column has an empty one where it is made, and none behind DROP DEFAULT."""
+    run = Run(mariadb)
+    run.all(
+        [
+            "CREATE OR REPLACE DATABASE shown_default",
+            "CREATE TABLE shown_default.t (a text COMPRESSED NOT NULL, b int DEFAULT 1)",
+            "ALTER TABLE shown_default.t ALTER a DROP DEFAULT",
+            "DROP DATABASE shown_default",
+        ]
+    )
+    run.close()
+    assert run.result.different == []
+    assert run.result.accepted == 4
+
+
 def test_delimiters_comments_and_quotes_split_as_the_clients_do() -> None:
     text = (
         "-- first; line\nSELECT ';' ; # x;\n/* a; b */ SELECT `;`;\nDELIMITER //\n"
