@@ -226,7 +226,7 @@ def enqueue(producer: KafkaProducer, at: TopicPartition, records: ReadyRecords) 
     Returns kafka-python's ``FutureProduceResult``; it always *succeeds*, with ``(base offset,
     time, exceptions)``, where ``exceptions`` is ``None`` or a function that gives the error.
     Raises kafka-python's errors if the producer cannot take it. The partition must be known
-    (``KafkaProducer.partitions_for``).
+    (:func:`sink.kafka.clients.partitions_of`).
     """
     accumulator = producer._accumulator
     manager = producer._transaction_manager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,9 +16,11 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
+from kafka.net.compat import KafkaNetClient
 
 from sink.kafka.batch import discard, tame
 from sink.kafka.errors import KafkaInternal, map_error
+from sink.kafka.idle_clients import IdleClients
 from sink.kafka.settings import KafkaSettings
 
 # Broken connections, retries and aborted batches reach the caller as errors; kafka-python's own
@@ -31,6 +33,8 @@ _NETWORK_LOG.addHandler(logging.NullHandler())
 _LOGIN_ERRORS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 
 TRANSACTION_TIMEOUT_MS = 120_000
+# kafka-python would wait for 100 ms between questions about topics, and asks its first for nothing.
+_ASK_AGAIN_MS = 10
 
 
 def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> KafkaProducer:
@@ -56,7 +60,6 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         options["max_in_flight_requests_per_connection"] = 1
     with mapped(settings), _RefusedLogin(settings):
         producer = KafkaProducer(**settings.client_config(), **options)
-    ask_soon(producer._metadata)
     tame(producer)
     if transactional_id is not None:
         try:
@@ -72,22 +75,22 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """An admin client."""
     config = settings.client_config()
-    with mapped(settings):
+
+    def make() -> Any:
         with _RefusedLogin(settings):
-            admin = KafkaAdminClient(**config)
-        try:
-            yield admin
-        finally:
-            with suppress(KafkaError):
-                admin.close()
+            return KafkaAdminClient(**config)
+
+    with mapped(settings), _idle.lent(("admin", _kind(settings, config)), make) as admin:
+        yield admin
 
 
 @contextmanager
 def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
     """A consumer without a group, at ``read_committed`` or ``read_uncommitted``."""
     config = settings.client_config()
-    with mapped(settings):
-        consumer = KafkaConsumer(
+
+    def make() -> Any:
+        return KafkaConsumer(
             **config,
             metrics_enabled=False,
             group_id=None,
@@ -96,22 +99,74 @@ def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
             isolation_level=isolation,
             allow_auto_create_topics=False,
             fetch_max_wait_ms=100,
+            kafka_client=_asking_again_soon,
         )
-        ask_soon(consumer._client.cluster)
-        try:
-            yield consumer
-        finally:
-            with suppress(KafkaError):
-                consumer.close(autocommit=False)
+
+    with mapped(settings), _idle.lent((isolation, _kind(settings, config)), make) as consumer:
+        yield consumer
+        consumer.unsubscribe()
 
 
-def ask_soon(cluster: ClusterMetadata) -> None:
-    """Let a client that has just been opened learn about a topic at once.
+@contextmanager
+def plain_producer(settings: KafkaSettings) -> Iterator[KafkaProducer]:
+    """An idempotent producer for single batches outside of any transaction."""
+    durable = settings.model_copy(update={"required_acks": -1})
+    kind = ("producer", _kind(durable, durable.client_config()))
+    with _idle.lent(kind, lambda: open_producer(durable)) as producer:
+        yield producer
 
-    It has asked for brokers only, and kafka-python has it wait for the rest of 100 ms then, as if
-    the first answer had been a failure.
+
+def _kind(settings: KafkaSettings, config: Mapping[str, Any]) -> Hashable:
+    """What clients have in common that may stand for each other."""
+    files = (settings.ca, settings.cert, settings.key, settings.insecure_skip_verify)
+    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+    plain.pop("ssl_context", None)
+    return (files, *sorted(plain.items()))
+
+
+def _end(client: Any) -> None:
+    if isinstance(client, KafkaProducer):
+        discard(client)
+        return
+    with suppress(KafkaError):
+        if isinstance(client, KafkaConsumer):
+            client.close(autocommit=False)
+        else:
+            client.close()
+
+
+def _fit(client: Any) -> bool:
+    """Whether it is connected, and has not lost a broker: it would then rest before it tries."""
+    holder = client._sender if isinstance(client, KafkaProducer) else client
+    manager = holder._client._manager
+    connected = any(c.connected for c in tuple(manager._conns.values()))
+    return connected and not manager._backoff
+
+
+_idle: IdleClients[Any] = IdleClients(_end, _fit)
+
+
+def _asking_again_soon(**options: Any) -> KafkaNetClient:
+    """What connects a consumer. It asks about no topic first, and only then about its own."""
+    client = KafkaNetClient(**options)
+    client.cluster.config["retry_backoff_ms"] = _ASK_AGAIN_MS
+    return client
+
+
+def partitions_of(producer: KafkaProducer, topic: str) -> set[int]:
+    """The partitions of a topic that a producer sends to; its errors are kafka-python's.
+
+    One that it does not know yet it asks about at once, by name. kafka-python asks before it has
+    noted the name, and has the next question wait for the rest of 100 ms then, as if the answer had
+    been a failure.
     """
-    cluster._last_refresh_ms = 0
+    cluster: ClusterMetadata = producer._metadata
+    if topic not in cluster._topics:
+        cluster._last_refresh_ms = 0
+        # Another set: the network's thread may be walking through this one.
+        cluster.set_topics({*cluster._topics, topic})
+    found: set[int] = producer.partitions_for(topic)
+    return found
 
 
 class _RefusedLogin(logging.Handler):

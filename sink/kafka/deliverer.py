@@ -15,7 +15,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from sink.contract import RECOVERY_BITS
 from sink.kafka import batch
-from sink.kafka.clients import TRANSACTION_TIMEOUT_MS, mapped, open_producer
+from sink.kafka.clients import TRANSACTION_TIMEOUT_MS, mapped, open_producer, partitions_of
 from sink.kafka.compression import Codec
 from sink.kafka.errors import (
     FencedEpoch,
@@ -286,7 +286,7 @@ class KafkaDeliverer:
         return batch.enqueue(self._producer, at, records)
 
     def _known(self, at: TopicPartition) -> None:
-        partitions = self._producer.partitions_for(at.topic)
+        partitions = partitions_of(self._producer, at.topic)
         if at.partition not in partitions:
             raise KafkaTopicMissing(
                 f"the topic has {len(partitions)} partitions",

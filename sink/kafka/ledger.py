@@ -34,8 +34,8 @@ from kafka import TopicPartition
 from cdc.base.errors import InvalidError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, Stand, stand
-from sink.kafka.batch import ReadyRecords, discard, enqueue
-from sink.kafka.clients import mapped, open_producer
+from sink.kafka.batch import ReadyRecords, enqueue
+from sink.kafka.clients import mapped, partitions_of, plain_producer
 from sink.kafka.errors import KafkaInternal, KafkaUnavailable, map_error
 from sink.kafka.ledger_scan import scan
 from sink.kafka.records import SmallRecord, frame
@@ -196,10 +196,9 @@ def feeds(settings: KafkaSettings, feed: FeedId, *, admin: Any = None) -> frozen
 def write_plain(settings: KafkaSettings, at: TopicPartition, records: list[SmallRecord]) -> None:
     """Write records durably, outside of any transaction."""
     now = time.time_ns() // 1_000_000
-    producer = open_producer(settings.model_copy(update={"required_acks": -1}))
-    try:
+    with plain_producer(settings) as producer:
         with mapped(settings, f"topic {LEDGER_TOPIC}"):
-            producer.partitions_for(LEDGER_TOPIC)
+            partitions_of(producer, LEDGER_TOPIC)
             future = enqueue(producer, at, ReadyRecords(frame(records), len(records), now, now, 0))
         if not future.wait(settings.delivery_timeout_s):
             raise KafkaUnavailable(
@@ -210,8 +209,6 @@ def write_plain(settings: KafkaSettings, at: TopicPartition, records: list[Small
         failure = future.value[2]
         if failure is not None:
             raise map_error(failure(0), object=f"topic {LEDGER_TOPIC}")
-    finally:
-        discard(producer)
 
 
 @dataclass(frozen=True, slots=True)
