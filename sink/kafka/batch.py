@@ -5,8 +5,9 @@ a batch only for ``next_offset``, ``size_in_bytes``, ``is_full``, ``set_producer
 ``buffer``, ``append`` and ``compression_rate``; so a batch whose records were framed by a kernel
 can be queued as it is, while ids, sequences, retries and transactions stay kafka-python's.
 
-This file is the only one that leans on the client's insides; ``check_client`` refuses a client
-whose insides are not the ones that it was made for, and ``tests/sink_kafka`` holds the contract.
+This file leans on the client's insides most, beside ``clients`` and ``recovery``; ``check_client``
+refuses a client whose insides are not the ones that they were made for, and ``tests/sink_kafka``
+holds the contract.
 """
 
 from __future__ import annotations

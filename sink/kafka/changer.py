@@ -64,19 +64,26 @@ class KafkaChanger:
         self._positions: tuple[Position, ...] | None = None
 
     def take_over(self) -> Mapping[Ts, Recorded]:
-        """Write our epoch, fence the changer before us, read what it has recorded."""
+        """Write our epoch, fence the changer before us, read what it has recorded.
+
+        A producer is opened for the first change only: most changefeeds have none for days.
+        """
         with self._lock:
+            self._drop()
             if self._settings.exactly_once:
                 with open_admin(self._settings) as admin:
                     ensure_topic(admin, self._settings)
-                    # Workers may have recovered in this epoch already.
-                    before = claim_epoch(
-                        admin, self._settings, self._feed, self._epoch, bits=RECOVERY_BITS
-                    )
-                    old = older_feeds(self._feed, before)
-                    fence(admin, self._settings, [transactional_id(f, DDL_SLOT) for f in old])
-            self._claim()
+                    before = self._claimed(admin)
+                    known = (self._feed, *older_feeds(self._feed, before))
+                    fence(admin, self._settings, [transactional_id(f, DDL_SLOT) for f in known])
+                    # Who has come since then has fenced nobody yet, or us.
+                    self._claimed(admin)
+                    self._recorded = read_changes(self._settings, self._feed, admin=admin)
             return dict(self._recorded)
+
+    def _claimed(self, admin: Any) -> Ledger:
+        """What the ledger knew before our epoch was in it; workers may have recovered in it."""
+        return claim_epoch(admin, self._settings, self._feed, self._epoch, bits=RECOVERY_BITS)
 
     def ties(self) -> tuple[tuple[str, str], ...]:
         """Nothing ties messages of different tables together."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
 from cdc.base.errors import FencedError
 from cdc.base.position import Position
@@ -227,6 +228,26 @@ def test_killed_at_any_moment(lab: Lab, ledger: str, times: set[int]) -> None:
         assert list(dict.fromkeys(found)) == [at(n) for n in range(CHANGES + 1)]
         if ledger == "no":
             assert len(found) > CHANGES + 1
+
+
+def test_before_its_first_change_it_has_no_producer(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one changer for each changefeed, and most have nothing to do for days."""
+    producers: list[str] = []
+    real = KafkaProducer.__init__
+
+    def begin(self: KafkaProducer, **how: Any) -> None:
+        if "transactional_id" in how:
+            producers.append(how["transactional_id"])
+        real(self, **how)
+
+    monkeypatch.setattr(KafkaProducer, "__init__", begin)
+    with opened(lab) as changer:
+        changer.take_over()
+        assert producers == []
+        changer.execute(history("CREATE DATABASE shop")[0])
+        assert len(producers) == 1
 
 
 def test_a_database_without_known_tables_reaches_its_topics(lab: Lab) -> None:
