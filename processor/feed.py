@@ -52,6 +52,7 @@ from processor.catalog import (
 )
 from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
+from processor.feed_lines import FeedLines
 from processor.feed_service import FeedService
 from processor.jobs import JobRunner
 from processor.log_news import Awaited
@@ -65,7 +66,6 @@ from processor.table_copying import TableCopying
 from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.transaction_names import TransactionNames, strangers
-from processor.turn_line import FeedLines
 from processor.window import Window, group, reach, take, weigh
 from processor.window_size import WindowSize, may_be_too_much
 from sink.contract import RECOVERY_BITS, Destination, Recovered

@@ -39,11 +39,11 @@ from cdc.source.settings import SourceSettings
 from processor.acknowledged import Acknowledged
 from processor.copying import Copying, copied_rows, remove_delivered, remove_rows
 from processor.feed import Feed
+from processor.feed_lines import FeedLines
 from processor.jobs import JobRunner
 from processor.log_follower import LogFollower
 from processor.settings import ProcessorSettings
 from processor.table_copying import piece_rows, remove_pieces
-from processor.turn_line import FeedLines
 from processor.window_size import WindowSize
 
 _log = logging.getLogger("processor")

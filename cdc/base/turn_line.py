@@ -1,8 +1,7 @@
 """Few threads work at a time, and the others wait in line.
 
-A row of a table that a thousand changefeeds share wakes a thousand threads at once, and of those
-only one has Python's lock: each of the others asks for it every 5 ms, which costs more than what
-they have to do. Whoever waits here is asleep.
+Of a thousand threads that are woken at once only one has Python's lock: each of the others asks for
+it every 5 ms, which costs more than what they have to do. Whoever waits here is asleep.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 
 class TurnLine:
@@ -70,25 +68,3 @@ class TurnLine:
             if self._room > 0 and self._line:
                 self._room -= 1
                 self._line.popleft().release()
-
-
-@dataclass(frozen=True, slots=True)
-class FeedLines:
-    """Those of all changefeeds of a process: for a turn's own work, and for taking a sink over.
-
-    A sink that hangs then keeps only others that take theirs over, and not those that deliver.
-    """
-
-    work: TurnLine
-    takeover: TurnLine
-
-    @classmethod
-    def of(cls, at_once: int) -> FeedLines:
-        """Of so many at once, each."""
-        return cls(TurnLine(at_once), TurnLine(at_once))
-
-    @contextmanager
-    def taking_over(self) -> Iterator[None]:
-        """Wait for a sink that is taken over, of one that is at work; nobody has both places."""
-        with self.work.outside(), self.takeover.inside():
-            yield

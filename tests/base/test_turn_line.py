@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
-from processor.turn_line import TurnLine
+from cdc.base.turn_line import TurnLine
 from tests import threads
 from tests.waiting import until
 
