@@ -15,6 +15,7 @@ from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TidegateError
 from cdc.base.ts import Ts
+from cdc.base.turn_line import TurnLine
 from cdc.coord.messages import ErrorInfo, FeedInfo
 from owner.changes import ChangeOutcome, Order
 from owner.sync_points import SyncOutcome
@@ -25,6 +26,8 @@ _log = logging.getLogger("owner.ddl")
 
 # Changes of different tables may run side by side; more would only load the target.
 _AT_ONCE = 4
+# Sinks that are taken over at a time: each is asked much, and few clients of them are needed.
+_TAKEN_OVER_AT_ONCE = 8
 
 OpenChanger = Callable[[FeedInfo], SchemaChanger]
 """The changer of a changefeed in its epoch; raises invalid errors of its sink's configuration."""
@@ -78,7 +81,9 @@ class Executor:
         wake: Callable[[str], None],
         make_tables: MakeTables = no_tables,
         open_points: OpenSyncPoints = no_points,
+        line: TurnLine | None = None,
     ) -> None:
+        self._line = line or TurnLine(_TAKEN_OVER_AT_ONCE)
         self._open_changer = open_changer
         self._open_points = open_points
         self._make_tables = make_tables
@@ -164,11 +169,12 @@ class Executor:
 
     def _take_over(self, epoch: _Epoch, info: FeedInfo) -> None:
         try:
-            changer = self._open_changer(info)
-            recorded = changer.take_over()
-            # Before any row comes, and before it is asked what foreign keys tie together.
-            self._make_tables(info)
-            ties = tuple(changer.ties())
+            with self._line.inside():
+                changer = self._open_changer(info)
+                recorded = changer.take_over()
+                # Before any row comes, and before it is asked what foreign keys tie together.
+                self._make_tables(info)
+                ties = tuple(changer.ties())
         except Exception as e:
             error = self._error(e, f"changefeed {info.id}")
             _log.warning("changefeed %s: schema changes cannot be taken over: %s", info.id, e)

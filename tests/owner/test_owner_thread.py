@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import statistics
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import pytest
 
 from cdc.base.clock import SystemClock
 from cdc.base.ts import compose
+from cdc.base.turn_line import TurnLine
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
 from cdc.coord.contract import Compare, Op, Put
@@ -353,12 +355,41 @@ def test_tables_are_made_before_it_is_asked_what_ties_them() -> None:
             return ()
 
     made = Executor(
-        lambda _: Told(), SystemClock(), lambda: None, lambda info: calls.append(f"make {info.id}")
+        lambda _: Told(), SystemClock(), lambda _: None, lambda i: calls.append(f"make {i.id}")
     )
     info = FeedInfo(id="f", upstream="u", sink_uri="", config={}, start_ts=1, epoch=1)
     until(lambda: made.progress(info).recorded is not None, "it is taken over")
     made.stop()
     assert calls == ["take over", "make f", "ties"]
+
+
+def test_few_sinks_are_taken_over_at_once() -> None:
+    guard, inside, go_on = threading.Lock(), list[int](), threading.Event()
+
+    class Slow(Nothing):
+        def take_over(self) -> dict[int, Recorded]:
+            with guard:
+                inside.append(1)
+            assert go_on.wait(60)
+            return {}
+
+    line = TurnLine(2, patience_s=60.0)
+    made = Executor(lambda _: Slow(), SystemClock(), lambda _: None, line=line)
+    infos = [
+        FeedInfo(id=f"f{i}", upstream="u", sink_uri="", config={}, start_ts=1, epoch=1)
+        for i in range(10)
+    ]
+    try:
+        for info in infos:
+            made.progress(info)
+        until(lambda: len(inside) >= 2, "two are being taken over")
+        time.sleep(0.2)
+        assert len(inside) == 2
+        go_on.set()
+        until(lambda: all(made.progress(i).recorded is not None for i in infos), "all are")
+    finally:
+        go_on.set()
+        made.stop()
 
 
 def test_a_bug_in_one_changefeed_fails_it_and_no_other(
