@@ -18,6 +18,7 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
+from cdc.base import egress
 from sink.kafka.batch import discard, tame
 from sink.kafka.errors import KafkaInternal, map_error
 from sink.kafka.idle_clients import IdleClients
@@ -121,7 +122,8 @@ def _kind(settings: KafkaSettings, config: Mapping[str, Any]) -> Hashable:
     files = (settings.ca, settings.cert, settings.key, settings.insecure_skip_verify)
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
     plain.pop("ssl_context", None)
-    return (files, *sorted(plain.items()))
+    # What may be reached is looked at where a client connects.
+    return (egress.installed().model_dump_json(), files, *sorted(plain.items()))
 
 
 def _end(client: Any) -> None:
