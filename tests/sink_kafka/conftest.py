@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from cdc.base.ids import FeedId
 from sink.kafka.clients import open_admin
+from sink.kafka.deliverer import DDL_SLOT, transactional_id
 from sink.kafka.records import SmallRecord, frame
+from sink.kafka.recovery import fence
 from sink.kafka.settings import KafkaSettings
 from tests.e2e import topics
 from tests.servers import Broker
@@ -75,18 +77,31 @@ def make_topic(
 
 
 @pytest.fixture
-def lab(broker: Broker, topic_prefix: str) -> Lab:
-    return make_lab(broker, topic_prefix)
+def lab(broker: Broker, topic_prefix: str) -> Iterator[Lab]:
+    made = make_lab(broker, topic_prefix)
+    yield made
+    end_transactions(made)
 
 
 @pytest.fixture
-def new_lab(broker: Broker, topic_prefix: str) -> Callable[..., Lab]:
+def new_lab(broker: Broker, topic_prefix: str) -> Iterator[Callable[..., Lab]]:
     """A lab with chosen partitions and topic configuration."""
+    made: list[Lab] = []
 
     def make(partitions: int = 2, **configs: str) -> Lab:
-        return make_lab(broker, topic_prefix, partitions, configs)
+        made.append(make_lab(broker, topic_prefix, partitions, configs))
+        return made[-1]
 
-    return make
+    yield make
+    for one in made:
+        end_transactions(one)
+
+
+def end_transactions(lab: Lab) -> None:
+    """End those that a test has left open: they hide what others write into their partitions."""
+    slots = (DDL_SLOT, *range(8))
+    with open_admin(lab.settings()) as admin:
+        fence(admin, lab.settings(), [transactional_id(lab.feed, slot) for slot in slots])
 
 
 def make_lab(
