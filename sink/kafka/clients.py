@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -36,6 +37,8 @@ _LOGIN_ERRORS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 TRANSACTION_TIMEOUT_MS = 120_000
 # kafka-python would wait for 100 ms between questions about topics, and asks its first for nothing.
 _ASK_AGAIN_MS = 10
+# Who asks once more before the answer has come has two questions, of which the second waits.
+_ANSWER_S = 1.0
 
 
 def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> KafkaProducer:
@@ -164,9 +167,12 @@ def partitions_of(producer: KafkaProducer, topic: str) -> set[int]:
     """
     cluster: ClusterMetadata = producer._metadata
     if topic not in cluster._topics:
+        answered = threading.Event()
         cluster._last_refresh_ms = 0
         # Another set: the network's thread may be walking through this one.
-        cluster.set_topics({*cluster._topics, topic})
+        future = cluster.set_topics({*cluster._topics, topic})
+        future.add_both(lambda _: answered.set())
+        answered.wait(_ANSWER_S)
     found: set[int] = producer.partitions_for(topic)
     return found
 
