@@ -28,7 +28,7 @@ _SHORT_QUOTA = {"quota.window.num": "6"}
 # One statement of short rows, whose messages are some 25 times as large as its run; then statements
 # of long rows while the broker is slow, and more of them behind that.
 SHORT_ROWS = 1500
-SLOWLY, QUICKLY, ROWS = 24, 20, 80
+SLOWLY, QUICKLY, ROWS = 4, 20, 80
 ALL = range(SHORT_ROWS + (SLOWLY + QUICKLY) * ROWS)
 
 
@@ -89,7 +89,10 @@ class Owner:
 
     def deliver(self, upto: int) -> WindowSize:
         """Deliver all up to a ts; the size of windows behind that."""
+        # So small that a window has more batches than are on their way at once: a quota is told
+        # with the answers, and holds back what comes behind them.
         query = "protocol=canal-json&partition-num=2&write-timeout=1s&read-timeout=10s"
+        query += "&max-message-bytes=65536"
         sink = f"kafka://127.0.0.1:{self._slow.proxy.port}/{self._topic}?{query}"
         rule = {"matcher": [f"{self._slow.schema}.*"], "partition": "index-value"}
         config: dict[str, Any] = {
@@ -117,14 +120,14 @@ class Owner:
 
 @pytest.fixture(params=["a quota", "a slow line"])
 def limited(request: pytest.FixtureRequest, slow: Slow) -> Iterator[Callable[[], None]]:
-    """A broker that takes a few hundred kB a second until the function is called."""
+    """A broker that takes less than 100 kB a second until the function is called."""
     if request.param == "a quota":
-        slow.quota("--add-config", "producer_byte_rate=200000")
+        slow.quota("--add-config", "producer_byte_rate=50000")
         lift: Callable[[], None] = partial(
             slow.quota, "--add-config", "producer_byte_rate=100000000"
         )
     else:
-        slow.proxy.slow(300_000)
+        slow.proxy.slow(100_000)
         lift = slow.proxy.go_on
     yield lift
     lift()
