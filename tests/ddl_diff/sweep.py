@@ -72,8 +72,9 @@ Words = dict[str, tuple[Any, Any]]
 _UNKNOWN_SEQUENCE = re.compile(r"Unknown SEQUENCE: '(.+?)\.(.+)'|Table '(.+?)\.(.+)' doesn't exist")
 # Words of MariaDB for LOCALTIME and LOCALTIMESTAMP.
 _LOCAL_TIME = re.compile(r"(?:curtime|localtimestamp)\((\d*)\)")
-# Words of MariaDB for no default, and for columns that say no more than that they are generated.
+# Two words of MariaDB for that a compressed column has no default.
 _EMPTY_AND_NONE = (("''", None), (None, None))
+# Words of MariaDB for no default, and for columns that say no more than that they are generated.
 _NOTHING = ("NULL", "ROW START", "ROW END")
 
 
