@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -36,6 +36,7 @@ _LOGIN_ERRORS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 
 TRANSACTION_TIMEOUT_MS = 120_000
 # kafka-python would wait for 100 ms between questions about topics, and asks its first for nothing.
+# Of consumers only, which are few: each producer asks on while a partition has no leader.
 _ASK_AGAIN_MS = 10
 # Who asks once more before the answer has come has two questions, of which the second waits.
 _ANSWER_S = 1.0
@@ -78,24 +79,23 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
 @contextmanager
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """An admin client."""
-    config = settings.client_config()
 
     def make() -> Any:
+        config = settings.client_config()
         with _RefusedLogin(settings):
             return KafkaAdminClient(**config)
 
-    with mapped(settings), _idle.lent(("admin", _kind(settings, config)), make) as admin:
+    with mapped(settings), _idle.lent(("admin", _kind(settings)), make) as admin:
         yield admin
 
 
 @contextmanager
 def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
     """A consumer without a group, at ``read_committed`` or ``read_uncommitted``."""
-    config = settings.client_config()
 
     def make() -> Any:
         return KafkaConsumer(
-            **config,
+            **settings.client_config(),
             metrics_enabled=False,
             group_id=None,
             enable_auto_commit=False,
@@ -106,7 +106,7 @@ def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
             kafka_client=_asking_again_soon,
         )
 
-    with mapped(settings), _idle.lent((isolation, _kind(settings, config)), make) as consumer:
+    with mapped(settings), _idle.lent((isolation, _kind(settings)), make) as consumer:
         yield consumer
         consumer.unsubscribe()
 
@@ -115,18 +115,16 @@ def open_consumer(settings: KafkaSettings, isolation: str) -> Iterator[Any]:
 def plain_producer(settings: KafkaSettings) -> Iterator[KafkaProducer]:
     """An idempotent producer for single batches outside of any transaction."""
     durable = settings.model_copy(update={"required_acks": -1})
-    kind = ("producer", _kind(durable, durable.client_config()))
-    with _idle.lent(kind, lambda: open_producer(durable)) as producer:
+    with _idle.lent(("producer", _kind(settings)), lambda: open_producer(durable)) as producer:
         yield producer
 
 
-def _kind(settings: KafkaSettings, config: Mapping[str, Any]) -> Hashable:
+def _kind(settings: KafkaSettings) -> Hashable:
     """What clients have in common that may stand for each other."""
     files = (settings.ca, settings.cert, settings.key, settings.insecure_skip_verify)
-    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
-    plain.pop("ssl_context", None)
+    to = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.connection().items()}
     # What may be reached is looked at where a client connects.
-    return (egress.installed().model_dump_json(), files, *sorted(plain.items()))
+    return (egress.installed().model_dump_json(), files, *sorted(to.items()))
 
 
 def _end(client: Any) -> None:

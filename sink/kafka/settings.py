@@ -150,7 +150,18 @@ class KafkaSettings(FormatOptions):
     def client_config(self) -> dict[str, Any]:
         """Keyword arguments that every client of kafka-python shares. Holds the password.
 
-        Raises SecretUnusable and HostNotAllowed.
+        Raises SecretUnusable, HostNotAllowed, and SinkURIInvalid if TLS's files cannot be read.
+        """
+        config = self.connection()
+        if self.enable_tls:
+            config["ssl_context"] = self._ssl_context()
+        return config
+
+    def connection(self) -> dict[str, Any]:
+        """Those that say where clients connect, and as whom; TLS's files are not looked at.
+
+        To read them takes more processor than to open a client. Raises SecretUnusable and
+        HostNotAllowed.
         """
         config: dict[str, Any] = {
             "bootstrap_servers": list(self.servers),
@@ -166,8 +177,6 @@ class KafkaSettings(FormatOptions):
             sockets.check(self.servers)
             config["proxy_url"] = sockets.PROXY_URL
         sasl = self.sasl_user is not None
-        if self.enable_tls:
-            config["ssl_context"] = self._ssl_context()
         config["security_protocol"] = ("SASL_" if sasl else "") + (
             "SSL" if self.enable_tls else "PLAINTEXT"
         )
