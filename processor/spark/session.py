@@ -16,7 +16,7 @@ from processor.settings import ProcessorSettings
 from processor.shared_jobs import SharedJobs
 from processor.spark.context import ContextStart, open_context
 from processor.spark.task import read, run, tend, warm
-from processor.spark.watching_jobs import ExecutorsLost, watched
+from processor.spark.watching_jobs import ExecutorsDue, ExecutorsLost, watched
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -58,7 +58,7 @@ class SparkRunner:
         self._scratch = scratch
         self._context: SparkContext | None = None
         self._cores: tuple[SparkContext, float, int] | None = None
-        self._patience_s = 0.0
+        self._due = ExecutorsDue(0.0 if settings.local else settings.executors_timeout_s)
         self._starting = threading.Lock()
         self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
 
@@ -76,16 +76,12 @@ class SparkRunner:
             "org.apache.spark.scheduler.FairSchedulableBuilder", levels.Level.ERROR
         )
         try:
-            # At the first start executors may be long in coming, at others they have been there.
-            with watched(self._context, "workers", _WARM, math.inf, self._patience_s):
+            with watched(self._context, "workers", _WARM, math.inf, self._due.within_s):
                 self._warm(self._context)
         except ExecutorsLost:
             self._give_up(self._context)
             raise
-        self._patience_s = self._executors_s()
-
-    def _executors_s(self) -> float:
-        return 0.0 if self._settings.local else self._settings.executors_timeout_s
+        self._due.came()
 
     def _warm(self, context: SparkContext) -> None:
         n = int(context.defaultParallelism)
@@ -182,7 +178,7 @@ class SparkRunner:
     ) -> Iterator[None]:
         """As :func:`watched`; what has no executors any more is not used again."""
         try:
-            with watched(context, of, description, timeout_s, self._executors_s()):
+            with watched(context, of, description, timeout_s, self._due.within_s):
                 yield
         except ExecutorsLost:
             with self._starting:
@@ -195,6 +191,7 @@ class SparkRunner:
             # Another thread has seen to it before.
             return
         self._context = None
+        self._due.lost()
         _log.warning("Spark has no executors any more: its application is ended")
         context.stop()
 

@@ -17,12 +17,39 @@ if TYPE_CHECKING:
 
 # A window's job is over long before the first look.
 _LOOK_S = 2.0
+_DOUBLED_AT_MOST = 4
 
 
 class ExecutorsLost(TransientError):
     """No executor is left, and Spark's master gives no other: it may not know of us any more."""
 
     code = "TG:ErrExecutorsLost"
+
+
+class ExecutorsDue:
+    """When an application that has no executor is ended, for another.
+
+    Behind ``timeout_s`` (0: never), and never before the first one has ever come. Twice as long
+    each time that none came to the next application either: an executor may take longer to start
+    than that, and to end its application then would leave none for ever.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._lost: int | None = None
+
+    @property
+    def within_s(self) -> float:
+        """So long one may be without any; 0 for ever."""
+        return 0.0 if self._lost is None else self._timeout_s * 2**self._lost
+
+    def came(self) -> None:
+        """An application's executors have worked."""
+        self._lost = 0
+
+    def lost(self) -> None:
+        """An application was ended, as none came."""
+        self._lost = min((self._lost or 0) + 1, _DOUBLED_AT_MOST)
 
 
 @contextmanager

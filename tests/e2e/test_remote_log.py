@@ -25,7 +25,7 @@ from tests.servers import Broker, Database, process
 from tests.servers.database import database
 from tests.servers.proxy import Proxy
 from tests.sink_mysql.replay import content, same_schema
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -136,11 +136,13 @@ def test_both_deliver_exactly_once_though_executors_are_killed(
             assert copies.stat().st_size
             family = [executor, *executor.children(recursive=True)]
             executor.kill()
+            # What was delivered before may still be on its way to the follower.
+            until(lambda c=capture: _executors(c), "there is another executor", 90)  # type: ignore[misc]
             seen = follower.fold.messages
             until(lambda f=follower, n=seen: f.fold.messages > n + 200, "they arrive again", 90)  # type: ignore[misc]
             assert psutil.wait_procs(family, 30)[1] == [], "its workers end with it"
         committed = load.stop()
-        assert all(follower.wait(committed, 60) for follower in followers)
+        assert all(follower.wait(committed, PATIENCE * 60) for follower in followers)
     finally:
         for follower in followers:
             follower.close()

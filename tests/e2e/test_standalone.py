@@ -23,7 +23,7 @@ from tests.e2e.counting import exactly_in
 from tests.e2e.spark_cluster import cluster
 from tests.servers import Broker, Database
 from tests.servers.proxy import Proxy
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -81,7 +81,7 @@ def test_two_workers_of_a_cluster_deliver_exactly_once(
             seen = fold.messages
             until(lambda: fold.messages > seen + 500, "messages arrive again", 90)
             committed = load.stop()
-            assert follower.wait(committed, 60)
+            assert follower.wait(committed, PATIENCE * 60)
         finally:
             follower.close()
             capture.close()
