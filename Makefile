@@ -69,7 +69,7 @@ snapshot-demo: setup ## rows that are there already, changed and moved under loa
 	@$(BIN)/python -m bench.snapshot_demo
 
 test: servers ## all tests, on real servers
-	@rc=0; $(BIN)/python -m pytest -m "not control" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
+	@rc=0; $(BIN)/python -m pytest -m "not control and not soak" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \
 	if [ $$rc = 5 ]; then echo "test: no test was collected, so nothing is shown"; fi; exit $$rc
 
 test-fast: setup ## tests that need no server
@@ -111,7 +111,7 @@ soak: servers ## kill -9 under load: make soak SINK=mysql KILLS=100 SERVER=mysql
 	@if [ -n "$(FILTER)" ]; then \
 	  $(BIN)/python -m tests.filter_expr.oracle --pairs 1000000 --seed $(or $(SEED),1); \
 	elif [ -n "$(CONTROLS)" ]; then \
-	  $(BIN)/python -m pytest -m control tests/soak; \
+	  $(BIN)/python -m pytest -m "control or soak" tests; \
 	else \
 	  SINK="$(SINK)" KILLS="$(KILLS)" MINUTES="$(MINUTES)" SEED="$(SEED)" DDL="$(DDL)" \
 	  FAULTS="$(FAULTS)" SNAPSHOT="$(SNAPSHOT)" CLUSTER="$(CLUSTER)" CLUSTERDB="$(CLUSTERDB)" SHARDS="$(SHARDS)" NODES="$(NODES)" ENDURE="$(ENDURE)" SERVER="$(SERVER)" TARGET="$(TARGET)" UPSTREAM="$(UPSTREAM)" \

@@ -16,7 +16,7 @@ from cdc.changelog.writer import LogWriter
 from tests.changelog.logs import StillClock, dml, open_log
 
 SEGMENT = 65536
-ROUNDS = 12
+ROUNDS = 6
 
 
 def _write(writer: LogWriter, first: int) -> int:

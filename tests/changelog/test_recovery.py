@@ -18,6 +18,7 @@ from cdc.changelog.state import LogState, SegmentInfo
 from cdc.changelog.verify import verify
 from cdc.changelog.writer import LogWriter
 from tests.changelog.logs import StillClock, dml, open_log
+from tests.seeds import seed
 
 COMMITS = 3
 
@@ -77,7 +78,9 @@ def goes_on(folder: Path, whole: list[tuple[Any, ...]], states: dict[int, LogSta
     return resolved
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 61])
+@pytest.mark.parametrize(
+    "step", [pytest.param(1, marks=pytest.mark.soak), pytest.param(7, marks=pytest.mark.slow), 61]
+)
 @pytest.mark.parametrize("name", ["manifest", "tables", "000001.binlog", "000001.index"])
 def test_truncated_at_every_byte_recovers_to_a_commit(
     tmp_path: Path, name: str, step: int, monkeypatch: pytest.MonkeyPatch
@@ -91,7 +94,8 @@ def test_truncated_at_every_byte_recovers_to_a_commit(
     data = (origin / name).read_bytes()
     base_end = next(iter(read_lines((origin / names.MANIFEST).read_bytes()))).end
     seen = set()
-    for length in (*range(0, len(data), step), len(data)):
+    # Few at a time, but others with each seed.
+    for length in (*range(seed() % step, len(data), step), len(data)):
         folder = tmp_path / "cut"
         shutil.copytree(origin, folder)
         os.truncate(folder / name, length)

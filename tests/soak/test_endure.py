@@ -69,6 +69,7 @@ def test_what_lived_only_at_first_is_not_judged() -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.soak
 def test_half_a_minute_of_rows_and_schema_changes() -> None:
     """Into Kafka and a database, with segments, snapshots and statements that come and go."""
     plan = endure.Enduring(minutes=0.5, rows_per_s=400, changes_per_min=90)
