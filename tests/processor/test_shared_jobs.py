@@ -140,19 +140,25 @@ def _rounds(workers: Workers, jobs: SharedJobs, count: int) -> None:
     assert not jobs._queues
 
 
+def _openings() -> float:
+    """How many sinks 300 changefeeds open, in the mean: who comes first is up to their threads."""
+    found = []
+    for _ in range(4):
+        workers = Workers(AT_ONCE)
+        _rounds(workers, SharedJobs(workers.deliver, lambda: AT_ONCE), 300)
+        found.append(workers.openings)
+    return sum(found) / len(found)
+
+
 def test_a_window_goes_to_the_worker_that_has_its_sink_open() -> None:
     """Each is opened once; what is left of few in a job is opened where it comes."""
-    workers = Workers(AT_ONCE)
-    _rounds(workers, SharedJobs(workers.deliver, lambda: AT_ONCE), 300)
-    assert workers.openings < 400
+    assert _openings() < 450
 
 
 def test_without_that_it_goes_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: the same, where nothing is left to another worker."""
     monkeypatch.setattr("processor.shared_jobs._LEFT", 0)
-    workers = Workers(AT_ONCE)
-    _rounds(workers, SharedJobs(workers.deliver, lambda: AT_ONCE), 300)
-    assert workers.openings > 400
+    assert _openings() > 450
 
 
 @pytest.mark.parametrize("count", [1, 4])

@@ -83,16 +83,14 @@ def slow(mariadb: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 class Owner:
     """Starts the feed anew whenever it has given up, as the owner does, until all is delivered."""
 
-    def __init__(self, slow: Slow, topic: str) -> None:
-        self._slow, self._topic = slow, topic
+    def __init__(self, slow: Slow, topic: str, options: str) -> None:
+        self._slow, self._topic, self._options = slow, topic, options
         self._epoch, self._size = 0, WindowSize(WINDOW, WINDOW)
 
     def deliver(self, upto: int) -> WindowSize:
         """Deliver all up to a ts; the size of windows behind that."""
-        # So small that a window has more batches than are on their way at once: a quota is told
-        # with the answers, and holds back what comes behind them.
         query = "protocol=canal-json&partition-num=2&write-timeout=1s&read-timeout=10s"
-        query += "&max-message-bytes=65536"
+        query += self._options
         sink = f"kafka://127.0.0.1:{self._slow.proxy.port}/{self._topic}?{query}"
         rule = {"matcher": [f"{self._slow.schema}.*"], "partition": "index-value"}
         config: dict[str, Any] = {
@@ -118,27 +116,40 @@ class Owner:
         return done or not running.feed.alive
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A broker that takes less than 100 kB a second until ``lift`` is called.
+
+    ``options`` of the sink are those by which that is too little for a window.
+    """
+
+    lift: Callable[[], None]
+    options: str
+
+
 @pytest.fixture(params=["a quota", "a slow line"])
-def limited(request: pytest.FixtureRequest, slow: Slow) -> Iterator[Callable[[], None]]:
-    """A broker that takes less than 100 kB a second until the function is called."""
+def limit(request: pytest.FixtureRequest, slow: Slow) -> Iterator[Limit]:
+    """Return one of the two, which ends with the test."""
     if request.param == "a quota":
         slow.quota("--add-config", "producer_byte_rate=50000")
-        lift: Callable[[], None] = partial(
-            slow.quota, "--add-config", "producer_byte_rate=100000000"
-        )
+        lift = partial(slow.quota, "--add-config", "producer_byte_rate=100000000")
+        # So small that a window has more batches than are on their way at once: a quota is told
+        # with the answers, and holds back what comes behind them.
+        made = Limit(lift, "&max-message-bytes=65536")
     else:
         slow.proxy.slow(100_000)
-        lift = slow.proxy.go_on
-    yield lift
-    lift()
+        # A batch takes longer than the write-timeout.
+        made = Limit(slow.proxy.go_on, "")
+    yield made
+    made.lift()
 
 
 def test_windows_shrink_until_the_broker_takes_them_and_grow_again(
-    slow: Slow, limited: Callable[[], None], topic_prefix: str
+    slow: Slow, limit: Limit, topic_prefix: str
 ) -> None:
-    owner = Owner(slow, topic_prefix)
+    owner = Owner(slow, topic_prefix, limit.options)
     small = owner.deliver(slow.slow_ts).now
     assert small < WINDOW
-    limited()
+    limit.lift()
     assert owner.deliver(slow.end_ts).now > small
     assert Counter(slow.ids(topic_prefix)) == Counter(ALL)
