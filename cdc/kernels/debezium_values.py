@@ -14,6 +14,7 @@ from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.cell import integer, little_endian
 from cdc.kernels.compile import rare, small
 from cdc.kernels.digits import put_signed
+from cdc.kernels.float_bits import widened
 from cdc.kernels.memory import copy, copy_padded, load8, load32, load64, store8, store32, store64
 from cdc.kernels.values.civil import civil_date, day_number
 from cdc.kernels.values.dates import clock_text, date_text, fraction_text
@@ -261,22 +262,9 @@ def _double(buf, p, out, o):  # type: ignore[no-untyped-def]
 
 @rare
 def _wide_float(buf, p, out, o):  # type: ignore[no-untyped-def]
-    # The bits of the double that has the same value.
-    word = load32(buf, p)
-    fraction, exponent = word & ((1 << 23) - 1), word >> 23 & 255
-    if exponent == 255:
+    bits, finite = widened(load32(buf, p))
+    if not finite:
         return p, NOT_FINITE
-    if exponent == 0 and fraction != 0:
-        exponent = 1
-        while fraction & (1 << 23) == 0:
-            fraction <<= 1
-            exponent -= 1
-        fraction &= (1 << 23) - 1
-        exponent += 1023 - 127
-    elif exponent != 0:
-        exponent += 1023 - 127
-    bits = np.uint64(word >> 31) << np.uint64(63)
-    bits |= np.uint64(exponent) << np.uint64(52) | np.uint64(fraction) << np.uint64(29)
     return double(bits, out, o), 0
 
 

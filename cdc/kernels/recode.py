@@ -25,9 +25,12 @@ from cdc.kernels.charsets import (
     MAX_CODES,
 )
 from cdc.kernels.compile import rare
-from cdc.kernels.memory import copy, load8, store8
+from cdc.kernels.digits import put_signed, put_unsigned
+from cdc.kernels.float_bits import narrowed, widened
+from cdc.kernels.memory import copy, load8, load32, load64, store8, store32, store64
 from cdc.kernels.text_values import big_endian, little_endian
 from cdc.kernels.text_values import decimal as packed_decimal
+from cdc.kernels.text_values import integer as integer_of_text
 from cdc.kernels.values.dates import big_endian as from_big_endian
 from cdc.kernels.values.decimals import decimal as decimal_text
 from cdc.kernels.values.errors import OK
@@ -47,6 +50,8 @@ _ZERO: Final = 48
 _BMP: Final = 0x10000
 _MB3: Final = 1  # the code of utf8mb3
 _TIME_ZERO: Final = 0x800000
+_DATETIME_ZERO: Final = 0x8000000000
+_DAY_AT: Final = 17  # below it a DATETIME has its time of day
 
 
 @rare
@@ -71,6 +76,77 @@ def decimal(buf, p, before, after, spare, out, o):  # type: ignore[no-untyped-de
     if wanted == 0 and before & 255 > 0:
         end -= 1
     return packed_decimal(spare, 0, end, after >> 8, wanted, out, o)
+
+
+@rare
+def decimal_of_integer(value, signed, after, spare, out, o):  # type: ignore[no-untyped-def]
+    """An int64 (without sign: a uint64) as DECIMAL, ``after``: ``precision << 8 | scale``."""
+    scale = after & 255
+    end = put_signed(value, spare, 0) if signed else put_unsigned(np.uint64(value), spare, 0)
+    if scale > 0:
+        store8(spare, end, _POINT)
+        end += 1
+        for _ in range(scale):
+            store8(spare, end, _ZERO)
+            end += 1
+    return packed_decimal(spare, 0, end, after >> 8, scale, out, o)
+
+
+@rare
+def integer_of_decimal(buf, p, before, width, signed, spare, out, o):  # type: ignore[no-untyped-def]
+    """DECIMAL, ``before`` as in ``decimal``, as an integer of ``width`` bytes."""
+    scale = before & 255
+    end, error = decimal_text(buf, p, before >> 8, scale, spare, 0)
+    if error != OK:
+        return np.int64(_BAD)
+    for _ in range(scale):
+        end -= 1
+        if load8(spare, end) != _ZERO:
+            return np.int64(_BAD)
+    if scale > 0:
+        end -= 1
+    return integer_of_text(spare, 0, end, width, signed, out, o)
+
+
+@rare
+def double_of_float(buf, p, out, o):  # type: ignore[no-untyped-def]
+    """FLOAT as DOUBLE."""
+    bits, finite = widened(load32(buf, p))
+    if not finite:
+        return np.int64(_BAD)
+    store64(out, o, np.int64(bits))
+    return o + 8
+
+
+@rare
+def float_of_double(buf, p, out, o):  # type: ignore[no-untyped-def]
+    """DOUBLE as FLOAT."""
+    word, exact = narrowed(load64(buf, p))
+    if not exact:
+        return np.int64(_BAD)
+    store32(out, o, word)
+    return o + 4
+
+
+@rare
+def datetime_of_date(buf, p, after, out, o):  # type: ignore[no-untyped-def]
+    """DATE as DATETIME with ``after`` digits behind the seconds: its midnight."""
+    v = np.int64(load8(buf, p) | load8(buf, p + 1) << 8 | load8(buf, p + 2) << 16)
+    year, month, day = v >> 9, v >> 5 & 15, v & 31
+    v = ((year * 13 + month) << 5 | day) << _DAY_AT
+    o = big_endian(v + _DATETIME_ZERO, 5, out, o)
+    return big_endian(np.int64(0), (after + 1) >> 1, out, o)
+
+
+@rare
+def date_of_datetime(buf, p, before, out, o):  # type: ignore[no-untyped-def]
+    """DATETIME with ``before`` digits behind the seconds as DATE, if it is midnight."""
+    v = from_big_endian(buf, p, 5) - _DATETIME_ZERO
+    fraction = from_big_endian(buf, p + 5, (before + 1) >> 1)
+    if v < 0 or v & ((1 << _DAY_AT) - 1) != 0 or fraction != 0:
+        return np.int64(_BAD)
+    months, day = v >> _DAY_AT + 5, v >> _DAY_AT & 31
+    return little_endian(months // 13 << 9 | months % 13 << 5 | day, 3, out, o)
 
 
 @rare

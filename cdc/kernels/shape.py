@@ -27,15 +27,19 @@ MATRIX = types.int64[:, ::1]
 # --- columns as they become, one row each ------------------------------------------------------
 S_OP: Final = 0
 S_FROM: Final = 1  # ordinal among the columns as they are
-# INTEGER: bytes; PREFIX, TEXT: bytes of the length; CLOCK: bytes before the fraction
+# INTEGER, INTEGER_OF_DECIMAL: bytes; PREFIX, TEXT: bytes of the length; CLOCK: bytes before the
+# fraction
 S_WIDTH: Final = 2
 # INTEGER: the least value that is taken; PREFIX: most characters of UTF-8, TEXT: of any, 0: as many
-# as there are; FILL: offset of the constant; DECIMAL, CLOCK: digits as they are (``recode``).
+# as there are; FILL: offset of the constant; DECIMAL, CLOCK, INTEGER_OF_DECIMAL, DATE_OF_DATETIME:
+# digits as they are (``recode``).
 S_LOW: Final = 3
 # INTEGER, PREFIX, TEXT: the largest value, or length in bytes, that is taken; FILL: length of the
-# constant; DECIMAL, CLOCK: digits as they become.
+# constant; DECIMAL, CLOCK, DECIMAL_OF_INTEGER, DATETIME_OF_DATE: digits as they become.
 S_HIGH: Final = 4
-S_SIGNED: Final = 5  # INTEGER, CLOCK: whether it is read with its sign
+# INTEGER, CLOCK, DECIMAL_OF_INTEGER: whether it is read with its sign; INTEGER_OF_DECIMAL: whether
+# it has one.
+S_SIGNED: Final = 5
 S_CODE: Final = 6  # TEXT: the character set as it is
 S_INTO: Final = 7  # TEXT: the character set as it becomes
 S_ENCODER: Final = 8  # TEXT: where that one's table begins
@@ -50,6 +54,12 @@ PREFIX: Final = 4
 DECIMAL: Final = 5
 CLOCK: Final = 6
 TEXT: Final = 7
+DECIMAL_OF_INTEGER: Final = 8
+INTEGER_OF_DECIMAL: Final = 9
+DOUBLE_OF_FLOAT: Final = 10
+FLOAT_OF_DOUBLE: Final = 11
+DATETIME_OF_DATE: Final = 12
+DATE_OF_DATETIME: Final = 13
 
 # --- results beside those of ``layout`` --------------------------------------------------------
 ROOM: Final = 1000  # ``out`` is too small
@@ -83,18 +93,39 @@ def _letters(buf, p, n):  # type: ignore[no-untyped-def]
 
 
 @rare
+def _number(buf, start, length, columns, c, spare, out, o):  # type: ignore[no-untyped-def]
+    """Write a number or moment as another type has it: behind it, or -1."""
+    op, low, high = columns[c, S_OP], columns[c, S_LOW], columns[c, S_HIGH]
+    width, signed = columns[c, S_WIDTH], columns[c, S_SIGNED]
+    if op == DECIMAL:
+        return recode.decimal(buf, start, low, high, spare, out, o)
+    if op == CLOCK:
+        return recode.clock(buf, start, width, signed, low, high, out, o)
+    if op == DECIMAL_OF_INTEGER:
+        value = _integer(buf, start, length, signed)
+        return recode.decimal_of_integer(value, signed, high, spare, out, o)
+    if op == INTEGER_OF_DECIMAL:
+        return recode.integer_of_decimal(buf, start, low, width, signed, spare, out, o)
+    if op == DOUBLE_OF_FLOAT:
+        return recode.double_of_float(buf, start, out, o)
+    if op == FLOAT_OF_DOUBLE:
+        return recode.float_of_double(buf, start, out, o)
+    if op == DATETIME_OF_DATE:
+        return recode.datetime_of_date(buf, start, high, out, o)
+    return recode.date_of_datetime(buf, start, low, out, o)
+
+
+@rare
 def _recoded(  # type: ignore[no-untyped-def]
     buf, start, length, columns, c, tables, encoders, spare, out, o
 ):
-    """The same of a value that is stored in another precision or character set."""
+    """The same of a value that is stored in another type, precision or character set."""
     op, low, high = columns[c, S_OP], columns[c, S_LOW], columns[c, S_HIGH]
     size = columns[c, S_WIDTH]
     if o + size + 4 * length + _LONGEST_NUMBER > out.size:
         return o, np.int64(ROOM)
-    if op == DECIMAL:
-        end = recode.decimal(buf, start, low, high, spare, out, o)
-    elif op == CLOCK:
-        end = recode.clock(buf, start, size, columns[c, S_SIGNED], low, high, out, o)
+    if op != TEXT:
+        end = _number(buf, start, length, columns, c, spare, out, o)
     else:
         begin = o + size
         end, count, last = recode.text(

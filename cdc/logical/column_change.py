@@ -67,7 +67,7 @@ class ColumnChange:
 
         Raises ShapeUnclear, whose object is ``table``.
         """
-        ways = (_number, _members, _decimal, _clock)
+        ways = (_number, _members, _decimal, _clock, _whole, _floating, _midnight)
         if any(way(row, self) for way in ways) or _text(row, self, encoders):
             return
         before, after = self.before, self.after
@@ -108,8 +108,7 @@ def _members(row: NDArray[np.int64], one: ColumnChange) -> bool:
 def _decimal(row: NDArray[np.int64], one: ColumnChange) -> bool:
     if (one.stored[0], one.becomes[0]) != (_T.NEWDECIMAL, _T.NEWDECIMAL):
         return False
-    if one.after.unsigned and not one.before.unsigned:
-        # A negative value would have no place, which its digits do not tell.
+    if _loses_sign(one):
         return False
     row[[K.S_OP, K.S_LOW, K.S_HIGH]] = K.DECIMAL, one.stored[1], one.becomes[1]
     return True
@@ -127,28 +126,86 @@ def _clock(row: NDArray[np.int64], one: ColumnChange) -> bool:
     return True
 
 
+def _whole(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    """An integer and a DECIMAL without a fraction."""
+    old, new = one.stored[0], one.becomes[0]
+    if old in _INTEGERS and new == _T.NEWDECIMAL and not _loses_sign(one):
+        row[[K.S_OP, K.S_HIGH]] = K.DECIMAL_OF_INTEGER, one.becomes[1]
+        row[K.S_SIGNED] = not one.before.unsigned
+        return True
+    if old == _T.NEWDECIMAL and new in _INTEGERS:
+        row[[K.S_OP, K.S_LOW]] = K.INTEGER_OF_DECIMAL, one.stored[1]
+        row[[K.S_WIDTH, K.S_SIGNED]] = _INTEGERS[new], not one.after.unsigned
+        return True
+    return False
+
+
+def _floating(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    old, new = one.stored[0], one.becomes[0]
+    # FLOAT(M,D) is rounded as it is stored.
+    if _loses_sign(one) or "," in one.after.column_type:
+        return False
+    if (old, new) == (_T.FLOAT, _T.DOUBLE):
+        row[K.S_OP] = K.DOUBLE_OF_FLOAT
+    elif (old, new) == (_T.DOUBLE, _T.FLOAT):
+        row[K.S_OP] = K.FLOAT_OF_DOUBLE
+    else:
+        return False
+    return True
+
+
+def _midnight(row: NDArray[np.int64], one: ColumnChange) -> bool:
+    """A DATE, and a DATETIME at its midnight."""
+    old, new = one.stored[0], one.becomes[0]
+    if (old, new) == (_T.DATE, _T.DATETIME2):
+        row[[K.S_OP, K.S_HIGH]] = K.DATETIME_OF_DATE, one.becomes[1]
+    elif (old, new) == (_T.DATETIME2, _T.DATE):
+        row[[K.S_OP, K.S_LOW]] = K.DATE_OF_DATETIME, one.stored[1]
+    else:
+        return False
+    return True
+
+
+def _loses_sign(one: ColumnChange) -> bool:
+    """Whether a negative value would have no place, which its bytes do not tell."""
+    return one.after.unsigned and not one.before.unsigned
+
+
 def _text(row: NDArray[np.int64], one: ColumnChange, encoders: Encoders) -> bool:
+    """Text of any character set, and bytes, which are taken for text as a server does."""
     before, after = one.before, one.after
-    both = {before.data_type, after.data_type}
+    if not {before.data_type, after.data_type} <= TEXT_NAMES | BYTES_NAMES:
+        return False
+    if before.compressed or after.compressed:
+        # What is stored is not the value.
+        return False
     code, meta = one.becomes
     size = -width(code, meta)
-    names = (c for c in (before.charset, after.charset) if c and c != "binary")
-    charsets = [c for c in map(charset_code, names) if c is not None]
-    known = both <= TEXT_NAMES and len(charsets) == 2
+    read_as = after if before.data_type in BYTES_NAMES else before
     trims = after.data_type == "char" and before.data_type != "char"
-    if known and (before.charset != after.charset or trims):
-        row[[K.S_OP, K.S_CODE, K.S_INTO, K.S_TRIMS]] = K.TEXT, *charsets, trims
-        row[K.S_ENCODER] = encoders.begin(int(row[K.S_INTO]))
-        counted = True
-    elif before.charset == after.charset and (both <= TEXT_NAMES or both <= BYTES_NAMES):
+    counted = False
+    if after.data_type in BYTES_NAMES:
+        row[K.S_OP] = K.PREFIX
+    elif read_as is before and before.charset == after.charset and not trims:
         row[K.S_OP] = K.PREFIX
         counted = after.charset in UTF8_NAMES
     else:
-        return False
+        as_it_is, as_it_becomes = _charset(read_as), _charset(after)
+        if as_it_is is None or as_it_becomes is None:
+            return False
+        row[[K.S_OP, K.S_CODE, K.S_INTO, K.S_TRIMS]] = K.TEXT, as_it_is, as_it_becomes, trims
+        row[K.S_ENCODER] = encoders.begin(as_it_becomes)
+        counted = True
     row[[K.S_WIDTH, K.S_HIGH]] = size, _longest(code, meta, size)
     if counted and after.length and code in (_T.VARCHAR, _T.STRING):
         row[K.S_LOW] = after.length
     return True
+
+
+def _charset(column: Column) -> int | None:
+    if not column.charset or column.charset == "binary":
+        return None
+    return charset_code(column.charset)
 
 
 def _longest(code: int, meta: int, size: int) -> int:

@@ -41,7 +41,7 @@ COLUMNS = "cc, d, id, aa, e"
 # Values that are stored otherwise in a part than in the table while they go over the parts.
 RECODED = (
     "MODIFY d VARCHAR(300) CHARACTER SET utf16, ADD COLUMN e DECIMAL(7,1)",
-    "MODIFY e DECIMAL(14,4), MODIFY d TEXT CHARACTER SET latin1",
+    "MODIFY e DECIMAL(14,4), MODIFY d TEXT CHARACTER SET latin1, MODIFY a DECIMAL(20,2)",
 )
 
 

@@ -15,7 +15,9 @@ import pytest
 
 from cdc.binlog.header import CHECKSUM_LENGTH
 from cdc.binlog.writer import build_event
+from cdc.kernels import shape as K  # noqa: N812
 from cdc.kernels.charsets import NAMES
+from cdc.logical.column_change import ColumnChange, Encoders
 from cdc.logical.errors import ShapeUnclear, ShapeValueLost
 from cdc.logical.shape import shape
 from cdc.schema.parse import parse_create_table
@@ -108,6 +110,81 @@ def test_decimals_keep_all_digits(database: Callable[[str], Database], name: str
     assert counts.min() > 10
 
 
+INTEGERS = ["tinyint", "smallint", "mediumint", "int", "bigint"]
+
+
+def wholes(rng: random.Random) -> Iterator[str]:
+    """Numbers that columns of integers and of decimals are given, some with a fraction."""
+    yield from ("0", "1", "-1", "0.5", "-0.4", "127", "128", "-128", "255", "256", "-32769")
+    yield from ("9223372036854775807", "-9223372036854775808", "18446744073709551615")
+    for _ in range(30):
+        whole = rng.randrange(10 ** rng.randint(1, 19))
+        yield f"{rng.choice(('', '-'))}{whole}{rng.choice(('', '', '.0', '.5', '.001'))}"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_integers_and_decimals(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    sizes = [(1, 0), (3, 0), (5, 2), (10, 0), (12, 4), (20, 0), (25, 5), (65, 30)]
+    counts = np.zeros(2, np.int64)
+    for integer in [*INTEGERS, *(f"{i} unsigned" for i in INTEGERS)]:
+        pair = [integer, "decimal({},{})".format(*rng.choice(sizes))]
+        counts += compared(database(name), *pair, list(wholes(rng)), "v + 0")
+        counts += compared(database(name), *reversed(pair), list(wholes(rng)), "v + 0")
+    assert counts.min() > 50
+
+
+def floats(rng: random.Random) -> Iterator[str]:
+    yield from ("0", "-0e0", "1", "-1.5", "0.1", "1e-45", "3e-45", "1.1754943508222875e-38")
+    yield from ("3.4028234663852886e38", "-3.4e38", "16777216", "16777217", "5e-324", "1e300")
+    for _ in range(40):
+        # Some have a float's bits, some more.
+        numerator = rng.randrange(1 << rng.choice((8, 23, 24, 25, 53)))
+        yield f"{rng.choice(('', '-'))}{numerator * 2.0 ** rng.randint(-170, 100)!r}"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_floats_and_doubles(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    server, values = database(name), list(floats(rng))
+    fit, lost = compared(server, "float", "double", values, "v + 0e0")
+    assert (fit, lost) == (len(values), 0)
+    fit, lost = compared(server, "double", "float", values, "v + 0e0")
+    assert min(fit, lost) > 5
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_dates_and_their_midnights(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    days = [f"{rng.randrange(1, 10000):04}-{rng.randrange(1, 13):02}-{d:02}" for d in range(1, 29)]
+    days += ["0000-00-00", "2024-02-29", "9999-12-31", "2020-00-00", "1000-01-01"]
+    times = ("", " 00:00:00.5", " 00:00:01", " 23:59:59.999999", "")
+    values = [f"'{day}{rng.choice(times)}'" for day in days]
+    shown = "cast(cast(v as datetime(6)) as char)"
+    for digits in (0, 1, 4, 6):
+        pair = ("date", f"datetime({digits})")
+        fit, lost = compared(database(name), *pair, values, shown)
+        assert (fit, lost) == (len(values), 0)
+        fit, lost = compared(database(name), *reversed(pair), values, shown)
+        assert min(fit, lost) > 3
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_texts_and_their_bytes(database: Callable[[str], Database], name: str) -> None:
+    rng = random.Random(seeds.seed())
+    counts = np.zeros(2, np.int64)
+    for charset in ("utf8mb4", "utf8mb3", "latin1", "ucs2"):
+        texts = [f"{t} character set {charset}" for t in ("varchar(6)", "char(6)", "tinytext")]
+        for _ in range(4):
+            pair = [rng.choice(texts), rng.choice(("varbinary(12)", "tinyblob", "blob"))]
+            drawn = (whole_characters(rng.randbytes(rng.randint(0, 14))) for _ in range(8))
+            values = [f"x'{raw.hex()}'" for raw in drawn]
+            values += [f"x'{t.encode().hex()}'" for t in ("plain", "aé", "日本", "a ", " ", "😀")]
+            counts += compared(database(name), *pair, values, "hex(v)")
+            counts += compared(database(name), *reversed(pair), values, "hex(v)")
+    assert counts.min() > 20
+
+
 def moments(rng: random.Random, kind: str) -> Iterator[str]:
     for _ in range(40):
         micros = rng.choice((0, 500_000, 120_000, 1_000, 10, rng.randrange(1_000_000)))
@@ -135,12 +212,15 @@ def test_moments_keep_their_fractions(
     assert counts.min() > 5
 
 
+def whole_characters(drawn: bytes) -> bytes:
+    """Without halves of characters, which ucs2 stores, and MariaDB in UTF-8, too (ED A0..)."""
+    return re.sub(rb"\xed(?=[\xa0-\xbf])", b"e", bytes(b for b in drawn if not 0xD8 <= b <= 0xDF))
+
+
 def texts(rng: random.Random, charset: str) -> Iterator[str]:
     """Texts of characters that a character set has, and of some that it may lack."""
     for _ in range(12):
-        # None of the halves of characters, which ucs2 stores, and MariaDB in UTF-8, too (ED A0..).
-        drawn = bytes(b for b in rng.randbytes(4 * rng.randint(1, 6)) if not 0xD8 <= b <= 0xDF)
-        raw = re.sub(rb"\xed(?=[\xa0-\xbf])", b"e", drawn)
+        raw = whole_characters(rng.randbytes(4 * rng.randint(1, 6)))
         yield f"convert(convert(x'{raw.hex()}' using {charset}) using utf8mb4)"
     for sample in ("plain", "", "Äé€", "日本語", "кир", "한국어", "中文 😀", "ｱﾟ～−∥"):
         yield f"convert(x'{sample.encode().hex()}' using utf8mb4)"
@@ -199,11 +279,25 @@ def test_lengths_and_members(
     [
         ("decimal(5,2)", "decimal(6,2) unsigned"),
         ("datetime(3)", "timestamp(3)"),
-        ("varchar(9) character set binary", "varchar(9)"),
-        ("double", "float"),
+        ("binary(9)", "varchar(9)"),
+        ("varchar(9)", "int"),
+        ("double", "float(7,2)"),
+        ("float", "double unsigned"),
+        ("int", "decimal(10,0) unsigned"),
+        ("date", "timestamp"),
     ],
 )
 def test_what_is_not_the_same_value_by_its_type_is_refused(part: str, logical: str) -> None:
     before = table(part)
     with pytest.raises(ShapeUnclear, match="column v is"):
         shape(table_map(before, 5, "mariadb"), before, table(logical), "mariadb")
+
+
+def test_what_is_stored_compressed_is_no_value() -> None:
+    (before,), (after,) = table("blob compressed").columns, table("mediumblob").columns
+    change = ColumnChange(before, after, (252, 2), (252, 3))
+    with pytest.raises(ShapeUnclear, match="column v is"):
+        change.plan(np.zeros(K.S_SIZE, np.int64), Encoders(), "s.t")
+    ColumnChange(after, after, (252, 3), (252, 3)).plan(
+        np.zeros(K.S_SIZE, np.int64), Encoders(), "s.t"
+    )

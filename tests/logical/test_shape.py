@@ -155,8 +155,8 @@ def parsed(columns: str) -> Table:
     ("part", "logical", "why"),
     [
         ("id INT, a INT", "id INT, b INT", "renamed"),
-        ("id INT, a DOUBLE", "id INT, a FLOAT", "column a"),
-        ("id INT, a BLOB", "id INT, a TEXT", "column a"),
+        ("id INT, a DOUBLE", "id INT, a FLOAT(7,2)", "column a"),
+        ("id INT, a INT", "id INT, a TEXT", "column a"),
         ("id INT, a ENUM('x','y')", "id INT, a ENUM('y','x')", "column a"),
         ("id INT", "id INT, a DATETIME NOT NULL DEFAULT NOW()", "column a"),
         ("id INT", "id INT, a DATETIME NOT NULL", "column a"),
