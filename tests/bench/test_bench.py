@@ -117,6 +117,7 @@ def test_many_tables_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real
+@pytest.mark.soak
 def test_others_are_measured_while_one_table_changes(tmp_path: Path) -> None:
     done = _run(tmp_path, "ddl_pause", "--seconds", "13", "--rows", "500", "--no-peers")
     assert done.returncode == 0, done.stderr
