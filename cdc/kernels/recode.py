@@ -55,56 +55,50 @@ _DAY_AT: Final = 17  # below it a DATETIME has its time of day
 
 
 @rare
-def decimal(buf, p, before, after, spare, out, o):  # type: ignore[no-untyped-def]
-    """DECIMAL, whose precision and scale are ``before``: ``precision << 8 | scale``."""
-    scale, wanted = before & 255, after & 255
-    end, error = decimal_text(buf, p, before >> 8, scale, spare, 0)
-    if error != OK:
-        return np.int64(_BAD)
+def _rescaled(spare, end, scale, wanted):  # type: ignore[no-untyped-def]
+    """``spare[:end]``, a number's text with ``scale`` decimals, with ``wanted``: its end, or -1."""
     if scale == 0 and wanted > 0:
         store8(spare, end, _POINT)
         end += 1
-    while scale < wanted:
+    for _ in range(scale, wanted):
         store8(spare, end, _ZERO)
         end += 1
-        scale += 1
-    while scale > wanted:
-        if load8(spare, end - 1) != _ZERO:
+    for _ in range(wanted, scale):
+        end -= 1
+        if load8(spare, end) != _ZERO:
             return np.int64(_BAD)
-        end -= 1
-        scale -= 1
-    if wanted == 0 and before & 255 > 0:
-        end -= 1
-    return packed_decimal(spare, 0, end, after >> 8, wanted, out, o)
+    return end - 1 if wanted == 0 and scale > 0 else end
+
+
+@rare
+def decimal(buf, p, before, after, spare, out, o):  # type: ignore[no-untyped-def]
+    """DECIMAL, whose precision and scale are ``before``: ``precision << 8 | scale``."""
+    end, error = decimal_text(buf, p, before >> 8, before & 255, spare, 0)
+    if error != OK:
+        return np.int64(_BAD)
+    end = _rescaled(spare, end, before & 255, after & 255)
+    if end < 0:
+        return np.int64(_BAD)
+    return packed_decimal(spare, 0, end, after >> 8, after & 255, out, o)
 
 
 @rare
 def decimal_of_integer(value, signed, after, spare, out, o):  # type: ignore[no-untyped-def]
-    """An int64 (without sign: a uint64) as DECIMAL, ``after``: ``precision << 8 | scale``."""
-    scale = after & 255
+    """An int64 (without sign: a uint64) as DECIMAL, ``after`` as in ``decimal``."""
     end = put_signed(value, spare, 0) if signed else put_unsigned(np.uint64(value), spare, 0)
-    if scale > 0:
-        store8(spare, end, _POINT)
-        end += 1
-        for _ in range(scale):
-            store8(spare, end, _ZERO)
-            end += 1
-    return packed_decimal(spare, 0, end, after >> 8, scale, out, o)
+    end = _rescaled(spare, end, np.int64(0), after & 255)
+    return packed_decimal(spare, 0, end, after >> 8, after & 255, out, o)
 
 
 @rare
 def integer_of_decimal(buf, p, before, width, signed, spare, out, o):  # type: ignore[no-untyped-def]
     """DECIMAL, ``before`` as in ``decimal``, as an integer of ``width`` bytes."""
-    scale = before & 255
-    end, error = decimal_text(buf, p, before >> 8, scale, spare, 0)
+    end, error = decimal_text(buf, p, before >> 8, before & 255, spare, 0)
     if error != OK:
         return np.int64(_BAD)
-    for _ in range(scale):
-        end -= 1
-        if load8(spare, end) != _ZERO:
-            return np.int64(_BAD)
-    if scale > 0:
-        end -= 1
+    end = _rescaled(spare, end, before & 255, np.int64(0))
+    if end < 0:
+        return np.int64(_BAD)
     return integer_of_text(spare, 0, end, width, signed, out, o)
 
 
