@@ -13,6 +13,9 @@ from cdc.changelog.planning import SegmentPlan
 from cdc.changelog.state import SegmentInfo
 from cdc.changelog.verify import LogDamage
 
+# A reader that has come to a new segment looks back into the one before.
+_LEAST_HELD = 2
+
 
 class SegmentIndex:
     """The checked index of one segment, as far as it was read."""
@@ -28,6 +31,11 @@ class SegmentIndex:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._runs.nbytes
+
+    @property
+    def read(self) -> SegmentPlan:
+        """What was read so far."""
+        return self._plan
 
     def at(self, folder: Path, info: SegmentInfo) -> SegmentPlan:
         """The index at (or beyond) the length of ``info``, reading only what is new.
@@ -56,7 +64,10 @@ class SegmentIndex:
 
 
 class IndexCache:
-    """Indexes by segment; the least recently used go once ``max_bytes`` are exceeded."""
+    """Indexes by segment; the least recently used go once ``max_bytes`` are exceeded.
+
+    Two stay in any case.
+    """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
@@ -68,9 +79,14 @@ class IndexCache:
         held = self._held.setdefault(info.number, SegmentIndex(info.number))
         self._held.move_to_end(info.number)
         plan = held.at(self._folder, info)
-        while len(self._held) > 1 and self.nbytes > self._max_bytes:
+        while len(self._held) > _LEAST_HELD and self.nbytes > self._max_bytes:
             self._held.popitem(last=False)
         return plan
+
+    def with_ddls(self, info: SegmentInfo) -> SegmentPlan | None:
+        """The index of a segment as far as it was read, if no DDL row can lie behind that."""
+        held = self._held.get(info.number)
+        return held.read if held is not None and held.read.ddl_count >= info.ddls else None
 
     def forget_before(self, number: int) -> None:
         """Give back segments with lower numbers; who asks for one again has it read again."""

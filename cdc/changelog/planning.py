@@ -27,6 +27,11 @@ class SegmentPlan:
         self._marks = none if self.which is None else np.flatnonzero(runs.kind == RunKind.MARK)
         self._mark_ts = runs.commit_ts[self._marks]
 
+    @property
+    def ddl_count(self) -> int:
+        """How many DDL rows there are."""
+        return len(self._ddls)
+
     def ddls(self, lo_ts: Ts, hi_ts: Ts) -> NDArray[np.int64]:
         """Indices (into ``runs``) of the DDLs with ``lo_ts < commit_ts <= hi_ts``."""
         a, b = np.searchsorted(self._ddl_ts, (lo_ts, hi_ts), "right")

@@ -439,7 +439,8 @@ class ChangeLog:
             if below or not 0 < info.first_ts <= hi_ts or (ddls and not info.ddls):
                 continue
             try:
-                plan = self._segments.index(info)
+                indexes = self._segments
+                plan = indexes.index_of_ddls(info) if ddls else indexes.index(info)
             except FileNotFoundError:
                 raise self._gone(names.index_name(info.number)) from None
             yield plan

@@ -52,6 +52,15 @@ class Segments:
                 self._files.grown(name, info.index)
                 return self._indexes.get(info)
 
+    def index_of_ddls(self, info: SegmentInfo) -> SegmentPlan:
+        """An index in which all DDL rows of a segment are, and maybe not all others.
+
+        As :meth:`index` otherwise.
+        """
+        with self._lock:
+            known = self._indexes.with_ddls(info)
+        return self.index(info) if known is None else known
+
     def data(self, info: SegmentInfo) -> NDArray[np.uint8]:
         """The committed bytes of a segment, of which only what was verified needs to be there."""
         return self._maps.get(info)

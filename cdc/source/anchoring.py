@@ -71,13 +71,16 @@ class Anchoring:
             return False
         schema_ts, snapshot = ts, None
         ddls = {s.number: s.ddls for s in state.segments()}
-        if self._last is not None and (ddls == self._ddls or not self._changed(self._last[0], ts)):
+        if self._last is not None and ddls == self._ddls:
             schema_ts = self._last[1]
         else:
             with closing(ChangeLog.open(self._folder, index_bytes=INDEX_BYTES)) as log:
-                snapshot = at(log, ts)
-            if snapshot is None:
-                return False
+                if self._last is not None and not log.statements(self._last[0], ts):
+                    schema_ts = self._last[1]
+                else:
+                    snapshot = at(log, ts)
+                    if snapshot is None:
+                        return False
         added = self._anchors.add(
             ts,
             place.position,
@@ -93,8 +96,3 @@ class Anchoring:
         self._last, self._ddls = (ts, schema_ts), ddls
         self._anchors.trim(needed_ts, self._held, self._log)
         return True
-
-    def _changed(self, lo_ts: Ts, hi_ts: Ts) -> bool:
-        """Whether there are statements in ``(lo_ts, hi_ts]``."""
-        with closing(ChangeLog.open(self._folder, index_bytes=INDEX_BYTES)) as log:
-            return bool(log.statements(lo_ts, hi_ts))

@@ -40,7 +40,7 @@ class NodeLog:
     log: ChangeLog
     place: int = -1
     tables: dict[int, int] = field(default_factory=dict)
-    sources: dict[tuple[int, int], int] = field(default_factory=dict)
+    sources: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,18 +155,22 @@ class MergedRows:
     def _sources(self, node: NodeLog, runs: Runs) -> NDArray[np.int32]:
         """The nodes' GTID sources; where a transaction has none, its node and file are it."""
         found = np.full(len(runs), -1, np.int32)
-        pairs = np.stack([runs.gtid_source, runs.upstream_file], axis=1)
         named = runs.gtid_seq >= 0
-        for source, file in np.unique(pairs[named], axis=0).tolist():
-            key = (source, -1 if source >= 0 else file)
-            if key not in node.sources:
-                own = node.log.sources[source] if source >= 0 else f"file {file}"
-                text = source_of(node.name, own)
-                node.sources[key] = self._writer.source_id(text)
-                self._texts[node.sources[key]] = text
-            ours = named & (pairs == (source, file)).all(axis=1)
-            found[ours] = node.sources[key]
+        source, file = runs.gtid_source[named], runs.upstream_file[named]
+        # One number for each: numpy looks for different pairs at a hundred times the cost.
+        keys, which = np.unique(np.where(source >= 0, source, -2 - file), return_inverse=True)
+        numbers = np.array([self._source(node, key) for key in keys.tolist()], np.int32)
+        found[named] = numbers[which]
         return found
+
+    def _source(self, node: NodeLog, key: int) -> int:
+        """``key``: a GTID source of the node's, or -2 less the number of a file (-1: unknown)."""
+        known = node.sources.get(key)
+        if known is None:
+            text = source_of(node.name, node.log.sources[key] if key >= 0 else f"file {-2 - key}")
+            known = node.sources[key] = self._writer.source_id(text)
+            self._texts[known] = text
+        return known
 
     def join(self, parts: Sequence[PlacedRows]) -> PlacedRows:
         """All parts, one behind the other."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc.base.position import END, START, Position
+from cdc.changelog import names
 from cdc.changelog.errors import LogCollected, LogLocked, LogMissing, LogOrderBroken
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.verify import verify
@@ -41,6 +42,27 @@ def test_a_transaction_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert len(log.ddls(20, 100)) == 0
     writer.close()
     assert verify(tmp_path) == []
+
+
+def test_an_index_is_read_for_schema_changes_only_where_there_are_more(tmp_path: Path) -> None:
+    writer = open_log(tmp_path)
+    ddl(writer, 10, "create table t (a int)")
+    writer.commit(10, {})
+    log = ChangeLog.open(tmp_path)
+    assert len(log.ddls(0, 10)) == 1
+    dml(writer, 20, [(0, 1)])
+    writer.commit(20, {})
+    index = tmp_path / names.index_name(1)
+    log.refresh()
+    moved = index.rename(tmp_path / "moved")
+    assert log.ddls(0, 20).commit_ts.tolist() == [10]
+    moved.rename(index)
+    assert len(log.runs(START, END)) == 1
+    ddl(writer, 30, "drop table t")
+    writer.commit(30, {})
+    log.refresh()
+    assert log.ddls(0, 30).commit_ts.tolist() == [10, 30]
+    writer.close()
 
 
 def test_uncommitted_bytes_are_not_seen(tmp_path: Path) -> None:
