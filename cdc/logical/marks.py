@@ -45,7 +45,10 @@ class Visibility(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DdlMark:
-    """A row of the table of marks, as far as it matters here; ``sql`` is as it was given."""
+    """A row of the table of marks, as far as it matters here; ``sql`` is as it was given.
+
+    ``meta`` is its META_INFO, "" where there is none.
+    """
 
     id: int
     kind: str
@@ -53,6 +56,7 @@ class DdlMark:
     table: str
     sql: str
     visibility: Visibility
+    meta: str = ""
 
 
 def read_marks(
@@ -113,7 +117,13 @@ def _mark(values: dict[str, bytes | None], where: str) -> DdlMark:
     number = int.from_bytes(values["id"] or b"", "little")
     sql = text("ddl_sql")
     return DdlMark(
-        number, text("sql_kind"), text("schema_name"), text("table_name"), sql, visibility
+        number,
+        text("sql_kind"),
+        text("schema_name"),
+        text("table_name"),
+        sql,
+        visibility,
+        text("meta_info"),
     )
 
 
@@ -132,15 +142,22 @@ _HARMLESS: Final = frozenset(
 _HARMLESS_HEADS: Final = frozenset(("ANALYZE", "OPTIMIZE", "CHECK", "GRANT", "REVOKE"))
 
 
-def statement(mark: DdlMark, session: Session, where: str) -> DdlStatement | None:
+def statement(
+    mark: DdlMark, session: Session, where: str, *, placed: bool = False
+) -> DdlStatement | None:
     """What consumers of one server are to execute for a mark; None: nothing.
 
     Hints, comments and what spreads a table over nodes are taken out. ``session`` is the server's.
-    Raises MarkRefused where rows or places of rows change in a way that no statement tells.
+    ``placed``: the mark tells where the parts of its table are, so that they may move. Raises
+    MarkRefused where rows or places of rows change in a way that no statement tells.
     """
     session = replace(session, default_schema=mark.schema)
     text, items = tokenize(mark.sql, session)
+    if placed and _empties(items):
+        raise _refused(mark, where, "rows go with their parts")
     if not items or _is_harmless(items):
+        return None
+    if placed and (mark.visibility is not Visibility.PUBLIC or _is_of_places(items)):
         return None
     if mark.visibility is not Visibility.PUBLIC:
         if _of_global_index(items):
@@ -155,7 +172,10 @@ def statement(mark: DdlMark, session: Session, where: str) -> DdlStatement | Non
         raise _refused(mark, where, error.message) from None
     if found.verb is Verb.OTHER:
         return None
-    if found.verb is Verb.ALTER and (spread or _of_partitions(found)):
+    if placed and spread and found.verb is Verb.ALTER and not found.actions:
+        return None
+    moves = spread and not placed
+    if found.verb is Verb.ALTER and (moves or _of_partitions(found)):
         raise _refused(mark, where, "it changes how the table is spread over its parts")
     return found
 
@@ -163,6 +183,25 @@ def statement(mark: DdlMark, session: Session, where: str) -> DdlStatement | Non
 def _is_harmless(items: list[Item]) -> bool:
     words = [item.word for item in items[:8]]
     return words[0] in _HARMLESS_HEADS or any(w in _HARMLESS for w in words[1:4])
+
+
+def _empties(items: list[Item]) -> bool:
+    """Whether a statement takes rows away with their partitions."""
+    return any(
+        a.is_word("DROP", "TRUNCATE") and b.is_word("PARTITION", "SUBPARTITION")
+        for a, b in pairwise(_outside(items))
+    )
+
+
+def _is_of_places(items: list[Item]) -> bool:
+    """Whether a statement is about partitions alone: ALTER TABLE name verb PARTITION."""
+    outside = _outside(items)
+    words = [item.word for item in outside[:2]]
+    dotted = len(outside) > 3 and outside[3].is_punct(".")
+    place = outside[6:7] if dotted else outside[4:5]
+    return words == ["ALTER", "TABLE"] and any(
+        re.fullmatch(r"(SUB)?PARTITION(S|ING)?", item.word) for item in place
+    )
 
 
 def _of_global_index(items: list[Item]) -> bool:

@@ -13,8 +13,9 @@ from cdc.base.nodes import qualified
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.logical.errors import PartsChanging, check_keyed
-from cdc.logical.names import PartNames, TableName
+from cdc.logical.names import MARKED, PartNames, TableName
 from cdc.logical.shape import readable_as
+from cdc.logical.topology import Part
 from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
 from cdc.source.merging import merged_to
@@ -34,13 +35,29 @@ class TablePart:
         return qualified(self.node, self.schema), self.name
 
 
-def names_of(patterns: Sequence[str], position: Mapping[str, Any]) -> PartNames:
-    """What parts are called where a merged log stands; ``position`` is the log's."""
-    return PartNames(tuple(patterns)).kept(position.get("logical") or {})
+@dataclass(frozen=True, slots=True)
+class KnownParts:
+    """Whose part a table is where a merged log stands; ``awaited``: tables that no mark has told of
+    there.
+    """
+
+    names: PartNames
+    awaited: frozenset[Part] = frozenset()
+
+    @classmethod
+    def at(cls, patterns: Sequence[str], position: Mapping[str, Any]) -> KnownParts:
+        """``position`` is the log's."""
+        kept = position.get("logical") or {}
+        awaited = frozenset((node, s, t) for (node, s, t), _ in kept.get("awaited", ()))
+        return cls(PartNames(tuple(patterns)).kept(kept), awaited)
+
+    def of(self, node: str, schema: str, table: str) -> TableName | None:
+        """The logical table of which a node's table is a part; None: it is none."""
+        return None if (node, schema, table) in self.awaited else self.names.of(schema, table)
 
 
 def parts_of(
-    names: PartNames, nodes: Mapping[str, Iterator[TableName] | Sequence[TableName]]
+    known: KnownParts, nodes: Mapping[str, Iterator[TableName] | Sequence[TableName]]
 ) -> dict[TableName, tuple[TablePart, ...]]:
     """By logical table its parts, of the tables that each node has, in the order of nodes.
 
@@ -49,11 +66,11 @@ def parts_of(
     found: dict[TableName, list[TablePart]] = {}
     for node, tables in nodes.items():
         for schema, name in sorted(tables):
-            logical = names.of(schema, name)
+            logical = known.of(node, schema, name)
             if logical is None:
                 continue
             parts = found.setdefault(logical, [])
-            if not (parts and names.everywhere(schema, name)):
+            if not (parts and known.names.everywhere(schema, name)):
                 parts.append(TablePart(node, schema, name))
     return {table: tuple(parts) for table, parts in found.items()}
 
@@ -74,7 +91,8 @@ class PartsRead:
         self._definitions: dict[str, Definitions] = {}
         self._since: dict[str, Ts] = {}
         self._parts: dict[TableName, tuple[TablePart, ...]] = {}
-        self._taken: dict[str, tuple[tuple[TablePart, Ts], ...]] = {}
+        self._taken: dict[str, tuple[TableName, tuple[tuple[TablePart, Ts], ...]]] = {}
+        self._by_marks = any(pattern.startswith(MARKED) for pattern in patterns)
 
     def begin(self, since: Mapping[str, Ts]) -> None:
         """Look where parts are; ``since``: by node the ts of its log that whoever reads sees.
@@ -89,13 +107,26 @@ class PartsRead:
                 hint="nothing to do: rows are read from the nodes that there are",
             )
         self._since = dict(since)
-        tables = {}
         for node, ts in since.items():
             if node not in self._definitions:
-                self._definitions[node] = Definitions(self._nodes[node], ts)
-            tables[node] = [(s, t) for s, t in self._definitions[node].at(ts)]
-        names = names_of(self._patterns, self._log.state.position)
-        self._parts = parts_of(names, tables)
+                self._definitions[node] = Definitions(self._nodes[node], min(ts, members[node]))
+        self._parts = self._parts_by(self._log.state.position)
+
+    def _parts_by(self, position: dict[str, Any]) -> dict[TableName, tuple[TablePart, ...]]:
+        """Parts of all tables that there are for whoever reads, as of a position of the log."""
+        known = KnownParts.at(self._patterns, position)
+        merged = merged_to(position)
+        tables = {}
+        for node, ts in self._since.items():
+            there = self._definitions[node].at(ts)
+            # What was made behind the position is awaited: no mark up to there has told of it.
+            before = self._definitions[node].at(min(ts, merged.get(node, ts)))
+            tables[node] = [
+                (schema, name)
+                for schema, name in there
+                if not known.names.marked(schema, name) or before.table(schema, name) is not None
+            ]
+        return parts_of(known, tables)
 
     def of(self, table: Table) -> tuple[Table, ...]:
         """The tables that a logical one is read from, each with the columns of the logical one.
@@ -122,7 +153,8 @@ class PartsRead:
                     position=f"ts {ts} of node {part.node}",
                     hint="rows are copied when the schema change has come to its mark",
                 )
-        self._taken[table.full_name] = tuple((part, self._since[part.node]) for part in parts)
+        taken = tuple((part, self._since[part.node]) for part in parts)
+        self._taken[table.full_name] = (table.schema, table.name), taken
         return self.known(table)
 
     def known(self, table: Table) -> tuple[Table, ...]:
@@ -131,13 +163,21 @@ class PartsRead:
         return tuple(replace(table, schema=p.table[0], name=p.table[1]) for p in parts)
 
     def same(self, table: str) -> bool:
-        """Whether no statement was about the parts of ``schema.table`` since they were taken.
+        """Whether ``schema.table`` still has the parts that were taken, and no statement was about
+        them since.
 
-        The nodes' logs have come to where they were read last.
+        The log, and those of the nodes, have come to where they were read last.
         """
+        if table not in self._taken:
+            return True
+        name, taken = self._taken[table]
+        if self._by_marks:
+            parts = self._parts_by(self._log.state.position).get(name, ())
+            if parts != tuple(part for part, _ in taken):
+                return False
         return all(
             self._definitions[part.node].same(
                 f"{part.schema}.{part.name}", ts, self._nodes[part.node].state.resolved_ts
             )
-            for part, ts in self._taken.get(table, ())
+            for part, ts in taken
         )

@@ -6,6 +6,7 @@ node's own order, and is told in that of the logical table there. Both are funct
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -24,16 +25,17 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
-from cdc.logical.names import PartNames, TableName
+from cdc.logical.names import MARKED, PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
+from cdc.logical.topology import AwaitedParts, Topology, topology_of
 from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.source.cluster_merging import NodeRows, TransactionRows
 from cdc.source.membership import Statement, statement_event, status_of
 from cdc.source.merged_rows import MergedRows, NodeLog
-from cdc.source.statements import History
+from cdc.source.statements import History, LoggedDdl
 
 _MARKS_NAME = ".".join(MARKS)
 
@@ -67,7 +69,9 @@ class LogicalTables:
         self._folder = folder
         self._server_kind = server_kind
         self.names = PartNames(tuple(patterns))
+        self._by_marks = any(pattern.startswith(MARKED) for pattern in patterns)
         self._renames = ColumnRenames()
+        self._awaited = AwaitedParts()
         self._nodes: list[_Node] = []
 
     # --- where it stands -------------------------------------------------------------------------
@@ -88,20 +92,35 @@ class LogicalTables:
         kept = kept or {}
         self.names = self.names.kept(kept)
         self._renames = ColumnRenames.of(kept.get("renamed", {}))
+        names = [node.name for node in nodes]
+        self._awaited = AwaitedParts.of(
+            kept.get("awaited", ()), dict(zip(names, merged, strict=True))
+        )
         self._nodes = [
             _Node(number, node, History(node.log, ts))
             for number, (node, ts) in enumerate(zip(nodes, merged, strict=True))
         ]
-        self.reopen()
+        self._take_schema()
 
-    def reopen(self) -> None:
-        """Take the schema from the log anew: it begins elsewhere now."""
+    def _take_schema(self) -> None:
         with closing(ChangeLog.open(self._folder)) as log:
             self._logical = History(log, log.state.resolved_ts)
 
+    def begun(self, schema: Mapping[str, Ts]) -> None:
+        """The log begins; ``schema``: by node the ts of what is in its snapshot.
+
+        Tables that are there are parts by their names.
+        """
+        self._awaited = AwaitedParts(upto=dict(schema))
+        self._take_schema()
+
     def to_keep(self, merged: Mapping[str, Ts]) -> Any:
         """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
-        return {**self.names.to_dict(), "renamed": self._renames.to_dict(merged)}
+        return {
+            **self.names.to_dict(),
+            "renamed": self._renames.to_dict(merged),
+            "awaited": self._awaited.to_list(merged),
+        }
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
         """As ``cdc.source.merged_log.Unite``. Raises LogicalTablesDiffer."""
@@ -109,11 +128,15 @@ class LogicalTables:
 
     def joined(self, node: NodeLog, ts: Ts) -> None:
         """Another node, the last of them; ``ts``: where its log begins."""
-        self._nodes.append(_Node(len(self._nodes), node, History(node.log, ts)))
+        came = _Node(len(self._nodes), node, History(node.log, ts))
+        self._nodes.append(came)
+        tables = (key for key in came.history.versions.at(ts) if self.names.marked(*key))
+        self._awaited.made(node.name, ((0, key) for key in tables))
 
     def left(self, number: int) -> None:
         """The node with this number is none any more."""
-        del self._nodes[number]
+        gone = self._nodes.pop(number).log.name
+        self._awaited.forget(gone, [part[1:] for part in self._awaited.since if part[0] == gone])
         for at, node in enumerate(self._nodes):
             node.number = at
 
@@ -125,7 +148,20 @@ class LogicalTables:
         parts = {part: name for part, name in names.items() if name is not None}
         by_name = {n.log.name: ts for n, ts in zip(self._nodes, merged, strict=True)}
         self._renames.forget(by_name, parts)
+        self._forget_awaited(by_name)
         self._logical.versions.collect(self._writer.last_ts)
+
+    def _forget_awaited(self, merged: Mapping[str, Ts]) -> None:
+        """Forget tables that were dropped before a mark told of them."""
+        for node in self._nodes:
+            name, upto = node.log.name, merged[node.log.name]
+            there = node.history.versions.at(upto)
+            gone = [
+                part[1:]
+                for part, since in self._awaited.since.items()
+                if part[0] == name and since[-1] <= upto and there.table(*part[1:]) is None
+            ]
+            self._awaited.forget(name, gone)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -139,6 +175,8 @@ class LogicalTables:
             node = self._nodes[one.number]
             told = node.history.refresh(node.log.log.state.resolved_ts)
             self._renames.follow(node.log.name, told)
+            if self._by_marks:
+                self._awaited.made(node.log.name, self._made_by(node, told))
         marked = self._marked(read)
         begin = 0
         for at in [*sorted(marked), None]:
@@ -166,7 +204,7 @@ class LogicalTables:
             table, ts = int(rows.table[at[0]]), int(rows.commit_ts[at[0]])
             name = names[table]
             assert name is not None
-            if not self._heard(node, table, ts):
+            if self._is_awaited(node, table, ts) or not self._heard(node, table, ts):
                 heard[at] = False
                 continue
             found = self._shape(node, table, name, ts)
@@ -184,6 +222,22 @@ class LogicalTables:
         )
         return TransactionRows(placed, which[heard])
 
+    def _made_by(self, node: _Node, told: Sequence[LoggedDdl]) -> Iterator[tuple[Ts, TableName]]:
+        """Tables that a node's statements make, of those that marks tell of."""
+        for one in told:
+            found = one.statement
+            if found is None or found.verb is not Verb.CREATE:
+                continue
+            key = found.tables[0]
+            before = node.history.versions.before(one.ts)
+            if self.names.marked(*key) and before.table(*key) is None:
+                yield one.ts, key
+
+    def _is_awaited(self, node: _Node, table: int, ts: Ts) -> bool:
+        """Whether a table is none of anybody yet, as no mark has told of it."""
+        entry = node.log.log.tables[table]
+        return self._awaited.holds(node.log.name, (entry.schema, entry.name), ts)
+
     def _heard(self, node: _Node, table: int, ts: Ts) -> bool:
         """Whether rows of a part are delivered: of those that have all rows, it is one part."""
         entry = node.log.log.tables[table]
@@ -192,7 +246,11 @@ class LogicalTables:
         if node.number:
             return False
         name = self.names.of(entry.schema, entry.name)
-        parts = (key for key in node.history.versions.at(ts) if self.names.of(*key) == name)
+        parts = (
+            key
+            for key in node.history.versions.at(ts)
+            if self.names.of(*key) == name and not self._awaited.holds(node.log.name, key, ts)
+        )
         return (entry.schema, entry.name) == min(parts, default=None)
 
     def _alike(self, node: _Node, rows: Runs) -> Iterator[NDArray[np.int64]]:
@@ -324,11 +382,14 @@ class LogicalTables:
         run = of_node.rows.slice(i, i + 1)
         node = self._nodes[of_node.number]
         where = f"mark {mark.id}"
-        found = statement(mark, self._logical.base, where)
-        if found is None:
-            return
+        topology = self._topology(mark)
+        found = statement(mark, self._logical.base, where, placed=topology is not None)
         places = _places(read, transaction)
-        names = self._renamed(found, places, mark)
+        names = self.names if found is None else self._renamed(found, places, mark)
+        names = self._placed(names, found, topology, places, mark)
+        if found is None:
+            self.names = names
+            return
         data = node.log.log.segment(int(run.segment[0]))
         head = data[int(run.offset[0]) :][:HEADER_LENGTH].tobytes()
         event = statement_event(
@@ -372,6 +433,48 @@ class LogicalTables:
         for old, new in found.renames:
             names = names.renamed(old, new, parts=not self._has_parts(names, old, places))
         return names
+
+    def _topology(self, mark: DdlMark) -> Topology | None:
+        """Where a mark says the parts of its table are, if that is how they are told."""
+        found = topology_of(mark) if self._by_marks else None
+        if found is None or self.names.by_names_alone(found.table, found.parts):
+            return None
+        return found
+
+    def _placed(
+        self,
+        names: PartNames,
+        found: DdlStatement | None,
+        topology: Topology | None,
+        places: Mapping[int, Ts],
+        mark: DdlMark,
+    ) -> PartNames:
+        """Whose parts are where behind a mark. Raises MarkRefused where it cannot be told."""
+        at = {self._nodes[number].log.name: ts for number, ts in places.items()}
+        if topology is None:
+            if found is not None and found.verb is Verb.CREATE:
+                made = [p[1:] for p in self._awaited.since if names.of(*p[1:]) == found.tables[0]]
+                self._awaited.told(made, at)
+            return names
+        known = [
+            key
+            for number, ts in places.items()
+            for key in self._nodes[number].history.versions.at(ts)
+        ]
+        there = Counter(key for key in known if key in topology.parts)
+        missing = sorted(topology.parts - there.keys())
+        twice = sorted(key for key, count in there.items() if count > 1)
+        if missing or twice:
+            schema, name = (missing or twice)[0]
+            why = "that no node has" if missing else "that several nodes have"
+            raise MarkRefused(
+                f"it names a part, {schema}.{name}, {why}",
+                object=".".join(topology.table),
+                position=f"mark {mark.id}",
+                hint="parts are told by the names of their databases and tables on the nodes",
+            )
+        self._awaited.told(topology.parts, at)
+        return names.placed(topology.table, topology.parts, known)
 
     def _has_parts(self, names: PartNames, table: TableName, places: dict[int, Ts]) -> bool:
         """Whether any node has parts that are called after a logical table."""

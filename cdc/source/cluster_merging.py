@@ -134,8 +134,8 @@ class Logical(Protocol):
     ) -> None:
         """Go on where the log ends; ``kept`` is what :meth:`to_keep` was there."""
 
-    def reopen(self) -> None:
-        """Take the schema from the log anew: it begins elsewhere now."""
+    def begun(self, schema: Mapping[str, Ts]) -> None:
+        """The log begins; ``schema``: by node the ts of what is in its snapshot."""
 
     def to_keep(self, merged: Mapping[str, Ts]) -> Any:
         """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
@@ -372,7 +372,7 @@ class ClusterMerging:
         unite = united if self._logical is None else self._logical.united
         begin_later(self._writer, ts, [(n.name, n.log) for n in self._nodes], self._schema, unite)
         if self._logical is not None:
-            self._logical.reopen()
+            self._logical.begun(self._schema)
 
     # --- what is written -------------------------------------------------------------------------
 

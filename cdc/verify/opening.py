@@ -18,7 +18,7 @@ from cdc.base.ts import MAX_TS
 from cdc.changelog.reader import ChangeLog
 from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import FeedInfo, UpstreamInfo
-from cdc.logical.parts import names_of
+from cdc.logical.parts import KnownParts
 from cdc.source.settings import SourceSettings
 from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
@@ -91,7 +91,7 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         given=given,
         widened=config.by_name,
         kept=lambda target: feed.kept().get(".".join(target), {}),
-        logical=names_of(patterns, position) if patterns else None,
+        logical=KnownParts.at(patterns, position) if patterns else None,
         scratch=feed.scratch,
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)

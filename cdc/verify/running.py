@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from cdc.base.errors import InternalError, InvalidError, TidegateError
 from cdc.base.nodes import qualified
-from cdc.logical.names import PartNames
+from cdc.logical.parts import KnownParts
 from cdc.logical.shape import HIDDEN_KEYS
 from cdc.schema.session import Session
 from cdc.verify.by_fold import ByFold, ByFoldedRows
@@ -83,7 +83,7 @@ class Task:
     widened: bool = False
     kept: Callable[[Name], Kept] = lambda _: {}
     given: Callable[[str, str], Given] = lambda *_: ()
-    logical: PartNames | None = None
+    logical: KnownParts | None = None
     scratch: Path | None = None
 
     def source(self, node: str, schema: str, table: str) -> Name | None:
@@ -91,13 +91,13 @@ class Task:
         name = (
             (_inside(node, schema), table)
             if self.logical is None
-            else self.logical.of(schema, table)
+            else self.logical.of(node, schema, table)
         )
         return name if name is not None and self.matches(*name) else None
 
     def everywhere(self, schema: str, table: str) -> bool:
         """Whether each part of its logical table has all rows, as this one has."""
-        return self.logical is not None and self.logical.everywhere(schema, table)
+        return self.logical is not None and self.logical.names.everywhere(schema, table)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ that go no more before the first part loses them.
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -37,33 +38,87 @@ class ShardedDatabase:
         self._session = Session(cluster, seed)
         self._number = 0
         self._writers: list[Writer] = []
+        # By table and part: a node, and the name of the part there.
+        self._moved: dict[tuple[str, int], tuple[int, str]] = {}
+        self.doubled: dict[tuple[str, int], tuple[int, str]] = {}
         for node in cluster.nodes:
             drop_parts(node)
         for part in range(PARTS):
             cluster.nodes[self.node(part)].execute(f"CREATE DATABASE mall_{part:06d}")
 
-    def node(self, part: int) -> int:
-        return part % len(self.cluster.nodes)
+    def node(self, part: int, table: str = "") -> int:
+        return self._moved.get((table, part), (part % len(self.cluster.nodes), ""))[0]
 
     def part(self, table: str, part: int) -> str:
-        return f"mall_{part:06d}.{table}_{part:02d}"
+        return self._moved.get((table, part), (0, f"mall_{part:06d}.{table}_{part:02d}"))[1]
 
     def over_parts(self, table: str, text: str, pause_s: float = 0.0) -> None:
         """A statement on each part, which it calls ``{part}``, in any order."""
         for part in self.random.sample(range(PARTS), PARTS):
-            node = self.cluster.nodes[self.node(part)]
+            node = self.cluster.nodes[self.node(part, table)]
             node.execute(text.format(part=self.part(table, part), number=f"{part:02d}"))
             time.sleep(pause_s)
 
-    def mark(self, table: str, sql: str, visibility: int = 1) -> int:
+    def mark(self, table: str, sql: str, visibility: int = 1, meta: str = "{}") -> int:
         """A mark on all nodes; the id of its transaction."""
         self._number += 1
         text = sql.replace("\\", "\\\\").replace("'", "''")
         return self._session.everywhere(
             "INSERT INTO __cdc__.__cdc_ddl_record__ VALUES"
             f" ({self._number}, {self._number}, '{sql.split()[0]}', 'mall', '{table}', NOW(),"
-            f" '{text}', '{{}}', {visibility}, '{{}}')"
+            f" '{text}', '{meta}', {visibility}, '{{}}')"
         )
+
+    def topology(self, table: str) -> str:
+        """Where the parts of a table are, as META_INFO of a mark has it."""
+        schemas: dict[tuple[int, str], list[str]] = {}
+        for part in range(PARTS):
+            schema, name = self.part(table, part).split(".")
+            schemas.setdefault((self.node(part, table), schema), []).append(name)
+        listed = [
+            {"storageInstId": f"dn-{n}", "group": f"{s}_GROUP", "schema": s, "phyTables": names}
+            for (n, s), names in schemas.items()
+        ]
+        return json.dumps(
+            {"logicTableMeta": {"tableName": table, "tableType": 1, "phySchemas": listed}}
+        )
+
+    def prepare_move(self, table: str, part: int, node: int, name: str) -> None:
+        """Copy a part to a node under a new name; from then on both are written."""
+        schema = name.partition(".")[0]
+        here = self.cluster.nodes[self.node(part, table)]
+        there = self.cluster.nodes[node]
+        with self.still():
+            ((_, made),) = here.execute(f"SHOW CREATE TABLE {self.part(table, part)}")
+            text = made.partition("(")
+            there.execute(f"CREATE DATABASE IF NOT EXISTS {schema}")
+            there.execute(f"CREATE TABLE {name} ({text[2]}")
+            rows = here.execute(f"SELECT * FROM {self.part(table, part)}")
+            values = ", ".join(
+                "(" + ", ".join("NULL" if v is None else repr(v) for v in row) + ")" for row in rows
+            )
+            self._session.across([(node, [f"INSERT INTO {name} VALUES {values}"])])
+            self.doubled[table, part] = node, name
+
+    def give_up_move(self, table: str, part: int) -> None:
+        """Nobody has heard of it."""
+        with self.still():
+            node, name = self.doubled.pop((table, part))
+        self.cluster.nodes[node].execute(f"DROP TABLE {name}")
+
+    def move(self, table: str, part: int, node: int, name: str, sql: str, pause_s: float) -> None:
+        """Move a part; ``sql``: what the mark has, which is for the coordinator alone."""
+        self.prepare_move(table, part, node, name)
+        time.sleep(pause_s)
+        with self.still():
+            left = self.node(part, table), self.part(table, part)
+            self._moved[table, part] = self.doubled.pop((table, part))
+            # Both are written until the old one is dropped.
+            self.doubled[table, part] = left
+        time.sleep(pause_s)
+        self.mark(table, sql, 0, self.topology(table))
+        time.sleep(pause_s)
+        self.give_up_move(table, part)
 
     def change(self, table: str, sql: str, physical: str = "", pause_s: float = 0.0) -> int:
         """A statement on all parts, in any order, and its mark."""
@@ -71,18 +126,18 @@ class ShardedDatabase:
         return self.mark(table, sql)
 
     def everywhere(self, table: str, text: str) -> None:
-        """A statement on each part, in one transaction."""
+        """A statement on each part, which it calls ``{part}``, in one transaction."""
         parts: dict[int, list[str]] = {}
         for part in range(PARTS):
-            own = text.format(part=self.part(table, part))
-            parts.setdefault(self.node(part), []).append(own)
+            own = text.format(part=self.part(table, part), number=part)
+            parts.setdefault(self.node(part, table), []).append(own)
         self._session.across(sorted(parts.items()))
 
     def rows(self, table: str, columns: str) -> list[tuple[object, ...]]:
         """All rows of all parts, in order."""
         found: list[tuple[object, ...]] = []
         for part in range(PARTS):
-            node = self.cluster.nodes[self.node(part)]
+            node = self.cluster.nodes[self.node(part, table)]
             found += node.execute(f"SELECT {columns} FROM {self.part(table, part)}")
         return sorted(found, key=repr)
 
@@ -159,8 +214,11 @@ class Writer(threading.Thread):
         for _ in range(self._random.choice((1, 1, 2, 3))):
             id, text = self._change()
             part = id % PARTS
-            where = self._sharded.part(self.table, part)
-            parts.setdefault(self._sharded.node(part), []).append(text.format(part=where))
+            node, where = self._sharded.node(part, self.table), self._sharded.part(self.table, part)
+            parts.setdefault(node, []).append(text.format(part=where))
+            if (self.table, part) in self._sharded.doubled:
+                node, where = self._sharded.doubled[self.table, part]
+                parts.setdefault(node, []).append(text.format(part=where))
         self._session.across(sorted(parts.items()))
 
     def _change(self) -> tuple[int, str]:

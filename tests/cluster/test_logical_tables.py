@@ -50,6 +50,7 @@ class Recorded:
     sharded: ShardedDatabase
     kind: str
     logs: dict[str, Path]
+    pattern: str = PATTERN
 
 
 class MergedLog:
@@ -85,7 +86,9 @@ class MergedLog:
         return LogWriter.open(self.folder, settings, StillClock())
 
     def _logical(self) -> LogicalTables:
-        return LogicalTables(self.folder, [PATTERN], self.recorded.kind.partition("-")[0])
+        return LogicalTables(
+            self.folder, [self.recorded.pattern], self.recorded.kind.partition("-")[0]
+        )
 
     def merge(self, steps: int = 1 << 30, batch_rows: int = 200_000) -> bool:
         """So many steps of a writer that is opened anew; whether there is more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -18,6 +19,7 @@ from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
+from cdc.logical.names import MARKED
 from cdc.logical.tables import LogicalTables
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.errors import MergeBranchMissing
@@ -37,6 +39,7 @@ from tests.servers import Database
 from tests.source.pulling import Pulled
 
 NAMES = ("n1", "n2", "n3")
+PATTERNS = (PATTERN, MARKED + PATTERN, "")
 
 
 @dataclass
@@ -80,12 +83,22 @@ class Shop:
         self.session.heartbeat(nodes)
 
     def change(self, nodes: list[int], sql: str) -> None:
-        self.marks += 1
         for node in nodes:
             self.cluster.nodes[node].execute(sql.replace("orders", self.part(node)))
+        self.mark(nodes, sql)
+
+    def move(self, nodes: list[int]) -> None:
+        """Say that the parts are on these nodes."""
+        parts = [self.part(node).split(".") for node in nodes]
+        listed = [{"schema": schema, "phyTables": [name]} for schema, name in parts]
+        topology = {"logicTableMeta": {"tableName": "orders", "phySchemas": listed}}
+        self.mark(nodes, "ALTER TABLEGROUP tg MOVE PARTITIONS p1 TO dn", json.dumps(topology))
+
+    def mark(self, nodes: list[int], sql: str, meta: str = "") -> None:
+        self.marks += 1
         text = (
             "INSERT INTO __cdc__.__cdc_ddl_record__ VALUES"
-            f" ({self.marks}, 1, 'ALTER', 'shop', 'orders', NOW(), '{sql}', '', 1, '')"
+            f" ({self.marks}, 1, 'ALTER', 'shop', 'orders', NOW(), '{sql}', '{meta}', 1, '')"
         )
         self.session.across([(node, [text]) for node in nodes])
 
@@ -121,6 +134,7 @@ def recorded(
         # The upstream has it, and the coordinator does not use it yet.
         shop.write([0, 1])
         shop.session.heartbeat()
+        shop.move([0, 1, 2])
         shop.write([0, 1, 2])
         shop.change([0, 1, 2], "ALTER TABLE orders ADD b INT")
         shop.write([0, 1, 2])
@@ -135,14 +149,14 @@ def recorded(
 
 
 class MergedLog:
-    """``after``: in the place of another, from a ts, a schema snapshot and a position on."""
+    """``logical``: the pattern of parts, if any; ``after``: the place of another to go on from."""
 
     def __init__(
         self,
         recorded: Recorded,
         folder: Path,
         *,
-        logical: bool,
+        logical: str,
         after: tuple[int, dict[str, Any], dict[str, Any]] | None = None,
     ) -> None:
         self.folder, self.recorded, self.logical = folder, recorded, logical
@@ -182,7 +196,7 @@ class MergedLog:
         return LogWriter.open(self.folder, settings, StillClock())
 
     def _tables(self) -> LogicalTables:
-        return LogicalTables(self.folder, [PATTERN], "mariadb")
+        return LogicalTables(self.folder, [self.logical], "mariadb")
 
     def merge(
         self, ends: Mapping[str, int] | None = None, steps: int = 200, batch_rows: int = 200_000
@@ -242,8 +256,8 @@ def _row(event: bytes) -> bytes:
     return event[19 + 8 + 2 :]
 
 
-@pytest.mark.parametrize("logical", [True, False], ids=["logical", "plain"])
-def test_a_node_comes_and_another_goes(recorded: Recorded, tmp_path: Path, logical: bool) -> None:
+@pytest.mark.parametrize("logical", PATTERNS, ids=["logical", "marked", "plain"])
+def test_a_node_comes_and_another_goes(recorded: Recorded, tmp_path: Path, logical: str) -> None:
     made = MergedLog(recorded, tmp_path / "log", logical=logical)
     # The coordinator has a node more, of which nobody has said a word.
     with pytest.raises(MergeBranchMissing, match="3"):
@@ -268,11 +282,11 @@ def test_a_node_comes_and_another_goes(recorded: Recorded, tmp_path: Path, logic
 
 
 def test_whoever_knows_when_the_order_is_the_same(recorded: Recorded, tmp_path: Path) -> None:
-    whole = MergedLog(recorded, tmp_path / "whole", logical=True)
+    whole = MergedLog(recorded, tmp_path / "whole", logical=MARKED + PATTERN)
     whole.known(*NAMES)
     whole.merge({"n1": recorded.last_ts})
     assert whole.ids() == recorded.ids
-    made, kills = MergedLog(recorded, tmp_path / "killed", logical=True), 0
+    made, kills = MergedLog(recorded, tmp_path / "killed", logical=MARKED + PATTERN), 0
     made.known(*NAMES)
     ends: dict[str, int] = {}
     while made.merge(ends, 2, batch_rows=9 + kills % 5) or not ends:
@@ -285,9 +299,9 @@ def test_whoever_knows_when_the_order_is_the_same(recorded: Recorded, tmp_path: 
     assert made.members() == ["n2", "n3"]
 
 
-@pytest.mark.parametrize("logical", [True, False], ids=["logical", "plain"])
+@pytest.mark.parametrize("logical", PATTERNS, ids=["logical", "marked", "plain"])
 def test_a_log_in_the_place_of_another_has_the_node_come_once_more(
-    recorded: Recorded, tmp_path: Path, logical: bool
+    recorded: Recorded, tmp_path: Path, logical: str
 ) -> None:
     """From any place below its coming."""
     whole = MergedLog(recorded, tmp_path / "whole", logical=logical)

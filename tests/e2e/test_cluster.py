@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdc.base.vtso import VTso
+from cdc.logical.names import MARKED
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.cluster.sharded import PARTS, PATTERN, ShardedDatabase
@@ -224,7 +225,7 @@ def test_rows_of_parts_are_copied_while_parts_change(
     done = capture.cli(
         *("upstream", "create", "-u", "mall", "--kind", "cluster", *words),
         *("--carrier", "commit-log"),
-        *("--logical-tables", PATTERN, "--logical-tables", EVERYWHERE),
+        *("--logical-tables", MARKED + PATTERN, "--logical-tables", EVERYWHERE),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     mysql.execute("DROP DATABASE IF EXISTS mall")
@@ -243,6 +244,9 @@ def test_rows_of_parts_are_copied_while_parts_change(
         # Not all parts have it while others are read, and none of what was read counts then.
         sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 5", "", 0.3)
         sharded.shows(["a", "b", "c"])
+        # Its rows are on two nodes for a while, and are copied once.
+        move = "ALTER TABLEGROUP tg1 MOVE PARTITIONS p1 TO 'dn-1'"
+        sharded.move("orders", 0, 1, "mall_000100.orders_00", move, 1.0)
         until(lambda: "wait for a schema change of parts" in capture.text(), "items wait")
         assert not (_copied(capture) or {})["ended"]
         sharded.mark("items", "ALTER TABLE items MODIFY a DECIMAL(10,0)")
@@ -285,7 +289,7 @@ def test_rows_of_parts_are_copied_while_parts_change(
     assert sorted(mysql.execute("SELECT * FROM mall.orders"), key=repr) == rows
     assert _verified(capture, "mall-topic", "--whole") == (0, "")
     # One that a server has changed without a word is found in the topic, too.
-    cluster.nodes[sharded.node(1)].execute(
+    cluster.nodes[sharded.node(1, "orders")].execute(
         "SET SESSION sql_log_bin = 0", f"DELETE FROM {sharded.part('orders', 1)} LIMIT 1"
     )
     code, said = _verified(capture, "mall-topic", "--whole")

@@ -14,7 +14,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import LogicalTableKeyless, PartsChanging
 from cdc.logical.names import PartNames
-from cdc.logical.parts import PartsRead, TablePart, names_of, parts_of
+from cdc.logical.parts import KnownParts, PartsRead, TablePart, parts_of
 from cdc.schema.parse import parse_create_table
 from cdc.schema.session import Session
 from cdc.schema.table import Table
@@ -49,14 +49,20 @@ class Nodes:
                 self.says(node, f"CREATE TABLE {database}.orders_{number}{node[1]} ({columns})")
                 self.says(node, f"CREATE TABLE {database}.regions (id INT PRIMARY KEY)")
             self.logs[node] = self.stack.enter_context(closing(ChangeLog.open(self.folder / node)))
-        merged = self.stack.enter_context(_log(self.folder / "merged"))
-        merged.commit(START + 1, position_of(dict.fromkeys(self.logs, START)))
+        self.merged = self.stack.enter_context(_log(self.folder / "merged"))
+        self.merged.commit(START + 1, position_of(dict.fromkeys(self.logs, START)))
         self.log = self.stack.enter_context(closing(ChangeLog.open(self.folder / "merged")))
 
     def says(self, node: str, text: str) -> None:
         self.at += 10
         ddl(self.writers[node], START + self.at, text)
         self.writers[node].commit(START + self.at, {})
+
+    def stands(self, **logical: list[object]) -> None:
+        """The merged log comes to where the nodes' logs are; ``logical``: whose a part is there."""
+        self.at += 10
+        self.merged.commit(START + self.at, position_of(self.seen()) | {"logical": logical})
+        self.log.refresh()
 
     def seen(self) -> dict[str, int]:
         return {name: log.refresh().resolved_ts for name, log in self.logs.items()}
@@ -163,7 +169,7 @@ def test_tables_without_parts_or_without_a_key_are_refused(nodes: Nodes) -> None
 
 def test_tables_that_were_renamed_keep_their_parts() -> None:
     names = PartNames(PATTERNS[:1]).renamed(("mall", "orders"), ("mall", "sold"), parts=False)
-    again = names_of(PATTERNS[:1], {"logical": names.to_dict()})
+    again = KnownParts.at(PATTERNS[:1], {"logical": names.to_dict()})
     tables = {"n1": [("mall_1", "orders_1"), ("mall_0", "orders_0"), ("other", "orders_2")]}
     assert parts_of(again, tables) == {
         ("mall", "sold"): (
@@ -171,4 +177,32 @@ def test_tables_that_were_renamed_keep_their_parts() -> None:
             TablePart("n1", "mall_1", "orders_1"),
         )
     }
-    assert names_of(PATTERNS[:1], {}) == PartNames(PATTERNS[:1])
+    assert KnownParts.at(PATTERNS[:1], {}) == KnownParts(PartNames(PATTERNS[:1]))
+    awaited = KnownParts.at(
+        PATTERNS[:1], {"logical": {"awaited": [[["n1", "mall_1", "orders_1"], [5]]]}}
+    )
+    assert awaited.of("n1", "mall_1", "orders_1") is None
+    # One of the same name on another node is none that is waited for.
+    assert awaited.of("n2", "mall_1", "orders_1") == ("mall", "orders")
+
+
+def test_of_tables_that_marks_tell_of_one_is_read_when_its_mark_has_come(nodes: Nodes) -> None:
+    """Its rows are there twice before: it is being copied from another part."""
+    read = PartsRead(("marked:{schema}_#.{table}_#",), nodes.log, nodes.logs)
+    nodes.stands()
+    nodes.says("n1", "CREATE TABLE mall_01.orders_9 (s VARCHAR(20), id INT PRIMARY KEY, a INT)")
+    read.begin(nodes.seen())
+    parts = [table.name for table in read.of(_orders("id INT PRIMARY KEY, s VARCHAR(20)"))]
+    assert parts == ["orders_01", "orders_11", "orders_02", "orders_12"]
+    assert read.same("mall.orders")
+    nodes.stands(awaited=[[["n1", "mall_01", "orders_9"], [START + nodes.at]]])
+    read.begin(nodes.seen())
+    assert len(read.of(_orders("id INT PRIMARY KEY, s VARCHAR(20)"))) == 4
+    assert read.same("mall.orders")
+    # It takes the place of another while they are read.
+    nodes.stands(gone=[["mall_12", "orders_12"]])
+    assert not read.same("mall.orders")
+    read.begin(nodes.seen())
+    parts = [table.name for table in read.of(_orders("id INT PRIMARY KEY, s VARCHAR(20)"))]
+    assert parts == ["orders_01", "orders_9", "orders_11", "orders_02"]
+    assert read.same("mall.orders")

@@ -1,0 +1,160 @@
+"""Parts of a logical table that move between nodes while rows are written: each row comes once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from cdc.changelog.reader import ChangeLog
+from cdc.logical.errors import MarkRefused
+from cdc.logical.names import MARKED
+from cdc.logical.topology import AwaitedParts
+from cdc.source.statements import History
+from tests import seeds
+from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.sharded import PATTERN, ShardedDatabase
+from tests.cluster.test_logical_tables import NAMES, MergedLog, Recorded
+from tests.servers import Database
+from tests.sink_binlog.replay import deliver, files_of, replay
+from tests.source.pulling import Pulled
+
+pytestmark = pytest.mark.real
+
+_CREATE = "CREATE TABLE {part} (id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7)"
+_MOVE = "ALTER TABLEGROUP tg1 MOVE PARTITIONS p1 TO 'dn-0'"
+_PAUSE_S = 0.3
+
+
+@pytest.fixture(scope="module", params=["mariadb-11.4", "mysql-8.0"])
+def recorded(
+    request: pytest.FixtureRequest,
+    database: Callable[..., Database],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Recorded:
+    """Return what two nodes have of a table whose parts move under load."""
+    kind = request.param
+    more = ["--innodb-lock-wait-timeout=20"]
+    nodes = [database(kind, options=[f"--server-id={n}", *more]) for n in (51, 52)]
+    cluster = DistributedDatabase(nodes, seeds.seed())
+    cluster.create()
+    sharded = ShardedDatabase(cluster, seeds.seed())
+    sharded.over_parts("orders", _CREATE)
+    logs = {name: tmp_path_factory.mktemp(name) for name in NAMES}
+    with ExitStack() as stack:
+        pulled = [
+            stack.enter_context(Pulled(db, folder))
+            for db, folder in zip(nodes, logs.values(), strict=True)
+        ]
+        cluster.beat()
+        _moves(sharded)
+        cluster.finish()
+        for one in pulled:
+            one.caught_up()
+    return Recorded(sharded, kind, logs, MARKED + PATTERN)
+
+
+def _moves(sharded: ShardedDatabase) -> None:
+    with sharded.writing("orders", ["a", "b"]):
+        time.sleep(_PAUSE_S)
+        sharded.move("orders", 1, 0, "mall_000101.orders_01", _MOVE, _PAUSE_S)
+        sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 3", "", 0.05)
+        sharded.shows(["a", "b", "c"])
+        # Back, under the name of before; one that comes to nothing; one that its name hides.
+        sharded.move("orders", 1, 1, "mall_000001.orders_01", _MOVE, _PAUSE_S)
+        sharded.prepare_move("orders", 3, 0, "mall_000103.orders_03")
+        time.sleep(_PAUSE_S)
+        sharded.give_up_move("orders", 3)
+        name = "mall_000000.orders_$1a2b_00"
+        sql = "ALTER TABLE orders PARTITION BY HASH (id) PARTITIONS 4"
+        sharded.move("orders", 0, 1, name.replace("_000000", "_000200"), sql, _PAUSE_S)
+        sharded.over_parts("items", _CREATE)
+        sql = "CREATE TABLE items (id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7)"
+        sharded.mark("items", sql, 1, sharded.topology("items"))
+        sharded.everywhere("items", "INSERT INTO {part} (id) VALUES ({number})")
+        sharded.everywhere("items", "UPDATE {part} SET a = id + 1")
+        sharded.everywhere("items", "DELETE FROM {part}")
+        sharded.change("rates", "CREATE TABLE rates (id INT)", "CREATE TABLE {part} (id INT)")
+
+
+@pytest.fixture(scope="module")
+def whole(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> MergedLog:
+    """Return a log that was merged in one go."""
+    made = MergedLog(recorded, tmp_path_factory.mktemp("whole") / "log")
+    made.merge()
+    return made
+
+
+def _replayed(
+    log: MergedLog, database: Callable[..., Database], folder: Path
+) -> list[tuple[object, ...]]:
+    """The rows that a server has which follows a log; a row that comes twice stops it."""
+    with closing(ChangeLog.open(log.folder)) as reader:
+        start_ts = reader.state.first_ts
+    deliver(log.folder, f"binlog://{folder / 'out'}", ["mall.*"], start_ts)
+    target = database(log.recorded.kind)
+    target.execute("DROP DATABASE IF EXISTS mall", "CREATE DATABASE mall")
+    target.execute(_CREATE.format(part="mall.orders"))
+    try:
+        replay(target, files_of(folder / "out"))
+        assert target.execute("SELECT * FROM mall.items") == []
+        assert target.execute("SELECT * FROM mall.rates") == []
+        return sorted(target.execute("SELECT * FROM mall.orders"), key=repr)
+    finally:
+        target.execute("DROP DATABASE mall")
+
+
+def test_each_row_of_parts_that_move_comes_once(
+    recorded: Recorded, whole: MergedLog, database: Callable[..., Database], tmp_path: Path
+) -> None:
+    rows = recorded.sharded.rows("orders", "*")
+    assert len(rows) > 100
+    assert _replayed(whole, database, tmp_path) == rows
+    with closing(ChangeLog.open(whole.folder)) as log:
+        history = History(log, log.state.first_ts)
+        told = [s.sql for s in history.refresh(log.state.resolved_ts)]
+        logical = log.state.position["logical"]
+    assert [sql.partition("(")[0] for sql in told] == [
+        "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 3",
+        "CREATE TABLE items ",
+        "CREATE TABLE rates ",
+    ]
+    # Its name says that it is an index.
+    assert logical["told"] == [[["mall_000200", "orders_$1a2b_00"], ["mall", "orders"]]]
+
+
+def test_a_kill_at_any_step_changes_nothing(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path
+) -> None:
+    made, wanted, kills = MergedLog(recorded, tmp_path / "log"), whole.content(), 0
+    while made.merge(3, batch_rows=60 + 7 * kills):
+        found = made.content()
+        assert found == wanted[: len(found)]
+        kills += 1
+    assert made.content() == wanted
+    assert kills > 3
+    with closing(ChangeLog.open(made.folder)) as log:
+        # What came to nothing was dropped, and is not waited for.
+        assert log.state.position["logical"]["awaited"] == []
+
+
+def test_rows_of_parts_that_come_are_seen_where_nobody_waits_for_their_mark(
+    recorded: Recorded,
+    whole: MergedLog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The negative control."""
+    monkeypatch.setattr(AwaitedParts, "holds", lambda *_: False)
+    made = MergedLog(recorded, tmp_path / "log")
+    made.merge()
+    assert len(made.content()) > len(whole.content()) + 50
+
+
+def test_parts_that_are_told_by_names_must_not_move(recorded: Recorded, tmp_path: Path) -> None:
+    by_names = Recorded(recorded.sharded, recorded.kind, recorded.logs)
+    with pytest.raises(MarkRefused, match="it may move rows between parts"):
+        MergedLog(by_names, tmp_path / "log").merge()
