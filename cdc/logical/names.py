@@ -17,6 +17,8 @@ from typing import Any
 from cdc.logical.errors import LogicalNamesInvalid
 
 TableName = tuple[str, str]
+Part = tuple[str, str, str]
+"""Node, database, table."""
 
 _PIECES = {"{schema}": "(?P<schema>.+?)", "{table}": "(?P<table>.+?)", "#": "[0-9]+", "?": ".",
            "*": ".*"}  # fmt: skip
@@ -71,20 +73,20 @@ class PartNames:
     patterns: tuple[str, ...]
     moved: Mapping[TableName, TableName] = field(default_factory=dict)
     broadcast: frozenset[TableName] = frozenset()
-    told: Mapping[TableName, TableName] = field(default_factory=dict)
-    gone: frozenset[TableName] = frozenset()
+    told: Mapping[Part, TableName] = field(default_factory=dict)
+    gone: frozenset[Part] = frozenset()
 
-    def of(self, schema: str, table: str) -> TableName | None:
-        """The logical table of which a physical one is a part; None: it is none.
+    def of(self, node: str, schema: str, table: str) -> TableName | None:
+        """The logical table of which a node's table is a part; None: it is none."""
+        part = node, schema, table
+        told = self.told.get(part)
+        return told if told is not None or part in self.gone else self.by_name(schema, table)
+
+    def by_name(self, schema: str, table: str) -> TableName | None:
+        """The same as names and statements tell it.
 
         Parts of global indexes are tables too, which nobody is shown.
         """
-        told = self.told.get((schema, table))
-        if told is not None or (schema, table) in self.gone:
-            return told
-        return self._by_name(schema, table)
-
-    def _by_name(self, schema: str, table: str) -> TableName | None:
         by_pattern = self.by_pattern(schema, table)
         if by_pattern is None or _OF_INDEX.search(by_pattern[1]):
             return None
@@ -95,9 +97,9 @@ class PartNames:
         found = self._fitting(schema, table)
         return None if found is None else found[1]
 
-    def everywhere(self, schema: str, table: str) -> bool:
-        """Whether a physical table is a part that has all rows of its logical table."""
-        found, name = self._fitting(schema, table), self.of(schema, table)
+    def everywhere(self, node: str, schema: str, table: str) -> bool:
+        """Whether a node's table is a part that has all rows of its logical table."""
+        found, name = self._fitting(schema, table), self.of(node, schema, table)
         return name in self.broadcast or (found is not None and found[0].startswith(BROADCAST))
 
     def marked(self, schema: str, table: str) -> bool:
@@ -143,17 +145,15 @@ class PartNames:
         """After a logical table was made each part of which has all rows."""
         return replace(self, broadcast=self.broadcast | {table})
 
-    def placed(
-        self, table: TableName, parts: Iterable[TableName], known: Iterable[TableName]
-    ) -> PartNames:
+    def placed(self, table: TableName, parts: Iterable[Part], known: Iterable[Part]) -> PartNames:
         """After a mark told all ``parts`` of a logical table; ``known``: tables that there are."""
         parts = frozenset(parts)
         others = {p: t for p, t in self.told.items() if t != table and p not in parts}
-        named = {p for p in known if self._by_name(*p) == table}
-        gone = {p for p in self.gone if self._by_name(*p) != table} | named
+        named = {p for p in known if self.by_name(*p[1:]) == table}
+        gone = {p for p in self.gone if self.by_name(*p[1:]) != table} | named
         return replace(
             self,
-            told=others | {p: table for p in parts if self._by_name(*p) != table},
+            told=others | {p: table for p in parts if self.by_name(*p[1:]) != table},
             gone=frozenset(gone - parts),
         )
 
@@ -170,8 +170,8 @@ class PartNames:
         """Inverse of :meth:`to_dict`."""
         moved = {(a, b): (c, d) for (a, b), (c, d) in value.get("moved", ())}
         broadcast = frozenset((a, b) for a, b in value.get("broadcast", ()))
-        told = {(a, b): (c, d) for (a, b), (c, d) in value.get("told", ())}
-        gone = frozenset((a, b) for a, b in value.get("gone", ()))
+        told = {(a, b, c): (d, e) for (a, b, c), (d, e) in value.get("told", ())}
+        gone = frozenset((a, b, c) for a, b, c in value.get("gone", ()))
         return PartNames(self.patterns, moved, broadcast, told, gone)
 
 

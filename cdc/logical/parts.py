@@ -13,9 +13,8 @@ from cdc.base.nodes import qualified
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
 from cdc.logical.errors import PartsChanging, check_keyed
-from cdc.logical.names import MARKED, PartNames, TableName
+from cdc.logical.names import MARKED, Part, PartNames, TableName
 from cdc.logical.shape import readable_as
-from cdc.logical.topology import Part
 from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
 from cdc.source.merging import merged_to
@@ -53,7 +52,8 @@ class KnownParts:
 
     def of(self, node: str, schema: str, table: str) -> TableName | None:
         """The logical table of which a node's table is a part; None: it is none."""
-        return None if (node, schema, table) in self.awaited else self.names.of(schema, table)
+        part = node, schema, table
+        return None if part in self.awaited else self.names.of(*part)
 
 
 def parts_of(
@@ -70,7 +70,7 @@ def parts_of(
             if logical is None:
                 continue
             parts = found.setdefault(logical, [])
-            if not (parts and known.names.everywhere(schema, name)):
+            if not (parts and known.names.everywhere(node, schema, name)):
                 parts.append(TablePart(node, schema, name))
     return {table: tuple(parts) for table, parts in found.items()}
 

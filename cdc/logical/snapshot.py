@@ -37,7 +37,7 @@ def logical_snapshot(
                 made["databases"].setdefault(logical, options)
         schema = Schema(snapshot)
         for key in schema:
-            name = names.of(*key)
+            name = names.of(node, *key)
             if name is None:
                 continue
             try:

@@ -6,7 +6,7 @@ node's own order, and is told in that of the logical table there. Both are funct
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
-from cdc.logical.names import MARKED, PartNames, TableName
+from cdc.logical.names import MARKED, Part, PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
@@ -144,7 +144,7 @@ class LogicalTables:
         """Forget what no row of a node above its ts of ``merged`` needs."""
         for node, ts in zip(self._nodes, merged, strict=True):
             node.history.versions.collect(ts)
-        names = {part: self.names.of(*part[1:]) for part in self._renames.pending}
+        names = {part: self.names.of(*part) for part in self._renames.pending}
         parts = {part: name for part, name in names.items() if name is not None}
         by_name = {n.log.name: ts for n, ts in zip(self._nodes, merged, strict=True)}
         self._renames.forget(by_name, parts)
@@ -241,15 +241,16 @@ class LogicalTables:
     def _heard(self, node: _Node, table: int, ts: Ts) -> bool:
         """Whether rows of a part are delivered: of those that have all rows, it is one part."""
         entry = node.log.log.tables[table]
-        if not self.names.everywhere(entry.schema, entry.name):
+        if not self.names.everywhere(node.log.name, entry.schema, entry.name):
             return True
         if node.number:
             return False
-        name = self.names.of(entry.schema, entry.name)
+        name = self.names.of(node.log.name, entry.schema, entry.name)
         parts = (
             key
             for key in node.history.versions.at(ts)
-            if self.names.of(*key) == name and not self._awaited.holds(node.log.name, key, ts)
+            if self.names.of(node.log.name, *key) == name
+            and not self._awaited.holds(node.log.name, key, ts)
         )
         return (entry.schema, entry.name) == min(parts, default=None)
 
@@ -272,7 +273,7 @@ class LogicalTables:
 
     def _name(self, node: _Node, table: int) -> TableName | None:
         entry = node.log.log.tables[table]
-        return self.names.of(entry.schema, entry.name)
+        return self.names.of(node.log.name, entry.schema, entry.name)
 
     def _shape(self, node: _Node, table: int, name: TableName, ts: Ts) -> _Shaped:
         """How rows of a table of the node's dictionary go on that it committed at ``ts``."""
@@ -437,9 +438,10 @@ class LogicalTables:
     def _topology(self, mark: DdlMark) -> Topology | None:
         """Where a mark says the parts of its table are, if that is how they are told."""
         found = topology_of(mark) if self._by_marks else None
-        if found is None or self.names.by_names_alone(found.table, found.parts):
-            return None
-        return found
+        if found is None or not found.table:
+            return found
+        named = (part[1:] for part in found.places)
+        return None if self.names.by_names_alone((found.schema, found.table), named) else found
 
     def _placed(
         self,
@@ -453,28 +455,27 @@ class LogicalTables:
         at = {self._nodes[number].log.name: ts for number, ts in places.items()}
         if topology is None:
             if found is not None and found.verb is Verb.CREATE:
-                made = [p[1:] for p in self._awaited.since if names.of(*p[1:]) == found.tables[0]]
+                made = [p for p in self._awaited.since if names.of(*p) == found.tables[0]]
                 self._awaited.told(made, at)
             return names
         known = [
-            key
+            (self._nodes[number].log.name, *key)
             for number, ts in places.items()
             for key in self._nodes[number].history.versions.at(ts)
         ]
-        there = Counter(key for key in known if key in topology.parts)
-        missing = sorted(topology.parts - there.keys())
-        twice = sorted(key for key, count in there.items() if count > 1)
-        if missing or twice:
-            schema, name = (missing or twice)[0]
-            why = "that no node has" if missing else "that several nodes have"
-            raise MarkRefused(
-                f"it names a part, {schema}.{name}, {why}",
-                object=".".join(topology.table),
-                position=f"mark {mark.id}",
-                hint="parts are told by the names of their databases and tables on the nodes",
-            )
-        self._awaited.told(topology.parts, at)
-        return names.placed(topology.table, topology.parts, known)
+        parts = topology.parts(known, at.keys(), f"mark {mark.id}")
+        self._awaited.told(parts, at)
+        if topology.table:
+            return names.placed((topology.schema, topology.table), parts, known)
+        # The databases of a database have moved, with the parts of all its tables.
+        of_tables: dict[TableName, list[Part]] = defaultdict(list)
+        for part in known:
+            table = names.told.get(part) or names.by_name(*part[1:])
+            if table is not None and table[0] == topology.schema and names.marked(*part[1:]):
+                of_tables[table] += [part] if part in parts else []
+        for table, its in of_tables.items():
+            names = names.placed(table, its, known)
+        return names
 
     def _has_parts(self, names: PartNames, table: TableName, places: dict[int, Ts]) -> bool:
         """Whether any node has parts that are called after a logical table."""

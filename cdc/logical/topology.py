@@ -3,32 +3,68 @@
 Parts that move are there twice for a while: rows are copied into new tables, and written to both.
 From a mark on the new ones are the parts, and what was left behind is dropped later. So a table
 that a node makes is *awaited* until a mark tells whose part it is, and the rows in it are nobody's.
-The topology is PolarDB-X's: JSON in ``META_INFO`` of the mark (``logicTableMeta``, with the tables
-of each database in ``phySchemas``), as its CDC component reads it.
+The topology is PolarDB-X's: JSON in ``META_INFO`` of the mark, as its CDC component reads it. It is
+of one table (``logicTableMeta``, with the tables of each database in ``phySchemas``), or of a
+database (``logicDbMeta``, with the databases alone).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.ts import Ts
-from cdc.logical.errors import MarkMalformed
+from cdc.logical.errors import MarkMalformed, MarkRefused
 from cdc.logical.marks import MARKS, DdlMark
-from cdc.logical.names import TableName
-
-# Node, database, table.
-Part = tuple[str, str, str]
+from cdc.logical.names import Part, TableName
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The tables of nodes that are the parts of a logical table from a mark on."""
+    """Where the parts of a logical table are from a mark on, or those of a database's tables.
 
-    table: TableName
-    parts: frozenset[TableName]
+    ``table`` is "" for a database. ``places`` are storage instances with a database and a table
+    there, which is "" where all of a database are meant.
+    """
+
+    schema: str
+    table: str
+    places: frozenset[Part]
+
+    def parts(self, known: Collection[Part], nodes: Collection[str], where: str) -> frozenset[Part]:
+        """The parts among ``known``, the tables that ``nodes`` have at the mark.
+
+        A node is known by the tables that it alone has, or as it is called if that is the name of
+        its storage instance. Raises MarkRefused.
+        """
+        having: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for node, schema, table in known:
+            having[schema, table].append(node)
+            if not self.table and node not in having[schema, ""]:
+                having[schema, ""].append(node)
+        chosen: set[Part] = set()
+        for storage, schema, table in self.places:
+            there = having.get((schema, table), [])
+            if storage in nodes:
+                there = [node for node in there if node == storage]
+            if len(there) > 1 or (self.table and not there):
+                raise self._refused(".".join(filter(None, (schema, table))), storage, where)
+            chosen.update((node, schema, table) for node in there)
+        if self.table:
+            return frozenset(chosen)
+        return frozenset(part for part in known if (*part[:2], "") in chosen)
+
+    def _refused(self, what: str, storage: str, where: str) -> MarkRefused:
+        return MarkRefused(
+            f"it names {what} on {storage}, which is not on one node alone",
+            object=".".join(filter(None, (self.schema, self.table))),
+            position=where,
+            hint="where nodes have tables of one name, call each node as its storage instance in a"
+            " new upstream",
+        )
 
 
 def topology_of(mark: DdlMark) -> Topology | None:
@@ -36,15 +72,13 @@ def topology_of(mark: DdlMark) -> Topology | None:
     if not mark.meta:
         return None
     try:
-        table = (json.loads(mark.meta) or {}).get("logicTableMeta")
-        if not table or not table.get("phySchemas"):
-            return None
-        parts = [
-            (str(one["schema"]), str(name))
-            for one in table["phySchemas"]
-            for name in one["phyTables"]
-        ]
-        name = str(table.get("tableName") or mark.table)
+        meta = json.loads(mark.meta) or {}
+        table, database = meta.get("logicTableMeta"), meta.get("logicDbMeta")
+        if table and table.get("phySchemas"):
+            name = str(table.get("tableName") or mark.table)
+            return Topology(mark.schema, name, frozenset(_places(table["phySchemas"], tables=True)))
+        if database and database.get("phySchemas"):
+            return Topology(mark.schema, "", frozenset(_places(database["phySchemas"])))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise MarkMalformed(
             "the topology in its META_INFO cannot be read",
@@ -52,7 +86,13 @@ def topology_of(mark: DdlMark) -> Topology | None:
             position=f"mark {mark.id}",
             hint="it is JSON with logicTableMeta.phySchemas, as docs/cluster-db.md says",
         ) from None
-    return Topology((mark.schema, name), frozenset(parts))
+    return None
+
+
+def _places(listed: Iterable[Mapping[str, Any]], *, tables: bool = False) -> Iterable[Part]:
+    for one in listed:
+        for table in one["phyTables"] if tables else ("",):
+            yield str(one.get("storageInstId") or ""), str(one["schema"]), str(table)
 
 
 @dataclass(eq=False)
@@ -77,11 +117,11 @@ class AwaitedParts:
         """Whether rows that a node commits at ``ts`` lie in what is awaited."""
         return any(at <= ts for at in self.since.get((node, *table), ()))
 
-    def told(self, parts: Iterable[TableName], places: Mapping[str, Ts]) -> None:
+    def told(self, parts: Iterable[Part], places: Mapping[str, Ts]) -> None:
         """A mark tells of these; ``places``: by node the mark's ts."""
         parts = set(parts)
         for part, ts in list(self.since.items()):
-            if part[1:] in parts and part[0] in places:
+            if part in parts and part[0] in places:
                 self._keep(part, [at for at in ts if at > places[part[0]]])
 
     def forget(self, node: str, tables: Iterable[TableName]) -> None:

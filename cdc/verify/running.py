@@ -95,9 +95,9 @@ class Task:
         )
         return name if name is not None and self.matches(*name) else None
 
-    def everywhere(self, schema: str, table: str) -> bool:
+    def everywhere(self, node: str, schema: str, table: str) -> bool:
         """Whether each part of its logical table has all rows, as this one has."""
-        return self.logical is not None and self.logical.names.everywhere(schema, table)
+        return self.logical is not None and self.logical.names.everywhere(node, schema, table)
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class Run:
         )
         for schema, name in names:
             source = task.source(node, schema, name)
-            if source is None or (source in found and task.everywhere(schema, name)):
+            if source is None or (source in found and task.everywhere(node, schema, name)):
                 continue
             info = table_info(server, _inside(node, schema), name, hidden)
             if info is not None and (info.key or task.keyless):

@@ -38,6 +38,7 @@ class ShardedDatabase:
         self._session = Session(cluster, seed)
         self._number = 0
         self._writers: list[Writer] = []
+        self.loads = 0
         # By table and part: a node, and the name of the part there.
         self._moved: dict[tuple[str, int], tuple[int, str]] = {}
         self.doubled: dict[tuple[str, int], tuple[int, str]] = {}
@@ -51,6 +52,11 @@ class ShardedDatabase:
 
     def part(self, table: str, part: int) -> str:
         return self._moved.get((table, part), (0, f"mall_{part:06d}.{table}_{part:02d}"))[1]
+
+    def renew(self) -> None:
+        """Marks go over the nodes that there are now."""
+        self._session.close()
+        self._session = Session(self.cluster, self.random.randrange(1 << 30))
 
     def over_parts(self, table: str, text: str, pause_s: float = 0.0) -> None:
         """A statement on each part, which it calls ``{part}``, in any order."""
@@ -83,6 +89,13 @@ class ShardedDatabase:
             {"logicTableMeta": {"tableName": table, "tableType": 1, "phySchemas": listed}}
         )
 
+    def databases(self, table: str) -> str:
+        """The same of databases; their storage instances are what the tests call nodes."""
+        places = {(self.node(n, table), self.part(table, n).split(".")[0]) for n in range(PARTS)}
+        listed = [{"storageInstId": f"n{n + 1}", "group": f"{s}_GROUP", "schema": s}
+                  for n, s in sorted(places)]  # fmt: skip
+        return json.dumps({"logicDbMeta": {"schema": "mall", "phySchemas": listed}})
+
     def prepare_move(self, table: str, part: int, node: int, name: str) -> None:
         """Copy a part to a node under a new name; from then on both are written."""
         schema = name.partition(".")[0]
@@ -97,7 +110,8 @@ class ShardedDatabase:
             values = ", ".join(
                 "(" + ", ".join("NULL" if v is None else repr(v) for v in row) + ")" for row in rows
             )
-            self._session.across([(node, [f"INSERT INTO {name} VALUES {values}"])])
+            if rows:
+                self._session.across([(node, [f"INSERT INTO {name} VALUES {values}"])])
             self.doubled[table, part] = node, name
 
     def give_up_move(self, table: str, part: int) -> None:
@@ -106,8 +120,14 @@ class ShardedDatabase:
             node, name = self.doubled.pop((table, part))
         self.cluster.nodes[node].execute(f"DROP TABLE {name}")
 
-    def move(self, table: str, part: int, node: int, name: str, sql: str, pause_s: float) -> None:
-        """Move a part; ``sql``: what the mark has, which is for the coordinator alone."""
+    def move(
+        self, table: str, part: int, node: int, name: str, sql: str, pause_s: float,
+        *, database: bool = False,
+    ) -> None:  # fmt: skip
+        """Move a part; ``sql``: what the mark has, which is for the coordinator alone.
+
+        ``database``: the mark tells where databases are, and not tables.
+        """
         self.prepare_move(table, part, node, name)
         time.sleep(pause_s)
         with self.still():
@@ -116,7 +136,8 @@ class ShardedDatabase:
             # Both are written until the old one is dropped.
             self.doubled[table, part] = left
         time.sleep(pause_s)
-        self.mark(table, sql, 0, self.topology(table))
+        meta = self.databases(table) if database else self.topology(table)
+        self.mark("" if database else table, sql, 0, meta)
         time.sleep(pause_s)
         self.give_up_move(table, part)
 
@@ -146,6 +167,7 @@ class ShardedDatabase:
         self, table: str, columns: Sequence[str], writers: int = 3, pause_s: float = 0.004
     ) -> Iterator[None]:
         """Rows are written all the time, with these columns until :meth:`shows` says others."""
+        self.loads += 1
         self._writers = [Writer(self, n, writers, table, tuple(columns)) for n in range(writers)]
         for writer in self._writers:
             writer.pause_s = pause_s
@@ -183,7 +205,9 @@ class Writer(threading.Thread):
         self.lock = threading.Lock()
         self.table, self.columns = table, columns
         self.error: BaseException | None = None
-        self._sharded, self._number, self._step = sharded, number, step
+        self._sharded, self._step = sharded, step
+        # Of ids that no writer before had.
+        self._first = number + (sharded.loads - 1) * 4_000_000
         self._random = random.Random(f"{sharded.random.random()} {number}")
         self._session = Session(sharded.cluster, number + 100)
         self._known: list[int] = []
@@ -230,7 +254,7 @@ class Writer(threading.Thread):
         if self._known and chosen < 0.4:
             id = self._known.pop(self._random.randrange(len(self._known)))
             return id, f"DELETE FROM {{part}} WHERE id = {id}"
-        id = self._number + self._step * (self.written * 4 + len(self._known) % 4 + 1)
+        id = self._first + self._step * (self.written * 4 + len(self._known) % 4 + 1)
         while id in self._known:
             id += self._step * 1_000_000
         self._known.append(id)

@@ -60,6 +60,9 @@ def recorded(
 def _moves(sharded: ShardedDatabase) -> None:
     with sharded.writing("orders", ["a", "b"]):
         time.sleep(_PAUSE_S)
+        # With its database, under the name that it has.
+        sql = "MOVE DATABASE mall_000002_GROUP TO 'n2'"
+        sharded.move("orders", 2, 1, "mall_000002.orders_02", sql, _PAUSE_S, database=True)
         sharded.move("orders", 1, 0, "mall_000101.orders_01", _MOVE, _PAUSE_S)
         sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 3", "", 0.05)
         sharded.shows(["a", "b", "c"])
@@ -123,7 +126,7 @@ def test_each_row_of_parts_that_move_comes_once(
         "CREATE TABLE rates ",
     ]
     # Its name says that it is an index.
-    assert logical["told"] == [[["mall_000200", "orders_$1a2b_00"], ["mall", "orders"]]]
+    assert logical["told"] == [[["n2", "mall_000200", "orders_$1a2b_00"], ["mall", "orders"]]]
 
 
 def test_a_kill_at_any_step_changes_nothing(

@@ -72,31 +72,31 @@ def test_parts_are_told_by_patterns_and_what_was_renamed() -> None:
     names = PartNames(
         ("{schema}_#.{table}_????_#", "{schema}_#.{table}_#", "{schema}_single.{table}")
     )
-    assert names.of("shop_000003", "orders_AbCd_07") == ("shop", "orders")
-    assert names.of("my_shop_000003", "my_orders_07") == ("my_shop", "my_orders")
-    assert names.of("shop_single", "config") == ("shop", "config")
-    assert names.of("shop", "orders_07") is None
-    assert names.of("shop_000003", "orders") is None
+    assert names.by_name("shop_000003", "orders_AbCd_07") == ("shop", "orders")
+    assert names.by_name("my_shop_000003", "my_orders_07") == ("my_shop", "my_orders")
+    assert names.by_name("shop_single", "config") == ("shop", "config")
+    assert names.by_name("shop", "orders_07") is None
+    assert names.by_name("shop_000003", "orders") is None
     # A global index.
-    assert names.of("shop_000003", "g_i_$a870_AbCd_07") is None
+    assert names.by_name("shop_000003", "g_i_$a870_AbCd_07") is None
     assert names.database("shop_000003") == "shop"
     once = names.renamed(("shop", "orders"), ("shop", "sales"), parts=False)
-    assert once.of("shop_000003", "orders_07") == ("shop", "sales")
+    assert once.by_name("shop_000003", "orders_07") == ("shop", "sales")
     assert names.renamed(("shop", "orders"), ("shop", "sales"), parts=True) == names
     twice = once.renamed(("shop", "sales"), ("shop", "old"), parts=False)
-    assert twice.of("shop_000003", "orders_07") == ("shop", "old")
+    assert twice.by_name("shop_000003", "orders_07") == ("shop", "old")
     assert twice.renamed(("shop", "old"), ("shop", "orders"), parts=False) == names
     assert once.dropped(("shop", "sales")) == names
     spread = once.spread(("shop", "sales"))
     assert PartNames(names.patterns).kept(spread.to_dict()) == spread
-    assert spread.everywhere("shop_000003", "orders_07")
-    assert not once.everywhere("shop_000003", "orders_07")
+    assert spread.everywhere("n1", "shop_000003", "orders_07")
+    assert not once.everywhere("n1", "shop_000003", "orders_07")
     assert not spread.dropped(("shop", "sales")).broadcast
     moved = spread.renamed(("shop", "sales"), ("shop", "old"), parts=False)
     assert moved.broadcast == {("shop", "old")}
     told = PartNames(("broadcast:{schema}_#.{table}",))
-    assert told.of("shop_000003", "config") == ("shop", "config")
-    assert told.everywhere("shop_000003", "config")
+    assert told.by_name("shop_000003", "config") == ("shop", "config")
+    assert told.everywhere("n1", "shop_000003", "config")
 
 
 def test_a_table_of_which_each_part_has_all_rows_is_told_by_its_mark() -> None:

@@ -200,7 +200,7 @@ def test_of_tables_that_marks_tell_of_one_is_read_when_its_mark_has_come(nodes: 
     assert len(read.of(_orders("id INT PRIMARY KEY, s VARCHAR(20)"))) == 4
     assert read.same("mall.orders")
     # It takes the place of another while they are read.
-    nodes.stands(gone=[["mall_12", "orders_12"]])
+    nodes.stands(gone=[["n2", "mall_12", "orders_12"]])
     assert not read.same("mall.orders")
     read.begin(nodes.seen())
     parts = [table.name for table in read.of(_orders("id INT PRIMARY KEY, s VARCHAR(20)"))]

@@ -13,8 +13,10 @@ from cdc.logical.topology import AwaitedParts, Topology, topology_of
 from cdc.schema.session import Session
 
 ORDERS = ("shop", "orders")
-A, B, C = ("shop_000000", "orders_0"), ("shop_000001", "orders_1"), ("shop_000002", "orders_0")
-INDEX = ("shop_000000", "orders_$1a2b_0")
+A, B = ("n1", "shop_000000", "orders_0"), ("n2", "shop_000001", "orders_1")
+C, INDEX = ("n1", "shop_000002", "orders_0"), ("n1", "shop_000000", "orders_$1a2b_0")
+COPY, ITEMS = ("n2", *A[1:]), ("n1", "shop_000000", "items_0")
+NODES = ("n1", "n2")
 
 
 def _mark(meta: object, sql: str = "", visibility: int = 1) -> DdlMark:
@@ -23,19 +25,41 @@ def _mark(meta: object, sql: str = "", visibility: int = 1) -> DdlMark:
 
 
 def test_a_topology_is_read_as_polardbx_writes_it() -> None:
-    meta = {
-        "logicTableMeta": {
-            "tableName": "orders",
-            "tableType": 1,
-            "phySchemas": [
-                {"storageInstId": "dn-0", "group": "G0", "schema": A[0], "phyTables": [A[1]]},
-                {"storageInstId": "dn-1", "group": "G1", "schema": B[0], "phyTables": [B[1]]},
-            ],
-        }
+    of_table = {
+        "tableName": "orders",
+        "tableType": 1,
+        "phySchemas": [
+            {"storageInstId": "dn-0", "group": "G0", "schema": A[1], "phyTables": [A[2]]},
+            {"storageInstId": "dn-1", "group": "G1", "schema": B[1], "phyTables": [B[2]]},
+        ],
     }
-    assert topology_of(_mark(meta)) == Topology(ORDERS, frozenset((A, B)))
+    found = topology_of(_mark({"logicTableMeta": of_table}))
+    assert found == Topology("shop", "orders", frozenset((("dn-0", *A[1:]), ("dn-1", *B[1:]))))
+    of_database = {"schema": "shop", "charset": "utf8mb4", "phySchemas": [
+        {"storageInstId": "dn-0", "group": "G0", "schema": A[1]},
+    ]}  # fmt: skip
+    found = topology_of(_mark({"logicDbMeta": of_database}))
+    assert found == Topology("shop", "", frozenset({("dn-0", A[1], "")}))
     for none in ("", "{}", "null", {"logicTableMeta": None}, {"logicDbMeta": {"schema": "shop"}}):
         assert topology_of(_mark(none)) is None
+
+
+def test_a_part_is_on_the_node_that_has_it_or_that_is_called_as_its_storage() -> None:
+    def on(table: str, *places: tuple[str, str, str]) -> frozenset[tuple[str, str, str]]:
+        return Topology("shop", table, frozenset(places)).parts(known, NODES, "mark 7")
+
+    known = [A, B, C, ITEMS]
+    assert on("orders", ("dn-0", *A[1:]), ("dn-9", *B[1:])) == {A, B}
+    assert on("", ("dn-0", A[1], ""), ("dn-1", "shop_000009", "")) == {A, ITEMS}
+    for missing in (("dn-0", A[1], "orders_7"), ("n2", *A[1:])):
+        with pytest.raises(MarkRefused, match="not on one node alone"):
+            on("orders", missing)
+    known.append(COPY)
+    assert on("orders", COPY, B) == {COPY, B}
+    assert on("", ("n2", A[1], ""), ("n2", B[1], "")) == {COPY, B}
+    for unclear in (("orders", "dn-0", *A[1:]), ("", "dn-0", A[1], "")):
+        with pytest.raises(MarkRefused, match="not on one node alone"):
+            on(unclear[0], unclear[1:])
 
 
 @pytest.mark.parametrize(
@@ -55,13 +79,15 @@ def test_a_topology_that_cannot_be_read_is_refused(meta: object) -> None:
 
 def test_parts_are_those_that_a_mark_tells() -> None:
     names = PartNames(("marked:{schema}_#.{table}_#",))
-    assert names.marked(*A)
-    assert not PartNames(("{schema}_#.{table}_#",)).marked(*A)
+    assert names.marked(*A[1:])
+    assert not PartNames(("{schema}_#.{table}_#",)).marked(*A[1:])
     assert names.of(*A) == names.of(*C) == ORDERS
     assert names.of(*INDEX) is None
-    moved = names.placed(ORDERS, (B, INDEX), (A, B, C, INDEX, ("shop_000000", "items_0")))
+    moved = names.placed(ORDERS, (B, INDEX), (A, B, C, INDEX, ITEMS))
     assert [moved.of(*part) for part in (A, B, C, INDEX)] == [None, ORDERS, None, ORDERS]
-    assert moved.of("shop_000000", "items_0") == ("shop", "items")
+    assert moved.of(*ITEMS) == ("shop", "items")
+    # One of the same name on another node is another.
+    assert moved.of(*COPY) == ORDERS
     assert PartNames(names.patterns).kept(moved.to_dict()) == moved
     # What was dropped meanwhile is not kept; what is told again is a part again.
     back = moved.placed(ORDERS, (A, B), (A, B, INDEX))
@@ -74,24 +100,25 @@ def test_parts_are_those_that_a_mark_tells() -> None:
     dropped = moved.dropped(ORDERS)
     assert dropped.of(*INDEX) is None
     assert dropped.of(*A) == ORDERS
-    assert not names.by_names_alone(ORDERS, (A, ("other", "name")))
-    assert names.by_names_alone(("shop", "orders_$1a2b"), (INDEX,))
-    assert PartNames(("{schema}_#.{table}_#",)).by_names_alone(ORDERS, (A, B))
+    assert not names.by_names_alone(ORDERS, (A[1:], ("other", "name")))
+    assert names.by_names_alone(("shop", "orders_$1a2b"), (INDEX[1:],))
+    assert PartNames(("{schema}_#.{table}_#",)).by_names_alone(ORDERS, (A[1:], B[1:]))
 
 
 def test_a_table_is_awaited_from_where_it_is_made_to_its_mark() -> None:
+    a, b = A[1:], B[1:]
     awaited = AwaitedParts(upto={"n1": 10})
-    awaited.made("n1", [(10, A), (20, A), (30, A)])
-    awaited.made("n2", [(0, B)])
-    assert [awaited.holds("n1", A, ts) for ts in (10, 19, 20, 35)] == [False, False, True, True]
-    assert not awaited.holds("n2", A, 35)
-    assert awaited.holds("n2", B, 0)
+    awaited.made("n1", [(10, a), (20, a), (30, a)])
+    awaited.made("n2", [(0, b)])
+    assert [awaited.holds("n1", a, ts) for ts in (10, 19, 20, 35)] == [False, False, True, True]
+    assert not awaited.holds("n2", a, 35)
+    assert awaited.holds("n2", b, 0)
     again = AwaitedParts.of(json.loads(json.dumps(awaited.to_list({"n1": 25}))), {"n1": 25})
     # What lies above is read again, and what lies below is not taken twice.
-    again.made("n1", [(20, A), (30, A)])
-    assert again.since == {("n1", *A): [20, 30], ("n2", *B): [0]}
+    again.made("n1", [(20, a), (30, a)])
+    assert again.since == {A: [20, 30], B: [0]}
     awaited.told([A, B], {"n1": 25})
-    assert awaited.since == {("n1", *A): [30], ("n2", *B): [0]}
+    assert awaited.since == {A: [30], B: [0]}
     awaited.told([A, B], {"n1": 40, "n2": 5})
     assert not awaited.since
 
