@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import pymysql
+from pymysql.constants import CLIENT
 
 from cdc.binlog.xa import Xid
 from tests.servers.database import Connection, Database
@@ -70,10 +71,14 @@ class TimestampService:
 
 @dataclass
 class Journal:
-    """What was committed: by transaction its TSO and nodes; transactions of one node, by node."""
+    """What was committed: by transaction its TSO and nodes; transactions of one node, by node.
+
+    ``others`` are those that are no transfers of the bank's.
+    """
 
     distributed: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
     heartbeats: set[int] = field(default_factory=set)
+    others: set[int] = field(default_factory=set)
     local: Counter[int] = field(default_factory=Counter)
     rolled_back: int = 0
 
@@ -85,8 +90,9 @@ class InDoubt(Exception):
 class DistributedDatabase:
     """``nodes`` under one coordinator; with a bank whose money stays the same.
 
-    Node n has the table ``bank.accounts_<n>``; ids of accounts begin at n times ``spread``. Where
-    it is ``enduring``, nodes may go away and come back: what was under way is decided then.
+    Node n has the table ``bank.accounts_<n>``, of those that there are at first, which are
+    ``banks``; ids of accounts begin at n times ``spread``. Where it is ``enduring``, nodes may go
+    away and come back: what was under way is decided then.
     """
 
     def __init__(
@@ -95,6 +101,9 @@ class DistributedDatabase:
         self.spread = spread
         self.enduring = enduring
         self.nodes = list(nodes)
+        self.banks = len(self.nodes)
+        # Over how many nodes the last heartbeat went.
+        self.beaten = 0
         self.random = random.Random(seed)
         self.tso = TimestampService()
         self.journal = Journal()
@@ -167,7 +176,11 @@ class DistributedDatabase:
             session = Session(self, 0)
             while not self.silence.wait(heartbeat_s):
                 try:
+                    if len(session.connections) != len(self.nodes):
+                        session.close()
+                        session = Session(self, 0)
                     session.heartbeat()
+                    self.beaten = len(session.connections)
                 except self._gone():
                     session = self._again(session, 0, self.silence)
             session.close()
@@ -223,7 +236,9 @@ class Session:
     def __init__(self, cluster: DistributedDatabase, seed: int) -> None:
         self.cluster = cluster
         self.random = random.Random(seed)
-        self.connections = [node.connect() for node in cluster.nodes]
+        # Who sends one statement after the other spends most of the time on that.
+        several = CLIENT.MULTI_STATEMENTS
+        self.connections = [node.connect(client_flag=several) for node in cluster.nodes]
         self.others = [node.connect() for node in cluster.nodes]
         # Statements before and behind XA COMMIT.
         self.mysql = [node.kind == "mysql" for node in cluster.nodes]
@@ -240,7 +255,7 @@ class Session:
     def one(self) -> None:
         """A transaction of some kind."""
         chosen = self.random.random()
-        count = len(self.connections)
+        count = self.cluster.banks
         if chosen < 0.65:
             nodes = self.random.sample(range(count), self.random.randint(2, min(3, count)))
             self.transfer(sorted(nodes))
@@ -277,19 +292,16 @@ class Session:
 
     def everywhere(self, text: str) -> int:
         """A transaction with one statement on every node; its id."""
-        return self._two_phases([(node, [text]) for node in range(len(self.connections))])
+        return self.across([(node, [text]) for node in range(len(self.connections))])
 
     def across(self, parts: list[tuple[int, list[str]]]) -> int:
         """A transaction with these statements on these nodes; its id."""
-        return self._two_phases(parts)
+        number = self._two_phases(parts)
+        self.cluster.journal.others.add(number)
+        return number
 
     def local(self, node: int) -> None:
-        connection = self.connections[node]
-        with connection.cursor() as cursor:
-            cursor.execute("BEGIN")
-            for text in self._within(node):
-                cursor.execute(text)
-            cursor.execute("COMMIT")
+        self._run(self.connections[node], "BEGIN", *self._within(node), "COMMIT")
         self._counted(node)
 
     def xa_of_one_node(self, node: int, *, one_phase: bool) -> None:
@@ -300,16 +312,10 @@ class Session:
         # Until it has ended: whoever finds it prepared rolls it back, as no commit log has it.
         if not one_phase:
             self.open = number, [node]
-        with self.connections[node].cursor() as cursor:
-            cursor.execute(f"XA START {xid}")
-            for text in self._within(node):
-                cursor.execute(text)
-            cursor.execute(f"XA END {xid}")
-            if one_phase:
-                cursor.execute(f"XA COMMIT {xid} ONE PHASE")
-            else:
-                cursor.execute(f"XA PREPARE {xid}")
-                cursor.execute(f"XA COMMIT {xid}")
+        prepare = () if one_phase else (f"XA PREPARE {xid}",)
+        commit = f"XA COMMIT {xid}{' ONE PHASE' if one_phase else ''}"
+        texts = (f"XA START {xid}", *self._within(node), f"XA END {xid}", *prepare, commit)
+        self._run(self.connections[node], *texts)
         self.open = None
         self._counted(node)
 
@@ -352,12 +358,11 @@ class Session:
     def _in_two_phases(self, number: int, parts: list[tuple[int, list[str]]], die: str) -> None:
         xids = {n: f"'drds-{number:x}@{parts[0][0]:x}','G{n}@0000',1" for n, _ in parts}
         for node, texts in parts:
-            with self.connections[node].cursor() as cursor:
-                cursor.execute(f"XA START {xids[node]}")
-                for text in texts:
-                    cursor.execute(text)
-                cursor.execute(f"XA END {xids[node]}")
-                cursor.execute(f"XA PREPARE {xids[node]}")
+            xid = xids[node]
+            self._run(
+                self.connections[node],
+                *(f"XA START {xid}", *texts, f"XA END {xid}", f"XA PREPARE {xid}"),
+            )
         if die == "rollback":
             for node, _ in parts:
                 self._run(self.connections[node], f"XA ROLLBACK {xids[node]}")
@@ -401,14 +406,15 @@ class Session:
         if self.mysql[node]:
             before += f", original_commit_timestamp = {tso >> 8}"
         own = connection.thread_id()
-        with connection.cursor() as cursor:
-            cursor.execute(before)
-            cursor.execute(f"XA COMMIT {xid}")
-            cursor.execute(f"SET timestamp = DEFAULT, pseudo_thread_id = {own}")
+        behind = f"SET timestamp = DEFAULT, pseudo_thread_id = {own}"
+        self._run(connection, before, f"XA COMMIT {xid}", behind)
 
-    def _run(self, connection: Connection, text: str) -> None:
+    def _run(self, connection: Connection, *texts: str) -> None:
+        """Several at once are for connections that take them."""
         with connection.cursor() as cursor:
-            cursor.execute(text)
+            cursor.execute("; ".join(texts))
+            while cursor.nextset():
+                pass
 
     # --- recovery --------------------------------------------------------------------------------
 

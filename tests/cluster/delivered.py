@@ -91,7 +91,7 @@ class Verdict:
 
 def replay(cluster: DistributedDatabase, messages: Iterable[Message]) -> Verdict:
     """Judge all messages of a topic, of whatever partition."""
-    nodes = range(len(cluster.nodes))
+    nodes = range(cluster.banks)
     ids = [cluster.account(n, i) for n in nodes for i in range(ACCOUNTS)]
     found = Verdict(balances=dict.fromkeys(ids, START))
     transactions: dict[int, list[tuple[int, int, int]]] = defaultdict(list)

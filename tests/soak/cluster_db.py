@@ -3,6 +3,8 @@
 Servers under a coordinator of our own move money between each other, also in transactions that die
 between PREPARE and COMMIT. One capture delivers them to a topic and to one table. No state of the
 table may be torn, every transaction of several nodes must be in the topic once and whole.
+Beside the bank a logical table gets and loses columns while it is written, its parts move from node
+to node, and a node comes.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.fold import TableResult, Verdict
+from cdc.logical.names import MARKED
 from tests import servers
 from tests.cluster import delivered
-from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.coordinator import OWN_TABLES, DistributedDatabase
+from tests.cluster.sharded import PARTS, PATTERN, ShardedDatabase
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.servers import Broker, Database
@@ -37,12 +41,29 @@ from tests.soak.plan import (
 from tests.waiting import until
 
 NODES = range(2, 17)
-_TOPIC, _PARTITIONS = "bank_accounts", 3
+_TOPIC, _ORDERS, _PARTITIONS = "bank_accounts", "mall_orders", 3
 _FEEDS = ("topic", "table")
 _UPSTREAM = "/upstreams/bank"
 _PER_TRANSACTION = 10.0  # rows/s of a plan for one transaction/s
 _WORKERS = 4
 _CALM_S = 4.0
+_CHANGES = 5
+# Where the logical table's parts are, and the bank's accounts, which are one table of all nodes.
+_PATTERNS = (MARKED + PATTERN, "{schema}.{table}_#")
+_CREATE = "CREATE TABLE {part} (id INT NOT NULL PRIMARY KEY, a INT)"
+_CONFIG = f"""
+[filter]
+rules = ["*.*"]
+[[sink.dispatchers]]
+matcher = ["bank.accounts"]
+target-schema = "{delivered.TARGET}"
+target-table = "accounts"
+partition = "index-value"
+[[sink.dispatchers]]
+matcher = ["mall.orders"]
+topic = "{_ORDERS}"
+partition = "index-value"
+"""
 _STUCK_S = 240.0
 _SETTINGS = f"{SETTINGS}[source]\nsilence-s = 4.0\n[changelog]\nanchor-s = 1.0\n"
 # What is taken away from the product, each in a process of the test's own.
@@ -57,14 +78,23 @@ _MODULES = {
 @dataclass
 class _Stage:
     cluster: DistributedDatabase
+    sharded: ShardedDatabase
+    spare: Database | None
     capture: CaptureProcess
     broker: Broker
     target: Database
     chosen: random.Random
+    columns: list[str] = field(default_factory=lambda: ["a"])
+    made: int = 0
 
     def node(self) -> int:
         """Some node, counted from 0."""
         return self.chosen.randrange(len(self.cluster.nodes))
+
+    def name(self, what: str) -> str:
+        """One that nothing had before."""
+        self.made += 1
+        return what.format(self.made)
 
     def newer(self) -> None:
         """Wait until both places have what is committed now, unless the upstream has failed."""
@@ -143,6 +173,51 @@ def _log_of_a_node_lost(stage: _Stage) -> None:
     stage.capture.start()
 
 
+def _schema_changes(stage: _Stage) -> None:
+    sharded = stage.sharded
+    sharded.renew()
+    with sharded.writing("orders", stage.columns):
+        for _ in range(_CHANGES):
+            if len(stage.columns) > 1 and stage.chosen.random() < 0.5:
+                gone = stage.columns.pop(stage.chosen.randrange(1, len(stage.columns)))
+                sharded.shows(stage.columns)
+                sharded.change("orders", f"ALTER TABLE orders DROP COLUMN {gone}", "", 0.05)
+                continue
+            came = stage.name("c{}")
+            text = f"ALTER TABLE orders ADD COLUMN {came} INT DEFAULT {stage.made}"
+            sharded.change("orders", text, "", 0.05)
+            stage.columns.append(came)
+            sharded.shows(stage.columns)
+
+
+def _part_moves(stage: _Stage, node: int | None = None) -> None:
+    sharded, part = stage.sharded, stage.chosen.randrange(PARTS)
+    sharded.renew()
+    others = [n for n in range(len(stage.cluster.nodes)) if n != sharded.node(part, "orders")]
+    node = stage.chosen.choice(others) if node is None else node
+    name = f"mall_{stage.name('{}')}{part:06d}.orders_{part:02d}"
+    with sharded.writing("orders", stage.columns):
+        time.sleep(0.3)
+        move = f"ALTER TABLEGROUP tg1 MOVE PARTITIONS p{part} TO 'dn-{node}'"
+        sharded.move("orders", part, node, name, move, 0.3)
+        time.sleep(0.3)
+
+
+def _node_comes(stage: _Stage) -> None:
+    """It gets a part. Only once: later it is another that a part moves."""
+    if stage.spare is None:
+        _part_moves(stage)
+        return
+    cluster, (spare, stage.spare) = stage.cluster, (stage.spare, None)
+    spare.execute(*OWN_TABLES)
+    number = len(cluster.nodes)
+    asked = ("--node", f"n{number + 1}", "--uri", spare.uri())
+    _run(stage.capture, "upstream", "node", "add", "-u", "bank", *asked)
+    cluster.nodes.append(spare)
+    until(lambda: cluster.beaten == number + 1, "heartbeats go over it", _STUCK_S)
+    _part_moves(stage, number)
+
+
 Blow = Callable[[_Stage], None]
 
 BLOWS: dict[str, Blow] = {
@@ -154,6 +229,9 @@ BLOWS: dict[str, Blow] = {
     "a node restarted, capture killed": _node_and_capture,
     "capture killed, logs lost": _logs_lost,
     "capture killed, a node's log lost": _log_of_a_node_lost,
+    "schema changes": _schema_changes,
+    "a part moves": _part_moves,
+    "a node comes": _node_comes,
 }
 """Each lasts, and is put right again before it returns."""
 
@@ -205,12 +283,15 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     more = ["--innodb-lock-wait-timeout=20"]
     nodes = [
         stack.enter_context(servers.database(plan.server, options=[f"--server-id={n}", *more]))
-        for n in range(1, 1 + plan.nodes)
+        for n in range(1, 2 + plan.nodes)
     ]
+    spare = nodes.pop()
     target = stack.enter_context(servers.database(plan.target or plan.server))
     broker = stack.enter_context(servers.broker())
     cluster = DistributedDatabase(nodes, plan.seed, spread=delivered.SPREAD, enduring=True)
     cluster.create()
+    sharded = ShardedDatabase(cluster, plan.seed)
+    sharded.over_parts("orders", _CREATE)
     stack.callback(cluster.silence.set)
     stack.callback(cluster.stop.set)
     folder, ours = data_folder(None, "cluster-db")
@@ -222,12 +303,15 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     capture.start()
     cluster.beat()
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
+    words += [w for pattern in _PATTERNS for w in ("--logical-tables", pattern)]
     kind = ("--kind", "cluster", "--carrier", "commit-log")
     _run(capture, "upstream", "create", "-u", "bank", *kind, *words)
     delivered.make_target(target, delivered.money(nodes))
-    topics.create(broker.bootstrap, _TOPIC, partitions=_PARTITIONS)
+    target.execute("CREATE DATABASE mall", _CREATE.format(part="mall.orders"))
+    for topic in (_TOPIC, _ORDERS):
+        topics.create(broker.bootstrap, topic, partitions=_PARTITIONS)
     config = capture.folder / "cluster.toml"
-    config.write_text(delivered.CONFIG)
+    config.write_text(_CONFIG)
     sinks = (
         f"kafka://{broker.bootstrap}/{_TOPIC}?protocol=canal-json&enable-tidb-extension=true",
         f"mysql://root@127.0.0.1:{target.port}/?transaction-atomicity=global",
@@ -235,7 +319,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     for feed, sink in zip(_FEEDS, sinks, strict=True):
         where = ("--sink-uri", sink, "--config", str(config))
         _run(capture, "changefeed", "create", "-c", feed, "--upstream", "bank", *where)
-    return _Stage(cluster, capture, broker, target, random.Random(plan.seed))
+    return _Stage(cluster, sharded, spare, capture, broker, target, random.Random(plan.seed))
 
 
 def _run(capture: CaptureProcess, *words: str) -> None:
@@ -256,12 +340,12 @@ def _judged(
     stage: _Stage, sums: dict[int, int], stopped: list[Fault], met: Counter[str], began: float
 ) -> Result:
     cluster = stage.cluster
-    money = delivered.money(cluster.nodes)
-    whole = delivered.whole(len(cluster.nodes))
+    money = delivered.money(cluster.nodes[: cluster.banks])
+    whole = delivered.whole(cluster.banks)
     shown = dict(stage.target.execute(f"SELECT id, balance FROM {delivered.TARGET}.accounts"))
     found = delivered.replay(cluster, topics.read(stage.broker.bootstrap, [_TOPIC]))
     journal = cluster.journal
-    made = len(journal.distributed.keys() - journal.heartbeats)
+    made = len(journal.distributed.keys() - journal.heartbeats - journal.others)
     tables = []
     for name, there in (("table", shown), ("topic", found.balances)):
         result = TableResult(name, len(money), len(there))
@@ -269,6 +353,8 @@ def _judged(
             if there.get(account) != balance:
                 result.note(f"account {account}: {there.get(account)} for {balance}")
         tables.append(result)
+    orders, wrong = _orders_of(stage)
+    tables += orders
     torn = sum(count for total, count in sums.items() if total != whole) + found.torn
     faults = [*stopped]
     if torn:
@@ -278,11 +364,39 @@ def _judged(
     if not journal.rolled_back:
         faults.append(Fault(Kind.LACKING, "nothing was rolled back"))
     lost, more = max(0, made - found.distributed), max(0, found.distributed - made)
-    verdict = Verdict(tables, lost, more, found.misplaced, 0, [])
+    verdict = Verdict(tables, lost, more, found.misplaced + wrong, 0, [])
     lines = [f"{name:32} {times:5}" for name, times in met.most_common()]
-    lines.append(
+    lines += [
+        f"{len(journal.others)} transactions of the logical table, with the marks of its changes",
         f"{found.transactions} transactions in the topic, {found.distributed} of several nodes, of"
         f" {made} that were committed; {journal.rolled_back} rolled back; the table was read"
-        f" {sum(sums.values())} times; {time.monotonic() - began:.0f} s"
-    )
+        f" {sum(sums.values())} times; {time.monotonic() - began:.0f} s",
+    ]
     return Result(verdict, met.total(), 0, not stopped, tuple(lines), tuple(faults))
+
+
+def _orders_of(stage: _Stage) -> tuple[list[TableResult], int]:
+    """The logical table at both places, and how many messages were of rows as they were not."""
+    rows = stage.sharded.rows("orders", "*")
+    there = sorted(stage.target.execute("SELECT * FROM mall.orders"), key=repr)
+    of_target = TableResult("orders, table", len(rows), len(there))
+    for row in set(rows).symmetric_difference(there):
+        of_target.note(f"{row} is only at one place")
+    known: dict[int, str | None] = {}
+    wrong = 0
+    messages = [m.body for m in topics.read(stage.broker.bootstrap, [_ORDERS])]
+    messages = [m for m in messages if m["type"] in ("INSERT", "UPDATE", "DELETE")]
+    for message in sorted(messages, key=lambda m: int(m["_tidb"]["commitTs"])):
+        for row in message["data"]:
+            id = int(row["id"])
+            wrong += (message["type"] == "INSERT") == (id in known)
+            if message["type"] == "DELETE":
+                known.pop(id, None)
+            else:
+                known[id] = row["a"]
+    wanted = dict(stage.sharded.rows("orders", "id, CAST(a AS CHAR)"))
+    of_topic = TableResult("orders, topic", len(wanted), len(known))
+    for id in wanted.keys() | known.keys():
+        if wanted.get(id) != known.get(id):
+            of_topic.note(f"{id} is {known.get(id)} for {wanted.get(id)}")
+    return [of_target, of_topic], wrong
