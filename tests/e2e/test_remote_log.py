@@ -114,7 +114,7 @@ def _executors(capture: CaptureProcess) -> list[psutil.Process]:
 def test_both_deliver_exactly_once_though_executors_are_killed(
     shared: Shared, mysql: Database, broker: Broker
 ) -> None:
-    load = Workload(mysql.connect, mysql.kind, schema="remote", rows_per_s=1500)
+    load = Workload(mysql.connect, mysql.kind, schema="remote", rows_per_s=500)
     load.prepare()
     rule = {"matcher": ["remote.*"], "partition": "index-value"}
     followers = []
