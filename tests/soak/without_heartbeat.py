@@ -11,7 +11,8 @@ from cdc.kernels import merge_sort as K  # noqa: N812
 from cdc.merge.items import NodeItems
 
 _take = NodeItems.take
-_FIRST = 100
+# More than there are before all is set up.
+_FIRST = 400
 _seen = [0]
 
 
