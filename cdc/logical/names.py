@@ -114,12 +114,7 @@ class PartNames:
         return bool(_OF_INDEX.search(table[1])) or all(named)
 
     def _fitting(self, schema: str, table: str) -> tuple[str, TableName] | None:
-        for pattern in self.patterns:
-            database, name = _compiled(pattern)
-            a, b = database.fullmatch(schema), name.fullmatch(table)
-            if a is not None and b is not None:
-                return pattern, (a["schema"], b["table"])
-        return None
+        return _fitting(self.patterns, schema, table)
 
     def database(self, schema: str) -> str | None:
         """The logical database of which a physical one is a part; None: it is none."""
@@ -173,6 +168,18 @@ class PartNames:
         told = {(a, b, c): (d, e) for (a, b, c), (d, e) in value.get("told", ())}
         gone = frozenset((a, b, c) for a, b, c in value.get("gone", ()))
         return PartNames(self.patterns, moved, broadcast, told, gone)
+
+
+# A mark that moves one table asks for all that there are.
+@lru_cache(maxsize=1 << 17)
+def _fitting(patterns: tuple[str, ...], schema: str, table: str) -> tuple[str, TableName] | None:
+    """The first pattern that fits, and the logical table that it tells."""
+    for pattern in patterns:
+        database, name = _compiled(pattern)
+        a, b = database.fullmatch(schema), name.fullmatch(table)
+        if a is not None and b is not None:
+            return pattern, (a["schema"], b["table"])
+    return None
 
 
 @lru_cache(maxsize=256)

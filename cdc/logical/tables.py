@@ -6,7 +6,6 @@ node's own order, and is told in that of the logical table there. Both are funct
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -25,11 +24,11 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
-from cdc.logical.names import MARKED, Part, PartNames, TableName
+from cdc.logical.names import MARKED, PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
-from cdc.logical.topology import AwaitedParts, Topology, topology_of
+from cdc.logical.topology import AwaitedParts, Topology, placed_by, topology_of
 from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
 from cdc.source.cluster_merging import NodeRows, TransactionRows
@@ -464,16 +463,14 @@ class LogicalTables:
             for key in self._nodes[number].history.versions.at(ts)
         ]
         parts = topology.parts(known, at.keys(), f"mark {mark.id}")
-        self._awaited.told(parts, at)
-        if topology.table:
-            return names.placed((topology.schema, topology.table), parts, known)
-        # The databases of a database have moved, with the parts of all its tables.
-        of_tables: dict[TableName, list[Part]] = defaultdict(list)
-        for part in known:
-            table = names.told.get(part) or names.by_name(*part[1:])
-            if table is not None and table[0] == topology.schema and names.marked(*part[1:]):
-                of_tables[table] += [part] if part in parts else []
-        for table, its in of_tables.items():
+        before = {
+            part: table
+            for part in known
+            if (table := names.of(*part)) is not None
+            and not self._awaited.holds(part[0], part[1:], at[part[0]])
+        }
+        for table, its in placed_by(topology, parts, before, names).items():
+            self._awaited.told(its, at)
             names = names.placed(table, its, known)
         return names
 

@@ -19,7 +19,7 @@ from typing import Any
 from cdc.base.ts import Ts
 from cdc.logical.errors import MarkMalformed, MarkRefused
 from cdc.logical.marks import MARKS, DdlMark
-from cdc.logical.names import Part, TableName
+from cdc.logical.names import Part, PartNames, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,36 @@ def _places(listed: Iterable[Mapping[str, Any]], *, tables: bool = False) -> Ite
     for one in listed:
         for table in one["phyTables"] if tables else ("",):
             yield str(one.get("storageInstId") or ""), str(one["schema"]), str(table)
+
+
+def placed_by(
+    topology: Topology, parts: Collection[Part], before: Mapping[Part, TableName], names: PartNames
+) -> dict[TableName, list[Part]]:
+    """By table all of its ``parts`` behind a mark; ``before``: the parts that there were.
+
+    A database moves under its name: what has the name of a part is that part on another node.
+    Names of marks are compared without their case, and are those that the parts tell.
+    """
+    if topology.table:
+        name = topology.schema, topology.table
+        known = sorted(set(before.values()))
+        alike = (one for one in known if _lower(one) == _lower(name))
+        return {next(alike, name): list(parts)}
+    schema = topology.schema.lower()
+    by_name = {
+        part[1:]: table
+        for part, table in before.items()
+        if table[0].lower() == schema and names.marked(*part[1:])
+    }
+    found: dict[TableName, list[Part]] = {table: [] for table in by_name.values()}
+    for part in parts:
+        if part[1:] in by_name:
+            found[by_name[part[1:]]].append(part)
+    return found
+
+
+def _lower(name: TableName) -> TableName:
+    return name[0].lower(), name[1].lower()
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import pytest
 from cdc.logical.errors import LogicalNamesInvalid, MarkMalformed, MarkRefused
 from cdc.logical.marks import DdlMark, Visibility, statement
 from cdc.logical.names import PartNames, compiled
-from cdc.logical.topology import AwaitedParts, Topology, topology_of
+from cdc.logical.topology import AwaitedParts, Topology, placed_by, topology_of
 from cdc.schema.session import Session
 
 ORDERS = ("shop", "orders")
@@ -103,6 +103,20 @@ def test_parts_are_those_that_a_mark_tells() -> None:
     assert not names.by_names_alone(ORDERS, (A[1:], ("other", "name")))
     assert names.by_names_alone(("shop", "orders_$1a2b"), (INDEX[1:],))
     assert PartNames(("{schema}_#.{table}_#",)).by_names_alone(ORDERS, (A[1:], B[1:]))
+
+
+def test_a_database_moves_with_the_parts_that_it_has_and_no_others() -> None:
+    names = PartNames(("marked:{schema}_#.{table}_#", "{schema}_#.{table}"))
+    alone = ("n1", "shop_000000", "single")
+    before = {A: ORDERS, B: ORDERS, ITEMS: ("shop", "items"), alone: ("shop", "single")}
+    moved = Topology("Shop", "", frozenset())
+    # C is in one of the databases, and no part: it is awaited, or was left behind.
+    found = placed_by(moved, (B, C, COPY, ("n2", *ITEMS[1:]), ("n2", *alone[1:])), before, names)
+    assert found == {ORDERS: [B, COPY], ("shop", "items"): [("n2", *ITEMS[1:])]}
+    assert placed_by(Topology("other", "", frozenset()), (B, COPY), before, names) == {}
+    of_table = Topology("Shop", "Orders", frozenset())
+    assert placed_by(of_table, (B,), before, names) == {ORDERS: [B]}
+    assert placed_by(of_table, (B,), {}, names) == {("Shop", "Orders"): [B]}
 
 
 def test_a_table_is_awaited_from_where_it_is_made_to_its_mark() -> None:
