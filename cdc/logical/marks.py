@@ -139,6 +139,8 @@ _GLOBAL: Final = frozenset(("GLOBAL", "CLUSTERED"))
 _HARMLESS: Final = frozenset(
     "SEQUENCE VIEW PROCEDURE FUNCTION TRIGGER EVENT TABLEGROUP JOINGROUP USER ROLE".split()
 )
+# What is done to partitions without a row that comes to another, or goes.
+_MOVE_NOTHING: Final = frozenset(("ADD", "RENAME"))
 _HARMLESS_HEADS: Final = frozenset(("ANALYZE", "OPTIMIZE", "CHECK", "GRANT", "REVOKE"))
 
 
@@ -157,12 +159,17 @@ def statement(
         raise _refused(mark, where, "rows go with their parts")
     if not items or _is_harmless(items):
         return None
-    if placed and (mark.visibility is not Visibility.PUBLIC or _is_of_places(items)):
+    public, of_partitions = mark.visibility is Visibility.PUBLIC, _verb_of_partitions(items)
+    if placed and (not public or of_partitions):
         return None
-    if mark.visibility is not Visibility.PUBLIC:
+    if not public:
         if _of_global_index(items):
             return None
         raise _refused(mark, where, "it may move rows between parts, or empty some")
+    if of_partitions in _MOVE_NOTHING:
+        return None
+    if of_partitions:
+        raise _refused(mark, where, "it changes how the table is spread over its parts")
     sql, spread = _without_spreading(text, items, mark, where)
     if not sql:
         return None
@@ -193,15 +200,14 @@ def _empties(items: list[Item]) -> bool:
     )
 
 
-def _is_of_places(items: list[Item]) -> bool:
-    """Whether a statement is about partitions alone: ALTER TABLE name verb PARTITION."""
+def _verb_of_partitions(items: list[Item]) -> str:
+    """What ALTER TABLE name *verb* PARTITION does, "" for all other statements."""
     outside = _outside(items)
-    words = [item.word for item in outside[:2]]
     dotted = len(outside) > 3 and outside[3].is_punct(".")
-    place = outside[6:7] if dotted else outside[4:5]
-    return words == ["ALTER", "TABLE"] and any(
-        re.fullmatch(r"(SUB)?PARTITION(S|ING)?", item.word) for item in place
-    )
+    verb, place = (outside[5:6], outside[6:7]) if dotted else (outside[3:4], outside[4:5])
+    alters = [item.word for item in outside[:2]] == ["ALTER", "TABLE"]
+    named = any(re.fullmatch(r"(SUB)?PARTITION(S|ING)?", item.word) for item in place)
+    return verb[0].word if alters and named else ""
 
 
 def _of_global_index(items: list[Item]) -> bool:

@@ -42,6 +42,8 @@ def told(sql: str, visibility: int = 1) -> str | None:
         ("ALTER TABLE t ADD UNIQUE GLOBAL INDEX g (a) PARTITION BY KEY(a)", None),
         ("CREATE SEQUENCE s", None),
         ("ANALYZE TABLE t", None),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p9 VALUES LESS THAN (9))", None),
+        ("ALTER TABLE shop.t RENAME PARTITION p9 TO p8", None),
         ("", None),
     ],
 )
@@ -56,6 +58,9 @@ def test_what_spreads_a_table_is_taken_out(sql: str, wanted: str | None) -> None
         ("ALTER TABLE t DBPARTITION BY HASH(a)", 1),
         ("ALTER TABLE t BROADCAST", 1),
         ("ALTER TABLE t DROP PARTITION p0", 1),
+        ("ALTER TABLE shop.t MOVE PARTITIONS p1 TO 'dn-0'", 1),
+        ("ALTER TABLE t SPLIT PARTITION p1", 1),
+        ("ALTER TABLE t REMOVE PARTITIONING", 1),
         ("ALTER TABLE t TRUNCATE PARTITION p1", 1),
         ("ALTER TABLE t TRUNCATE PARTITION p1", 2),
         ("ALTER TABLE t ADD c INT, ADD GLOBAL INDEX g (c)", 1),
