@@ -439,8 +439,8 @@ class ChangeLog:
             if below or not 0 < info.first_ts <= hi_ts or (ddls and not info.ddls):
                 continue
             try:
-                indexes = self._segments
-                plan = indexes.index_of_ddls(info) if ddls else indexes.index(info)
+                index = self._segments.index_of_ddls if ddls else self._segments.index
+                plan = index(info)
             except FileNotFoundError:
                 raise self._gone(names.index_name(info.number)) from None
             yield plan

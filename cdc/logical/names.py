@@ -76,6 +76,11 @@ class PartNames:
     told: Mapping[Part, TableName] = field(default_factory=dict)
     gone: frozenset[Part] = frozenset()
 
+    @property
+    def by_marks(self) -> bool:
+        """Whether marks tell any parts."""
+        return any(pattern.startswith(MARKED) for pattern in self.patterns)
+
     def of(self, node: str, schema: str, table: str) -> TableName | None:
         """The logical table of which a node's table is a part; None: it is none."""
         part = node, schema, table

@@ -12,8 +12,9 @@ from typing import Any
 from cdc.base.nodes import qualified
 from cdc.base.ts import Ts
 from cdc.changelog.reader import ChangeLog
+from cdc.changelog.state import LogState
 from cdc.logical.errors import PartsChanging, check_keyed
-from cdc.logical.names import MARKED, Part, PartNames, TableName
+from cdc.logical.names import Part, PartNames, TableName
 from cdc.logical.shape import readable_as
 from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
@@ -92,7 +93,8 @@ class PartsRead:
         self._since: dict[str, Ts] = {}
         self._parts: dict[TableName, tuple[TablePart, ...]] = {}
         self._taken: dict[str, tuple[TableName, tuple[tuple[TablePart, Ts], ...]]] = {}
-        self._by_marks = any(pattern.startswith(MARKED) for pattern in patterns)
+        # The log's state that parts were looked for in last, and what they were there.
+        self._looked: tuple[LogState | None, dict[TableName, tuple[TablePart, ...]]] = None, {}
 
     def begin(self, since: Mapping[str, Ts]) -> None:
         """Look where parts are; ``since``: by node the ts of its log that whoever reads sees.
@@ -110,10 +112,19 @@ class PartsRead:
         for node, ts in since.items():
             if node not in self._definitions:
                 self._definitions[node] = Definitions(self._nodes[node], min(ts, members[node]))
-        self._parts = self._parts_by(self._log.state.position)
+        self._looked = None, {}
+        self._parts = self._parts_now()
+
+    def _parts_now(self) -> dict[TableName, tuple[TablePart, ...]]:
+        """Parts of all tables that there are for whoever reads, as of the log's position."""
+        state, parts = self._looked
+        if state is not self._log.state:
+            state = self._log.state
+            parts = self._parts_by(state.position)
+            self._looked = state, parts
+        return parts
 
     def _parts_by(self, position: dict[str, Any]) -> dict[TableName, tuple[TablePart, ...]]:
-        """Parts of all tables that there are for whoever reads, as of a position of the log."""
         known = KnownParts.at(self._patterns, position)
         merged = merged_to(position)
         tables = {}
@@ -171,10 +182,9 @@ class PartsRead:
         if table not in self._taken:
             return True
         name, taken = self._taken[table]
-        if self._by_marks:
-            parts = self._parts_by(self._log.state.position).get(name, ())
-            if parts != tuple(part for part, _ in taken):
-                return False
+        parts = tuple(part for part, _ in taken)
+        if PartNames(tuple(self._patterns)).by_marks and self._parts_now().get(name, ()) != parts:
+            return False
         return all(
             self._definitions[part.node].same(
                 f"{part.schema}.{part.name}", ts, self._nodes[part.node].state.resolved_ts

@@ -24,7 +24,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
-from cdc.logical.names import MARKED, PartNames, TableName
+from cdc.logical.names import PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
@@ -68,7 +68,6 @@ class LogicalTables:
         self._folder = folder
         self._server_kind = server_kind
         self.names = PartNames(tuple(patterns))
-        self._by_marks = any(pattern.startswith(MARKED) for pattern in patterns)
         self._renames = ColumnRenames()
         self._awaited = AwaitedParts()
         self._nodes: list[_Node] = []
@@ -135,7 +134,7 @@ class LogicalTables:
     def left(self, number: int) -> None:
         """The node with this number is none any more."""
         gone = self._nodes.pop(number).log.name
-        self._awaited.forget(gone, [part[1:] for part in self._awaited.since if part[0] == gone])
+        self._awaited.forget([part for part in self._awaited.since if part[0] == gone])
         for at, node in enumerate(self._nodes):
             node.number = at
 
@@ -152,15 +151,15 @@ class LogicalTables:
 
     def _forget_awaited(self, merged: Mapping[str, Ts]) -> None:
         """Forget tables that were dropped before a mark told of them."""
-        for node in self._nodes:
-            name, upto = node.log.name, merged[node.log.name]
-            there = node.history.versions.at(upto)
-            gone = [
-                part[1:]
-                for part, since in self._awaited.since.items()
-                if part[0] == name and since[-1] <= upto and there.table(*part[1:]) is None
-            ]
-            self._awaited.forget(name, gone)
+        there = {n.log.name: n.history.versions.at(merged[n.log.name]) for n in self._nodes}
+        gone = [
+            (node, schema, name)
+            for (node, schema, name), since in self._awaited.since.items()
+            if node in there
+            and since[-1] <= merged[node]
+            and there[node].table(schema, name) is None
+        ]
+        self._awaited.forget(gone)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -174,7 +173,7 @@ class LogicalTables:
             node = self._nodes[one.number]
             told = node.history.refresh(node.log.log.state.resolved_ts)
             self._renames.follow(node.log.name, told)
-            if self._by_marks:
+            if self.names.by_marks:
                 self._awaited.made(node.log.name, self._made_by(node, told))
         marked = self._marked(read)
         begin = 0
@@ -436,7 +435,7 @@ class LogicalTables:
 
     def _topology(self, mark: DdlMark) -> Topology | None:
         """Where a mark says the parts of its table are, if that is how they are told."""
-        found = topology_of(mark) if self._by_marks else None
+        found = topology_of(mark) if self.names.by_marks else None
         if found is None or not found.table:
             return found
         named = (part[1:] for part in found.places)

@@ -40,16 +40,14 @@ class Topology:
         A node is known by the tables that it alone has, or as it is called if that is the name of
         its storage instance. Raises MarkRefused.
         """
-        having: dict[tuple[str, str], list[str]] = defaultdict(list)
+        having: dict[tuple[str, str], set[str]] = defaultdict(set)
         for node, schema, table in known:
-            having[schema, table].append(node)
-            if not self.table and node not in having[schema, ""]:
-                having[schema, ""].append(node)
+            having[schema, table if self.table else ""].add(node)
         chosen: set[Part] = set()
         for storage, schema, table in self.places:
-            there = having.get((schema, table), [])
+            there = having[schema, table]
             if storage in nodes:
-                there = [node for node in there if node == storage]
+                there = there & {storage}
             if len(there) > 1 or (self.table and not there):
                 raise self._refused(".".join(filter(None, (schema, table))), storage, where)
             chosen.update((node, schema, table) for node in there)
@@ -154,10 +152,10 @@ class AwaitedParts:
             if part in parts and part[0] in places:
                 self._keep(part, [at for at in ts if at > places[part[0]]])
 
-    def forget(self, node: str, tables: Iterable[TableName]) -> None:
+    def forget(self, parts: Iterable[Part]) -> None:
         """These are not there any more."""
-        for table in tables:
-            self.since.pop((node, *table), None)
+        for part in parts:
+            del self.since[part]
 
     def _keep(self, part: Part, ts: list[Ts]) -> None:
         if ts:
