@@ -2,124 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cdc.base.position import Position
 from cdc.binlog.table_map import TableMap
 from cdc.changelog import node_logs
-from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
-from cdc.changelog.settings import ChangelogSettings
-from cdc.changelog.writer import LogWriter
-from cdc.logical.tables import LogicalTables
-from cdc.merge.carriers import CARRIERS
-from cdc.merge.items import Coordinator
 from cdc.rows.agreement import check
 from cdc.source import compaction
-from cdc.source.cluster_merging import ClusterMerging
-from cdc.source.merged_anew import begin_anew
-from cdc.source.merged_rows import NodeLog
-from cdc.source.merging import position_of
 from cdc.source.statements import History
-from tests import seeds
-from tests.changelog.logs import StillClock
-from tests.cluster.coordinator import DistributedDatabase
-from tests.cluster.sharded import PATTERN, ShardedDatabase
+from tests.cluster.logical_log import CREATE, MergedLog, Recorded, killed_at_steps, record
+from tests.cluster.sharded import ShardedDatabase
 from tests.servers import Database
 from tests.sink_binlog.replay import deliver, files_of, replay
-from tests.source.pulling import Pulled
 
-NAMES = ("n1", "n2")
 COLUMNS = "cc, d, id, aa, e"
 # Values that are stored otherwise in a part than in the table while they go over the parts.
 RECODED = (
     "MODIFY d VARCHAR(300) CHARACTER SET utf16, ADD COLUMN e DECIMAL(7,1)",
     "MODIFY e DECIMAL(14,4), MODIFY d TEXT CHARACTER SET latin1, MODIFY a DECIMAL(20,2)",
 )
-
-
-@dataclass
-class Recorded:
-    sharded: ShardedDatabase
-    kind: str
-    logs: dict[str, Path]
-    pattern: str = PATTERN
-
-
-class MergedLog:
-    """A merged log of logical tables over what was recorded."""
-
-    def __init__(
-        self,
-        recorded: Recorded,
-        folder: Path,
-        after: tuple[int, dict[str, Any], dict[str, Any]] | None = None,
-    ) -> None:
-        """``after``: ts, schema and position of the log whose place it takes."""
-        self.folder, self.recorded = folder, recorded
-        folder.mkdir()
-        logs = recorded.logs
-        node_logs.save(folder, [NodeFolder(n, os.path.relpath(p, folder)) for n, p in logs.items()])
-        begins, found = {}, []
-        for name, path in logs.items():
-            with closing(ChangeLog.open(path)) as log:
-                begins[name] = log.state.first_ts
-                found.append((name, log.snapshot_at(log.state.first_ts)))
-        ts = min(begins.values())
-        with self._writer() as writer:
-            if after is not None:
-                nodes = [(name, path, begins[name]) for name, path in logs.items()]
-                begin_anew(writer, folder, *after, nodes)
-                return
-            writer.save_snapshot(ts, self._logical().united(found, ts))
-            writer.begin(ts, position_of(begins))
-
-    def _writer(self) -> LogWriter:
-        settings = ChangelogSettings(free_space_reserve_bytes=0, keep_s=0)
-        return LogWriter.open(self.folder, settings, StillClock())
-
-    def _logical(self) -> LogicalTables:
-        return LogicalTables(
-            self.folder, [self.recorded.pattern], self.recorded.kind.partition("-")[0]
-        )
-
-    def merge(self, steps: int = 1 << 30, batch_rows: int = 200_000) -> bool:
-        """So many steps of a writer that is opened anew; whether there is more."""
-        with ExitStack() as stack:
-            writer = stack.enter_context(self._writer())
-            nodes = [
-                NodeLog(name, stack.enter_context(closing(ChangeLog.open(path))))
-                for name, path in self.recorded.logs.items()
-            ]
-            coordinator = Coordinator(carrier=CARRIERS["commit-log"])
-            merging = ClusterMerging(
-                writer, nodes, 50_000, coordinator, batch_rows=batch_rows, logical=self._logical()
-            )
-            more = True
-            while steps and more:
-                more, steps = merging.step(), steps - 1
-        return more
-
-    def content(self) -> list[tuple[int, str, str, bytes]]:
-        """Ts, table, TABLE_MAP and events of each row, and statements, in order."""
-        with closing(ChangeLog.open(self.folder)) as log:
-            lo, hi = log.state.first_ts, log.state.resolved_ts
-            runs = log.runs(Position(lo), Position(hi))
-            log.verify(runs)
-            found = [(ts, "", "", event[19:-4]) for ts, event in log.statements(lo, hi)]
-            for i in range(len(runs)):
-                entry = log.tables[int(runs.table[i])]
-                event = log.event(runs.slice(i, i + 1))
-                name = f"{entry.schema}.{entry.name}"
-                found.append((int(runs.commit_ts[i]), name, entry.map_body.hex(), event))
-        return sorted(found, key=lambda one: one[0])
 
 
 @pytest.fixture(scope="module", params=["mariadb-11.4", "mysql-8.0"])
@@ -129,26 +35,7 @@ def recorded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Recorded:
     """Return what two nodes have of a table that is changed in every way under load."""
-    kind = request.param
-    more = ["--innodb-lock-wait-timeout=20"]
-    nodes = [database(kind, options=[f"--server-id={n}", *more]) for n in (51, 52)]
-    cluster = DistributedDatabase(nodes, seeds.seed())
-    cluster.create()
-    sharded = ShardedDatabase(cluster, seeds.seed())
-    columns = "id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7"
-    sharded.over_parts("orders", f"CREATE TABLE {{part}} ({columns})")
-    logs = {name: tmp_path_factory.mktemp(name) for name in NAMES}
-    with ExitStack() as stack:
-        pulled = [
-            stack.enter_context(Pulled(db, folder))
-            for db, folder in zip(nodes, logs.values(), strict=True)
-        ]
-        cluster.beat()
-        _changes(sharded)
-        cluster.finish()
-        for one in pulled:
-            one.caught_up()
-    return Recorded(sharded, kind, logs)
+    return record(request.param, database, tmp_path_factory, _changes)
 
 
 def _changes(sharded: ShardedDatabase) -> None:
@@ -216,9 +103,7 @@ def test_a_server_that_follows_the_log_has_what_all_parts_have(
     deliver(whole.folder, f"binlog://{tmp_path / 'out'}", ["mall.*"], start_ts)
     target = database(recorded.kind)
     target.execute("DROP DATABASE IF EXISTS mall", "CREATE DATABASE mall")
-    target.execute(
-        "CREATE TABLE mall.orders (id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7)"
-    )
+    target.execute(CREATE.format(part="mall.orders"))
     replay(target, files_of(tmp_path / "out"))
     wanted = _expected(recorded.sharded)
     assert len(wanted) > 100
@@ -261,13 +146,7 @@ def test_each_row_is_of_the_definition_at_its_place(recorded: Recorded, whole: M
 def test_a_kill_at_any_step_changes_nothing(
     recorded: Recorded, whole: MergedLog, tmp_path: Path
 ) -> None:
-    made, wanted, kills = MergedLog(recorded, tmp_path / "log"), whole.content(), 0
-    while made.merge(3, batch_rows=60 + 7 * kills):
-        found = made.content()
-        assert found == wanted[: len(found)]
-        kills += 1
-    assert made.content() == wanted
-    assert kills > 3
+    killed_at_steps(recorded, whole, tmp_path / "log")
 
 
 def test_a_log_in_the_place_of_another_tells_the_same(

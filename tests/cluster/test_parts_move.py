@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,13 @@ from cdc.logical.errors import MarkRefused
 from cdc.logical.names import MARKED
 from cdc.logical.topology import AwaitedParts
 from cdc.source.statements import History
-from tests import seeds
-from tests.cluster.coordinator import DistributedDatabase
+from tests.cluster.logical_log import CREATE, MergedLog, Recorded, killed_at_steps, record
 from tests.cluster.sharded import PATTERN, ShardedDatabase
-from tests.cluster.test_logical_tables import NAMES, MergedLog, Recorded
 from tests.servers import Database
 from tests.sink_binlog.replay import deliver, files_of, replay
-from tests.source.pulling import Pulled
 
 pytestmark = pytest.mark.real
 
-_CREATE = "CREATE TABLE {part} (id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7)"
 _MOVE = "ALTER TABLEGROUP tg1 MOVE PARTITIONS p1 TO 'dn-0'"
 _PAUSE_S = 0.3
 
@@ -36,25 +32,7 @@ def recorded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Recorded:
     """Return what two nodes have of a table whose parts move under load."""
-    kind = request.param
-    more = ["--innodb-lock-wait-timeout=20"]
-    nodes = [database(kind, options=[f"--server-id={n}", *more]) for n in (51, 52)]
-    cluster = DistributedDatabase(nodes, seeds.seed())
-    cluster.create()
-    sharded = ShardedDatabase(cluster, seeds.seed())
-    sharded.over_parts("orders", _CREATE)
-    logs = {name: tmp_path_factory.mktemp(name) for name in NAMES}
-    with ExitStack() as stack:
-        pulled = [
-            stack.enter_context(Pulled(db, folder))
-            for db, folder in zip(nodes, logs.values(), strict=True)
-        ]
-        cluster.beat()
-        _moves(sharded)
-        cluster.finish()
-        for one in pulled:
-            one.caught_up()
-    return Recorded(sharded, kind, logs, MARKED + PATTERN)
+    return record(request.param, database, tmp_path_factory, _moves, MARKED + PATTERN)
 
 
 def _moves(sharded: ShardedDatabase) -> None:
@@ -74,7 +52,7 @@ def _moves(sharded: ShardedDatabase) -> None:
         name = "mall_000000.orders_$1a2b_00"
         sql = "ALTER TABLE orders PARTITION BY HASH (id) PARTITIONS 4"
         sharded.move("orders", 0, 1, name.replace("_000000", "_000200"), sql, _PAUSE_S)
-        sharded.over_parts("items", _CREATE)
+        sharded.over_parts("items", CREATE)
         sql = "CREATE TABLE items (id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7)"
         sharded.mark("items", sql, 1, sharded.topology("items"))
         sharded.everywhere("items", "INSERT INTO {part} (id) VALUES ({number})")
@@ -100,7 +78,7 @@ def _replayed(
     deliver(log.folder, f"binlog://{folder / 'out'}", ["mall.*"], start_ts)
     target = database(log.recorded.kind)
     target.execute("DROP DATABASE IF EXISTS mall", "CREATE DATABASE mall")
-    target.execute(_CREATE.format(part="mall.orders"))
+    target.execute(CREATE.format(part="mall.orders"))
     try:
         replay(target, files_of(folder / "out"))
         assert target.execute("SELECT * FROM mall.items") == []
@@ -132,13 +110,7 @@ def test_each_row_of_parts_that_move_comes_once(
 def test_a_kill_at_any_step_changes_nothing(
     recorded: Recorded, whole: MergedLog, tmp_path: Path
 ) -> None:
-    made, wanted, kills = MergedLog(recorded, tmp_path / "log"), whole.content(), 0
-    while made.merge(3, batch_rows=60 + 7 * kills):
-        found = made.content()
-        assert found == wanted[: len(found)]
-        kills += 1
-    assert made.content() == wanted
-    assert kills > 3
+    made = killed_at_steps(recorded, whole, tmp_path / "log")
     with closing(ChangeLog.open(made.folder)) as log:
         # What came to nothing was dropped, and is not waited for.
         assert log.state.position["logical"]["awaited"] == []
