@@ -57,7 +57,8 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "sql-mode": ("",),
     "bdr-mode": (False,),
     "mounter.worker-num": (_ANY,),
-    "scheduler.enable-table-across-nodes": (False,),
+    "scheduler.region-threshold": (_ANY,),
+    "scheduler.write-key-threshold": (_ANY,),
     "scheduler": (),
     "consistent.level": ("none", ""),
     "consistent": (),
@@ -71,12 +72,14 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "event-collector-batch-count": (),
     "event-collector-batch-bytes": (),
 }
+# Keys that are supported, of sections of which the others are not.
+_OF_LATER = frozenset({"scheduler.enable-table-across-nodes"})
 # What there is in place of them, by key or section; nothing is said where there is nothing to say.
 _INSTEAD = {
     "sql-mode": "each statement is read under the sql_mode of its session",
     "bdr-mode": "rows would go round in circles: give each direction tables of its own",
     "enable-active-active": "rows would go round in circles: give each direction tables of its own",
-    "scheduler": "a changefeed's tables are shared by Spark's workers as they are",
+    "scheduler": "scheduler.enable-table-across-nodes has all captures deliver large windows",
     "consistent": "a database target needs no redo log: its rows and ledger are one transaction",
     "integrity": "the server's checksum of each event is checked; `cdc cli changefeed verify`"
     " compares rows",
@@ -212,12 +215,12 @@ def _sift(config: Mapping[str, Any], refusals: Refusals, path: str = "") -> dict
             below = _sift(value, refusals, name)
             if below:
                 kept[key] = below
-        elif name in _LATER or path in _LATER:
+        elif name not in _OF_LATER and (name in _LATER or path in _LATER):
             harmless = _LATER.get(name, ())
             with refusals.gathered():
                 if _ANY not in harmless and value not in harmless:
                     raise _not_supported(name)
-        elif path in _SECTIONS and path not in _KEPT:
+        elif path in _SECTIONS and path not in _KEPT and name not in _OF_LATER:
             with refusals.gathered():
                 raise _unknown(name)
         else:

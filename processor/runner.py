@@ -71,6 +71,7 @@ class ProcessorRunner:
         parts: Parts | None = None,
         log_disagrees: Callable[[str], None] = lambda _: None,
         source: SourceSettings | None = None,
+        across: JobRunner | None = None,
     ) -> None:
         self._store = store
         self._source = source or SourceSettings()
@@ -80,6 +81,7 @@ class ProcessorRunner:
         self._capture = capture_id
         self._log_folder = log_folder
         self._jobs = jobs
+        self._across = across or jobs
         self._settings = settings
         self._clock = clock
         self._feeds: dict[str, Feed | Copying] = {}
@@ -235,7 +237,7 @@ class ProcessorRunner:
             remove_pieces(folder, info)
         known = Acknowledged(self._store, self._keys, info.ledger_id, self._clock)
         feed = Feed(
-            info, assignment, log, folder, self._jobs, self._settings,
+            info, assignment, log, folder, self._jobs_of(info), self._settings,
             self._register_slots, self._publish, self._clock, known, self._sizes.pop(name, None),
             self._parts, self._names(name), self._log_disagrees, rows,
             self._server(info), partial(self._copied_rows, name), self._lines,
@@ -249,6 +251,11 @@ class ProcessorRunner:
             follower.start()
         follower.add(name, feed)
         return True
+
+    def _jobs_of(self, info: FeedInfo) -> JobRunner:
+        """Whose workers deliver a changefeed."""
+        scheduler = FeedConfig.model_validate(info.config).scheduler
+        return self._across if scheduler.enable_table_across_nodes else self._jobs
 
     def _note_log(self, name: str) -> None:
         """Know where the log of a changefeed lies that does not run."""

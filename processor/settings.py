@@ -36,11 +36,19 @@ class ProcessorSettings(BaseModel):
     # Spark ends workers that nobody has used for a minute, and the next row pays for new ones,
     # which read the log's schema anew. So often they are used; 0 lets them go.
     keep_workers_s: float = Field(default=20.0, ge=0.0)
+    # Whether workers of a local master also deliver windows of other captures of the cluster, for
+    # changefeeds that ask for it (scheduler.enable-table-across-nodes).
+    lend_workers: bool = True
     # What copies of rows leave free of the disk; None: as much as the change log does.
     copy_reserve_bytes: int | None = Field(default=None, ge=0)
     stop_timeout_s: float = 8.0
     retry_first_s: float = 0.2
     retry_max_s: float = 10.0
+
+    @property
+    def lends(self) -> bool:
+        """Whether other captures may be told of our workers."""
+        return self.local and self.lend_workers
 
     @property
     def local(self) -> bool:

@@ -36,6 +36,7 @@ from cdc.api.console import serving
 from cdc.api.failures import Failures
 from cdc.api.forwarding import ForwardingMiddleware
 from cdc.api.guard import READS, Guard, GuardMiddleware
+from cdc.api.lent_tasks import LentTasksMiddleware
 from cdc.api.request_id import RequestIdMiddleware
 from cdc.api.requests import LogLevelChange, RedactionChange
 from cdc.api.swagger import serving as swagger
@@ -77,6 +78,8 @@ def make(capture: Capture, guard: Guard, peers: Peers | None = None) -> FastAPI:
     )
     # Behind the guard's, so around it: what is refused has an id too.
     app.add_middleware(RequestIdMiddleware)
+    if capture.tasks is not None:
+        app.add_middleware(LentTasksMiddleware, tasks=capture.tasks, refuse=errors.answer)
     errors.install(app)
     openapi.install(app)
     routes = APIRouter(prefix="/api/v2")

@@ -64,6 +64,10 @@ WINDOW_SECONDS = _histogram(
 WINDOW_BYTES = _histogram("changefeed_window_bytes", "Bytes of the log in a window", _BYTES, FEED)
 JOB_SECONDS = _histogram("changefeed_job_seconds", "Spark jobs of windows", _WORK_S, FEED)
 TASK_SECONDS = _histogram("changefeed_task_seconds", "Tasks of windows", _WORK_S, FEED)
+BORROWED_TASKS = _counter(
+    "changefeed_borrowed_tasks", "Tasks of windows that other captures have run", FEED
+)
+LENT_TASKS = _counter("lent_tasks", "Tasks that were run for other captures")
 DELIVERY_LAG = _histogram(
     "changefeed_delivery_lag_seconds",
     "Age of a window's last transaction when the window was delivered",

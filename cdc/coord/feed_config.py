@@ -74,6 +74,14 @@ class SyncedStatus(BaseModel):
     checkpoint_interval: int = Field(default=15, gt=0)
 
 
+class SchedulerConfig(BaseModel):
+    """Whether all captures of a cluster deliver the changefeed's large windows, or its own one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    enable_table_across_nodes: bool = False
+
+
 class FeedConfig(BaseModel):
     """TiCDC's replica config, as far as it is supported; keys in snake_case, durations in s.
 
@@ -97,6 +105,7 @@ class FeedConfig(BaseModel):
     sync_point_retention: float = Field(default=86_400.0, ge=3600)
     filter: FilterConfig = Field(default_factory=FilterConfig)
     synced_status: SyncedStatus = Field(default_factory=SyncedStatus)
+    scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig)
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     sink: dict[str, Any] = Field(default_factory=dict)
 

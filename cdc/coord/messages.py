@@ -80,6 +80,7 @@ class CaptureInfo(StoredMessage):
     """A running ``cdc server``, registered under its lease.
 
     ``ready``: it can deliver. ``logs``: by upstream the log that it had when it started.
+    ``lends``: how many tasks of other captures its workers run at once.
     """
 
     id: str
@@ -90,6 +91,7 @@ class CaptureInfo(StoredMessage):
     start_time_ms: int = 0
     ready: bool = False
     logs: dict[str, str] = Field(default_factory=dict)
+    lends: int = 0
 
 
 class UpstreamFinding(Message):

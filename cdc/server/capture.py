@@ -26,6 +26,7 @@ from cdc.server import new_tables
 from cdc.server.api_tokens import ApiTokens
 from cdc.server.audit import AuditLog
 from cdc.server.data_dir import DataDir
+from cdc.server.lenders import Lenders, TaskTaker
 from cdc.server.log_server import open_endpoint
 from cdc.server.log_source import LogSource
 from cdc.server.metrics import Metrics
@@ -43,6 +44,8 @@ from owner.placing import PlacementRefused, Placing
 from owner.retry import RetryPolicy
 from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs
+from processor.jobs import JobRunner
+from processor.lending import BorrowedJobs, LentWorkers
 from processor.runner import ProcessorRunner
 from processor.spark.context import ContextStart
 from processor.spark.session import SparkRunner
@@ -129,6 +132,7 @@ class Capture:
             on_owner=self._become_owner,
             on_lost=self.lost.set,
             ready=self._ready.is_set,
+            lends=lambda: self._spark.parallelism if settings.processor.lends else 0,
             handed_over=lambda: self.upstreams.handed_over(),
             drained=drained,
             clock=clock,
@@ -169,19 +173,29 @@ class Capture:
         self._placing: Placing | None = None
         self._endpoint = open_endpoint(settings, self._dir.logs, self.parts)
         access = self._endpoint.access if self._endpoint is not None else None
-        self._spark = SparkRunner(settings.processor, self._dir.spark, access, begun)
+        # A local master's workers see the files.
+        theirs = None if settings.processor.local else access
+        self._spark = SparkRunner(settings.processor, self._dir.spark, theirs, begun)
+        self._workers = LentWorkers(self._spark, clock)
+        self.tasks: TaskTaker | None = None
+        across: JobRunner | None = None
+        if self.peers is not None and settings.processor.local and access is not None:
+            lenders = Lenders(self.store, self.keys, self.peers, clock)
+            across = BorrowedJobs(self._workers, lenders.now, access, clock)
+            self.tasks = TaskTaker(lenders, self.peers, self._workers.lend)
         self.metrics.capture.spark_up = lambda: self._spark.alive
         self._processor = ProcessorRunner(
             self.store,
             self.keys,
             self.id,
             self.upstreams.log_folder,
-            self._spark,
+            self._workers,
             settings.copying_processor,
             clock,
             self.parts,
             self._begin_log_anew,
             settings.source,
+            across,
         )
         if self.clustered:
             guards = PlacedGuards(self.upstreams.claims, lambda: self._session.held)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdc.base.parts import Parts
+from cdc.coord.opening import EMBEDDED
 from cdc.server.listener import bind
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE--
 class LogServing(StrEnum):
     """For whom logs are served."""
 
-    # Workers of a cluster; those of a local master map the files.
+    # Workers of other hosts: of a Spark cluster, and of other captures.
     AUTO = "auto"
     # Workers of a cluster see the data directory under the same path.
     NEVER = "never"
@@ -47,13 +48,14 @@ class LogServerSettings(BaseModel):
 
 
 def open_endpoint(settings: ServerSettings, logs: Path, parts: Parts) -> LogEndpoint | None:
-    """The endpoint, listening; None where all workers see the files.
+    """The endpoint, listening; None where all workers see the files, which is a capture alone.
 
     Raises AddressUnusable, AddressNotPrivate, or ServerConfigInvalid where no worker could know
     the address.
     """
     chosen = settings.log_server
-    if settings.processor.local or chosen.serve is LogServing.NEVER:
+    alone = settings.processor.local and settings.store == EMBEDDED
+    if alone or chosen.serve is LogServing.NEVER:
         return None
     from cdc.changelog.remote.endpoint import LogEndpoint
     from processor.slot import GivenSlots
@@ -62,6 +64,9 @@ def open_endpoint(settings: ServerSettings, logs: Path, parts: Parts) -> LogEndp
     host = host.strip("[]")
     seen, _, seen_port = chosen.advertise_addr.rpartition(":")
     seen = (seen or settings.advertise_addr.rpartition(":")[0] or host).strip("[]")
+    if _is_wildcard(seen) and settings.processor.local:
+        # Our own workers need none, and no other capture could reach us either.
+        return None
     if _is_wildcard(seen):
         from cdc.server.settings import ServerConfigInvalid
 

@@ -58,7 +58,8 @@ class CaptureSession:
     ``on_owner(token)`` when this capture has become the owner; ``on_lost()`` when the lease is
     gone: others take this capture for dead, so everything must stop. It is called as well when the
     owner is told to own nothing, once it has ``handed_over()`` what is placed at it. ``ready()``
-    says whether it could deliver as owner; ``drained`` that its process was told to own nothing
+    says whether it could deliver as owner, ``lends()`` how many tasks of others it runs once it is;
+    ``drained`` that its process was told to own nothing
     before it began anew.
     """
 
@@ -72,6 +73,7 @@ class CaptureSession:
         on_owner: Callable[[int], None],
         on_lost: Callable[[], None],
         ready: Callable[[], bool] = lambda: True,
+        lends: Callable[[], int] = lambda: 0,
         handed_over: Callable[[], bool] = lambda: True,
         drained: bool = False,
         clock: Clock | None = None,
@@ -85,6 +87,7 @@ class CaptureSession:
         self._on_owner = on_owner
         self._on_lost = on_lost
         self._ready = ready
+        self._lends = lends
         self._handed_over = handed_over
         self.drained = drained
         # What was kept alive lasts from when it was asked for, not from the answer.
@@ -109,7 +112,7 @@ class CaptureSession:
 
     def announce_ready(self) -> None:
         """Tell others that this capture can deliver."""
-        ready = self._info.model_copy(update={"ready": True})
+        ready = self._info.model_copy(update={"ready": True, "lends": self._lends()})
         put = Put(self._keys.capture(ready.id), ready.model_dump_json().encode(), self.lease)
         # What fails here is met by the threads of the session too, and said again.
         with suppress(LeaseExpired, StoreFailed):

@@ -80,6 +80,17 @@ def test_what_asks_for_nothing_is_accepted() -> None:
     assert check(off).filter.rules == ["a.*"]
 
 
+def test_large_windows_may_be_delivered_by_all_captures() -> None:
+    assert not check({}).scheduler.enable_table_across_nodes
+    assert not check({"scheduler": {"region-threshold": 3}}).scheduler.enable_table_across_nodes
+    # What TiCDC goes by, is none of ours: how large a window is decides.
+    on = check({"scheduler": {"enable_table_across_nodes": True, "write_key_threshold": 1000}})
+    assert on.scheduler.enable_table_across_nodes
+    with pytest.raises(ConfigInvalid) as refused:
+        check({"scheduler": {"enable-table-across-nodes": "yes"}})
+    assert refused.value.object == "scheduler.enable-table-across-nodes"
+
+
 @pytest.mark.parametrize(
     ("given", "name"),
     [
@@ -87,8 +98,7 @@ def test_what_asks_for_nothing_is_accepted() -> None:
         ({"consistent": {"level": "eventual"}}, "consistent.level"),
         ({"consistent": {"storage": "s3://x"}}, "consistent.storage"),
         ({"integrity": {"corruption-handle-level": "warn"}}, "integrity.corruption-handle-level"),
-        ({"scheduler": {"enable-table-across-nodes": True}}, "scheduler.enable-table-across-nodes"),
-        ({"scheduler": {"region-threshold": 3}}, "scheduler.region-threshold"),
+        ({"scheduler": {"force-split": True}}, "scheduler.force-split"),
         ({"performance-mode": "low-latency"}, "performance-mode"),
     ],
 )

@@ -1,0 +1,219 @@
+"""Large windows of a changefeed, delivered by the workers of several captures at once.
+
+The capture that plans a changefeed deals the tasks of a window out to itself and to *lenders*:
+captures of its cluster whose workers read its log over the network. What such a worker may do is
+what any worker may: its ledger transactions hold the epoch, and a window is over before the next
+one begins, so a destination is never delivered by two captures, and each window may deal anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from cdc.base import measures
+from cdc.base.clock import Clock
+from cdc.base.errors import ErrorKind, TransientError, from_dict
+from cdc.changelog.remote.access import LogAccess
+from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.jobs import JobRunner
+from processor.task_messages import Ack, Descriptor
+
+_log = logging.getLogger("processor")
+
+# How long one that has failed is asked for nothing, doubled with each failure that follows: one
+# that cannot reach the sink from where it is would else fail one window after the other.
+_SHUNNED_S = 5.0
+_DOUBLED = 8
+# So long behind its last task a changefeed's sink stays open in a lender's workers.
+_KEPT_S = 60.0
+
+
+class LenderLost(TransientError):
+    """Another capture did not finish tasks of ours; the ledger knows how far it has come."""
+
+    code = "TG:ErrLenderLost"
+
+
+class Lender(Protocol):
+    """Another capture that delivers tasks of ours."""
+
+    @property
+    def capture(self) -> str:
+        """Its id."""
+
+    @property
+    def tasks(self) -> int:
+        """How many it runs at once."""
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
+        """Their acknowledgements, in order. Raises LenderLost: nothing is known of them."""
+
+
+def shares(count: int, own: int, lent: Sequence[int]) -> list[int]:
+    """How many of ``count`` tasks are run here, and how many by each lender.
+
+    ``own`` and ``lent`` are how many each runs at once. As many as that are run here, since the log
+    is here; what lenders have no room for waits here, too.
+    """
+    left = max(0, count - own)
+    dealt = []
+    for room in lent:
+        dealt.append(min(room, left))
+        left -= dealt[-1]
+    return [count - sum(dealt), *dealt]
+
+
+class BorrowedJobs:
+    """Runs a window's tasks on our own workers and those of lenders.
+
+    ``lenders()`` are those of the moment, ``access`` says how their workers read a log of ours, by
+    its folder.
+    """
+
+    def __init__(
+        self,
+        own: JobRunner,
+        lenders: Callable[[], Sequence[Lender]],
+        access: Callable[[Path], LogAccess],
+        clock: Clock,
+    ) -> None:
+        self._own = own
+        self._lenders = lenders
+        self._access = access
+        self._clock = clock
+        self._guard = threading.Lock()
+        # Lenders that have failed: how often in a row, and until when they are left alone.
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once, here and elsewhere."""
+        return self._own.parallelism + sum(lender.tasks for lender in self._usable())
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        """As of a JobRunner; raises LenderLost, too, but not before all others have ended."""
+        lenders = self._usable() if len(descriptors) > 1 else []
+        own, *lent = shares(
+            len(descriptors), self._own.parallelism, [lender.tasks for lender in lenders]
+        )
+        if own == len(descriptors):
+            return self._own.run(descriptors, description, timeout_s, shared)
+        given = [(lender, n) for lender, n in zip(lenders, lent, strict=True) if n]
+        with ThreadPoolExecutor(len(given), "lender") as pool:
+            at, asked = own, []
+            for lender, n in given:
+                theirs = [self._reached(d) for d in descriptors[at : at + n]]
+                asked.append(pool.submit(self._lent, lender, theirs, description, timeout_s))
+                at += n
+            acks = self._own.run(descriptors[:own], description, timeout_s, "")
+            for answer in asked:
+                acks += answer.result()
+        return acks
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """Our own workers read chunks: the upstream may know no other hosts."""
+        return self._own.read(tasks, description, timeout_s)
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """Our own; lenders see to theirs."""
+        self._own.tend(feeds)
+
+    def _usable(self) -> list[Lender]:
+        now = self._clock.monotonic()
+        with self._guard:
+            shunned = {capture for capture, (_, until) in self._failed.items() if until > now}
+        return [lender for lender in self._lenders() if lender.capture not in shunned]
+
+    def _lent(
+        self, lender: Lender, theirs: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
+        try:
+            acks = lender.run(theirs, description, timeout_s)
+        except LenderLost as error:
+            _log.warning("%s", error)
+            self._note(lender.capture, failed=True)
+            raise
+        self._note(lender.capture, failed=any(_failed_there(ack) for ack in acks))
+        measures.BORROWED_TASKS.labels(theirs[0].plan.feed.name).inc(len(theirs))
+        return acks
+
+    def _note(self, capture: str, *, failed: bool) -> None:
+        with self._guard:
+            if not failed:
+                self._failed.pop(capture, None)
+                return
+            times = self._failed.get(capture, (0, 0.0))[0]
+            shunned_s = _SHUNNED_S * 2 ** min(times, _DOUBLED)
+            self._failed[capture] = times + 1, self._clock.monotonic() + shunned_s
+
+    def _reached(self, descriptor: Descriptor) -> Descriptor:
+        plan = descriptor.plan
+        return replace(descriptor, plan=replace(plan, access=self._access(Path(plan.log_folder))))
+
+
+def _failed_there(ack: Ack) -> bool:
+    """Whether a task failed for what may be the matter with its host."""
+    return ack.error is not None and from_dict(ack.error).kind is ErrorKind.TRANSIENT
+
+
+class LentWorkers:
+    """Our workers, with what they do for other captures: a JobRunner that keeps both alive."""
+
+    def __init__(self, own: JobRunner, clock: Clock) -> None:
+        self._own = own
+        self._clock = clock
+        self._guard = threading.Lock()
+        # Changefeeds of other captures, and when a task of theirs was here last.
+        self._lent: dict[str, float] = {}
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once."""
+        return self._own.parallelism
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        """Tasks of our own changefeeds."""
+        return self._own.run(descriptors, description, timeout_s, shared)
+
+    def lend(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
+    ) -> list[Ack]:
+        """Tasks of another capture's changefeed. Raises what running them raises."""
+        feed = descriptors[0].plan.feed.name
+        self._note(feed)
+        acks = self._own.run(descriptors, description, timeout_s, "")
+        self._note(feed)
+        measures.LENT_TASKS.inc(len(descriptors))
+        return acks
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """Chunks of tables, as of a JobRunner."""
+        return self._own.read(tasks, description, timeout_s)
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """As of a JobRunner; what was lent a moment ago is kept, too."""
+        since = self._clock.monotonic() - _KEPT_S
+        with self._guard:
+            self._lent = {feed: at for feed, at in self._lent.items() if at > since}
+            lent = set(self._lent)
+        self._own.tend(lent.union(feeds))
+
+    def _note(self, feed: str) -> None:
+        with self._guard:
+            self._lent[feed] = self._clock.monotonic()
