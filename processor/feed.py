@@ -67,6 +67,7 @@ from processor.takeover import Takeover
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from processor.transaction_names import TransactionNames, strangers
 from processor.window import Window, group, reach, take, weigh
+from processor.window_pace import WindowPace
 from processor.window_size import WindowSize, may_be_too_much
 from sink.contract import RECOVERY_BITS, Destination, Recovered
 from sink.errors import WindowTooLarge
@@ -177,6 +178,7 @@ class Feed:
         self._measured = Measured(info.id, clock)
         # Bytes of the turn's job, and when that began.
         self._tried: tuple[int, float] | None = None
+        self._pace = WindowPace()
         self._awaited_ts: Ts = 0
         self._reach: Ts = 0
         self._awaited: Awaited | None = None
@@ -301,12 +303,18 @@ class Feed:
         if self._outgrown(taken, window):
             self._taken = None
             return 0.0
+        began = self._clock.monotonic()
         with self._measured.window():
             self._deliver(taken, window)
         self._backoff = self._backoff.succeeded()
-        # All up to now is delivered: rows gather for sinks to which each window costs files.
-        gather_s = taken.sink.interval_s if self._standing.main >= window.hi else 0.0
-        return max(self._settings.min_interval_s, gather_s)
+        rests = [self._settings.min_interval_s]
+        # All up to now is delivered: rows gather, also for sinks to which each window costs files.
+        if self._standing.main >= window.hi:
+            rests.append(taken.sink.interval_s)
+            if self._tried is not None and self._assignment.barrier_ts == MAX_TS:
+                ended = self._clock.monotonic()
+                rests.append(self._pace.rest_s(began, ended, self._tried[0]))
+        return max(rests)
 
     def _leave_rows(self) -> None:
         """Give back the room of rows that were there before, once all of them are delivered.

@@ -25,7 +25,7 @@ class ProcessorSettings(BaseModel):
     executors_timeout_s: float = Field(default=60.0, ge=0.0)
     # Below this, a window is one task: a second one would cost more than it saves.
     single_task_bytes: int = Field(default=4 * MIB, ge=0)
-    # Pause between two windows, so that a trickle of rows is delivered in groups.
+    # The least pause between two windows; behind small ones there is a short one anyhow.
     min_interval_s: float = Field(default=0.0, ge=0.0)
     # So often the owner hears of progress that nothing waits for.
     report_interval_s: float = Field(default=0.2, ge=0.0)

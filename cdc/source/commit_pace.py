@@ -8,6 +8,11 @@ _SHARE = 3
 _LOOK_S, _LOOK_SHARE = 0.001, 4
 # So many groups may be appended behind a commit on its way before they wait for it.
 _GROUPS_BEHIND = 4
+# Between small commits that follow one another: each costs some 2 ms of processor.
+_BETWEEN_S = 0.01
+_CROWDED_S = 0.05
+# Of less than that more is let come before it is looked at.
+_TINY = 16 << 10
 # From here on no rest is taken: a commit of so much is not small.
 _LARGE = 1 << 20
 
@@ -26,9 +31,12 @@ class CommitPace:
         # End and cost of the last one, as one object: both change at once for the other thread.
         self._last = (0.0, 0.0)
         self._began: float | None = None
+        self._between_s = 0.0
 
     def began(self, now: float) -> None:
         """A group commit begins (monotonic)."""
+        # What comes alone may be the first of a load.
+        self._between_s = _BETWEEN_S if now - self._last[0] < _CROWDED_S else 0.0
         self._began = now
 
     def ended(self, now: float) -> float:
@@ -48,11 +56,23 @@ class CommitPace:
         return waiting >= self._group_bytes or now - ended >= max(self._interval_s, _SHARE * cost_s)
 
     def rest_s(self, now: float, waiting: int) -> float:
-        """Seconds until a commit is right although no more is coming: as long as the last took."""
+        """Seconds until a commit is right although no more is coming.
+
+        As long as the last took, and no less than between small ones that follow one another.
+        """
         began = self._began
         if began is not None:
             return max(_LOOK_S, (now - began) / _LOOK_SHARE)
         if waiting >= _LARGE:
             return 0.0
         ended, cost_s = self._last
-        return max(0.0, ended + cost_s - now)
+        return max(0.0, ended + max(cost_s, self._between_s) - now)
+
+    def gathering_s(self, now: float, waiting: int) -> float:
+        """Seconds for which what comes may be left unread, as it would wait for the rest's end.
+
+        0 while a commit is on its way: then there is no time to lose.
+        """
+        if self._began is not None or not 0 < waiting < _TINY:
+            return 0.0
+        return self.rest_s(now, waiting)

@@ -177,6 +177,8 @@ class Puller:
                     # Only what is committed can be delivered, and go.
                     intake.walker.commit()
                 continue
+            if gathering_s := self._gathering_s(intake):
+                stop.wait(gathering_s)
             if stream.readable(self._patience(intake)):
                 block, n = stream.take()
                 self._pulled.inc(n)
@@ -298,6 +300,12 @@ class Puller:
             # Nothing can be committed before more has come.
             return _TICK_S
         return min(_TICK_S, self._pace.rest_s(self._clock.monotonic(), walker.uncommitted))
+
+    def _gathering_s(self, intake: Intake) -> float:
+        walker = intake.walker
+        if not _at_boundary(walker):
+            return 0.0
+        return self._pace.gathering_s(self._clock.monotonic(), walker.uncommitted)
 
     def _settle(self, stream: ReadAhead, intake: Intake) -> None:
         # At the end of what has arrived: commit, and let the server's answer resolve up to it.

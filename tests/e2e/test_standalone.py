@@ -54,6 +54,8 @@ def _python_workers() -> list[psutil.Process]:
     return found
 
 
+# Those of test_remote_log, which see less of the capture, do the same in every run.
+@pytest.mark.soak
 def test_two_workers_of_a_cluster_deliver_exactly_once(
     captures: CaptureMaker, mysql: Database, broker: Broker
 ) -> None:
