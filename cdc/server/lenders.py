@@ -6,7 +6,8 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -132,20 +133,7 @@ class PeerLender:
         number = secrets.token_bytes(16)
         asked = _Asked(self._peers.capture, number, list(descriptors), description, timeout_s)
         message = self._seal.seal(asked, self.capture)
-        asking = ThreadPoolExecutor(1, "lender")
-        try:
-            answer = asking.submit(self._sent, f"{url}{PATH}", message, timeout_s + _MORE_S)
-            while True:
-                try:
-                    sealed = answer.result(_LOOK_S)
-                    break
-                except TimeoutError:
-                    # One that is frozen takes requests, and never answers.
-                    if not self._peers.url(self.capture):
-                        raise self._lost("its session has ended") from None
-        finally:
-            # Who is frozen is not waited for.
-            asking.shutdown(wait=False)
+        sealed = self._answer(f"{url}{PATH}", message, timeout_s + _MORE_S)
         try:
             answered, done = self._seal.open(sealed, self._peers.capture)
         except SealBroken as error:
@@ -156,6 +144,26 @@ class PeerLender:
             raise self._lost(str(from_dict(done)))
         acks: list[Ack] = done
         return acks
+
+    def _answer(self, url: str, message: bytes, timeout_s: float) -> bytes:
+        """What it answers, while its session lasts."""
+        answer: Future[bytes] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self._sent(url, message, timeout_s))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        # A daemon: who is frozen is not waited for, and keeps no process from its end.
+        threading.Thread(target=ask, name="lender", daemon=True).start()
+        while not wait([answer], _LOOK_S).done:
+            # One that is frozen takes requests, and never answers. What the store does not tell
+            # now, it will: meanwhile the lender may be at work.
+            with suppress(StoreFailed):
+                if not self._peers.url(self.capture):
+                    raise self._lost("its session has ended")
+        return answer.result()
 
     def _sent(self, url: str, message: bytes, timeout_s: float) -> bytes:
         import httpx
