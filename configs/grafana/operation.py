@@ -364,6 +364,13 @@ SPARK = Dashboard(
                     (rate("log_server_refused_total", "instance"), "{{instance}}"),
                 ),
                 graph(
+                    "Across captures",
+                    "Tasks that captures have run for each other, by who asked and who did them",
+                    "ops",
+                    (rate("changefeed_borrowed_tasks_total", "changefeed"), "{{changefeed}}"),
+                    (rate("lent_tasks_total", "instance"), "{{instance}}"),
+                ),
+                graph(
                     "Around tasks",
                     "A mean job less a mean task: what Spark, and tasks of unequal size, cost",
                     "s",
