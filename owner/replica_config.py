@@ -72,8 +72,6 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "event-collector-batch-count": (),
     "event-collector-batch-bytes": (),
 }
-# Keys that are supported, of sections of which the others are not.
-_OF_LATER = frozenset({"scheduler.enable-table-across-nodes"})
 # What there is in place of them, by key or section; nothing is said where there is nothing to say.
 _INSTEAD = {
     "sql-mode": "each statement is read under the sql_mode of its session",
@@ -102,7 +100,8 @@ _DURATIONS = frozenset(
     {"changefeed-error-stuck-duration", "sync-point-interval", "sync-point-retention"}
 )
 _SECTIONS = frozenset({"filter", "sink", "mounter", "scheduler", "consistent", "integrity"})
-_KEPT = frozenset({"filter", "sink", "synced-status"})
+# Sections that are supported whole, and single keys of others.
+_KEPT = frozenset({"filter", "sink", "synced-status", "scheduler.enable-table-across-nodes"})
 
 
 def check(given: Mapping[str, Any]) -> FeedConfig:
@@ -215,12 +214,14 @@ def _sift(config: Mapping[str, Any], refusals: Refusals, path: str = "") -> dict
             below = _sift(value, refusals, name)
             if below:
                 kept[key] = below
-        elif name not in _OF_LATER and (name in _LATER or path in _LATER):
+        elif name in _KEPT:
+            kept[key] = value
+        elif name in _LATER or path in _LATER:
             harmless = _LATER.get(name, ())
             with refusals.gathered():
                 if _ANY not in harmless and value not in harmless:
                     raise _not_supported(name)
-        elif path in _SECTIONS and path not in _KEPT and name not in _OF_LATER:
+        elif path in _SECTIONS and path not in _KEPT:
             with refusals.gathered():
                 raise _unknown(name)
         else:

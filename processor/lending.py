@@ -71,7 +71,37 @@ def shares(count: int, own: int, lent: Sequence[int]) -> list[int]:
     return [count - sum(dealt), *dealt]
 
 
-class BorrowedJobs:
+class _OwnJobs:
+    """A JobRunner as it is, for those that change a part of it."""
+
+    def __init__(self, own: JobRunner, clock: Clock) -> None:
+        self._own = own
+        self._clock = clock
+        self._guard = threading.Lock()
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once."""
+        return self._own.parallelism
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        """As of a JobRunner."""
+        return self._own.run(descriptors, description, timeout_s, shared)
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """As of a JobRunner, by our own workers: the upstream may know no other hosts."""
+        return self._own.read(tasks, description, timeout_s)
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """As of a JobRunner."""
+        self._own.tend(feeds)
+
+
+class BorrowedJobs(_OwnJobs):
     """Runs a window's tasks on our own workers and those of lenders.
 
     ``lenders()`` are those of the moment, ``access`` says how their workers read a log of ours, by
@@ -85,11 +115,9 @@ class BorrowedJobs:
         access: Callable[[Path], LogAccess],
         clock: Clock,
     ) -> None:
-        self._own = own
+        super().__init__(own, clock)
         self._lenders = lenders
         self._access = access
-        self._clock = clock
-        self._guard = threading.Lock()
         # Lenders that have failed: how often in a row, and until when they are left alone.
         self._failed: dict[str, tuple[int, float]] = {}
 
@@ -119,16 +147,6 @@ class BorrowedJobs:
             for answer in asked:
                 acks += answer.result()
         return acks
-
-    def read(
-        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
-    ) -> list[ChunkRead]:
-        """Our own workers read chunks: the upstream may know no other hosts."""
-        return self._own.read(tasks, description, timeout_s)
-
-    def tend(self, feeds: Collection[str]) -> None:
-        """Our own; lenders see to theirs."""
-        self._own.tend(feeds)
 
     def _usable(self) -> list[Lender]:
         now = self._clock.monotonic()
@@ -168,26 +186,13 @@ def _failed_there(ack: Ack) -> bool:
     return ack.error is not None and from_dict(ack.error).kind is ErrorKind.TRANSIENT
 
 
-class LentWorkers:
+class LentWorkers(_OwnJobs):
     """Our workers, with what they do for other captures: a JobRunner that keeps both alive."""
 
     def __init__(self, own: JobRunner, clock: Clock) -> None:
-        self._own = own
-        self._clock = clock
-        self._guard = threading.Lock()
+        super().__init__(own, clock)
         # Changefeeds of other captures, and when a task of theirs was here last.
         self._lent: dict[str, float] = {}
-
-    @property
-    def parallelism(self) -> int:
-        """Tasks that run at once."""
-        return self._own.parallelism
-
-    def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
-    ) -> list[Ack]:
-        """Tasks of our own changefeeds."""
-        return self._own.run(descriptors, description, timeout_s, shared)
 
     def lend(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float
@@ -199,12 +204,6 @@ class LentWorkers:
         self._note(feed)
         measures.LENT_TASKS.inc(len(descriptors))
         return acks
-
-    def read(
-        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
-    ) -> list[ChunkRead]:
-        """Chunks of tables, as of a JobRunner."""
-        return self._own.read(tasks, description, timeout_s)
 
     def tend(self, feeds: Collection[str]) -> None:
         """As of a JobRunner; what was lent a moment ago is kept, too."""

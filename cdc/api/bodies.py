@@ -10,6 +10,7 @@ import json
 import re
 
 import numpy as np
+from starlette.types import Receive
 
 from cdc.base.errors import InvalidError
 
@@ -35,11 +36,23 @@ class BodyUnreadable(InvalidError):
     code = "TG:ErrAPIBodyUnreadable"
 
 
-def too_large() -> BodyTooLarge:
-    """The error for a body beyond ``MAX_BODY``."""
+def too_large(most: int = MAX_BODY) -> BodyTooLarge:
+    """The error for a body beyond ``most`` bytes."""
     return BodyTooLarge(
-        f"a body has at most {MAX_BODY >> 20} MiB", hint="write fewer rules, with wildcards"
+        f"a body has at most {most >> 20} MiB", hint="write fewer rules, with wildcards"
     )
+
+
+async def taken(receive: Receive, most: int = MAX_BODY) -> bytes:
+    """A request's body; raises BodyTooLarge as soon as it has more than ``most`` bytes."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise too_large(most)
+        if not message.get("more_body", False):
+            return bytes(body)
 
 
 def judge(body: bytes) -> None:

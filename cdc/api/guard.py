@@ -201,18 +201,6 @@ def _is_address(host: str) -> bool:
     return True
 
 
-async def _taken(receive: Receive) -> bytes:
-    """A request's body; raises BodyTooLarge as soon as it is."""
-    taken = bytearray()
-    while True:
-        message = await receive()
-        taken += message.get("body", b"")
-        if len(taken) > MAX_BODY:
-            raise too_large()
-        if not message.get("more_body", False):
-            return bytes(taken)
-
-
 class GuardMiddleware:
     """Asks the guard before the application; what it raises is answered by ``refuse``."""
 
@@ -240,7 +228,7 @@ class GuardMiddleware:
         try:
             # In a thread, since the store may be a network away.
             caller = await run_in_threadpool(self._judge, scope, headers)
-            body = b"" if scope["method"] in READS else await _taken(receive)
+            body = b"" if scope["method"] in READS else await bodies.taken(receive)
             await run_in_threadpool(bodies.judge, body)
         except TidegateError as error:
             await self._refuse(error)(scope, receive, send)

@@ -7,17 +7,14 @@ opens this way, whatever its role.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from cdc.api import bodies
 from cdc.base.errors import TidegateError
-from cdc.server.lenders import PATH
-
-if TYPE_CHECKING:
-    from cdc.server.lenders import TaskTaker
+from cdc.server.lenders import PATH, TaskTaker
 
 # A layout of 100,000 tables has some 10 MiB.
 _MAX_BODY = 256 << 20
@@ -34,37 +31,22 @@ class LentTasksMiddleware:
         self._app = app
         self._tasks = tasks
         self._refuse = refuse
-        self._limiter: CapacityLimiter | None = None
+        self._limiter = CapacityLimiter(_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http" or (scope["method"], scope["path"]) != ("POST", PATH):
             await self._app(scope, receive, send)
             return
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(_AT_ONCE)
         token = dict(scope["headers"]).get(b"authorization", b"").removeprefix(b"Bearer ")
         try:
             if not await to_thread.run_sync(self._tasks.knows, token.decode("latin-1")):
                 answer = Response(status_code=401)
-            elif (body := await _taken(receive)) is None:
-                answer = Response(status_code=413)
             else:
+                body = await bodies.taken(receive, _MAX_BODY)
                 done = await to_thread.run_sync(self._tasks.take, body, limiter=self._limiter)
                 answer = Response(done, media_type="application/octet-stream")
         except TidegateError as error:
             await self._refuse(error)(scope, receive, send)
             return
         await answer(scope, receive, send)
-
-
-async def _taken(receive: Receive) -> bytes | None:
-    """A request's body; None if it is too large, or its sender has gone."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > _MAX_BODY or message["type"] == "http.disconnect":
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)

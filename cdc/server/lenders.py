@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import cdc
 from cdc.base.clock import Clock
@@ -23,9 +22,7 @@ from cdc.server.api_tokens import ApiRole, Caller
 from cdc.server.peers import Peers
 from cdc.server.sealed import Seal, SealBroken
 from processor.lending import Lender, LenderLost
-
-if TYPE_CHECKING:
-    from processor.task_messages import Ack, Descriptor
+from processor.task_messages import Ack, Descriptor
 
 PATH = "/peers/tasks"
 """Where a capture takes tasks of others: a sealed message in, a sealed one out."""
@@ -38,8 +35,7 @@ _CAPTURE = Caller("(capture)", ApiRole.VIEWER)
 # What a lender needs beside the job itself.
 _MORE_S = 30.0
 
-
-Lend = Callable[["Sequence[Descriptor]", str, float], "list[Ack]"]
+Lend = Callable[[Sequence[Descriptor], str, float], list[Ack]]
 """Runs tasks of another capture: what they are, what they are called, and their time."""
 
 

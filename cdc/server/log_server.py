@@ -64,10 +64,10 @@ def open_endpoint(settings: ServerSettings, logs: Path, parts: Parts) -> LogEndp
     host = host.strip("[]")
     seen, _, seen_port = chosen.advertise_addr.rpartition(":")
     seen = (seen or settings.advertise_addr.rpartition(":")[0] or host).strip("[]")
-    if _is_wildcard(seen) and settings.processor.local:
-        # Our own workers need none, and no other capture could reach us either.
-        return None
     if _is_wildcard(seen):
+        if settings.processor.local:
+            # Our own workers need none, and no other capture could reach us either.
+            return None
         from cdc.server.settings import ServerConfigInvalid
 
         raise ServerConfigInvalid(

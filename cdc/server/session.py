@@ -59,8 +59,7 @@ class CaptureSession:
     gone: others take this capture for dead, so everything must stop. It is called as well when the
     owner is told to own nothing, once it has ``handed_over()`` what is placed at it. ``ready()``
     says whether it could deliver as owner, ``lends()`` how many tasks of others it runs once it is;
-    ``drained`` that its process was told to own nothing
-    before it began anew.
+    ``drained`` that its process was told to own nothing before it began anew.
     """
 
     def __init__(
