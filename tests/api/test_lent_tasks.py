@@ -30,7 +30,7 @@ from processor.lending import LenderLost
 from processor.task_messages import Ack, Descriptor
 from tests.processor.test_lending import descriptors
 from tests.servers.process import free_port
-from tests.servers.proxy import Proxy
+from tests.servers.proxy import HeardProxy
 from tests.waiting import until
 
 KEYS = Keys()
@@ -98,23 +98,13 @@ def lending(store: EmbeddedStore) -> Iterator[Lending]:
     made.stop()
 
 
-class Heard(Proxy):
-    """A network that is listened to."""
-
-    heard = b""
-
-    async def _pass(self, line: object, data: bytes, sink: object, *, answers: bool) -> None:
-        self.heard += data
-        await super()._pass(line, data, sink, answers=answers)  # type: ignore[arg-type]
-
-
 def test_tasks_go_there_and_answers_come_back_unread(
     store: EmbeddedStore, lending: Lending
 ) -> None:
     asked = [
         replace(d, plan=replace(d.plan, sink_uri=f"mysql://u:{PLANTED}@h/")) for d in descriptors(3)
     ]
-    with Heard(lending.port) as network:
+    with HeardProxy(lending.port, answers=True) as network:
         lending.known(network.port)
         (lender,) = _lenders(store, "a").now()
         assert (lender.capture, lender.tasks) == ("b", 2)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.topics import Message
 from tests.servers import Broker, Database
+from tests.servers.etcd import Etcd
 
 CaptureMaker = Callable[..., CaptureProcess]
 
@@ -35,6 +37,13 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaptureMaker]
 def capture(captures: CaptureMaker) -> CaptureProcess:
     """Return the module's capture."""
     return captures()
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    """Return the module's etcd, of one member."""
+    with servers.etcd() as made:
+        yield made
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests import servers
 from tests.e2e import topics
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import CaptureProcess
@@ -108,12 +107,6 @@ def _tasks(capture: CaptureProcess) -> int:
         return 0
     found = re.search(r"^tidegate_lent_tasks_total (\S+)$", text, re.MULTILINE)
     return int(float(found[1])) if found else 0
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 @pytest.fixture

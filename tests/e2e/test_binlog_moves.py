@@ -6,7 +6,6 @@ own or one that goes along: here all captures have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,12 +24,6 @@ pytestmark = pytest.mark.real
 
 ROWS = "SELECT id, v FROM t ORDER BY id"
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v INT)"
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 def test_a_replica_follows_from_capture_to_capture(

@@ -19,7 +19,6 @@ from cdc.coord.messages import Anchor, UpstreamInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
 from sink.file.reader import messages, tables
-from tests import servers
 from tests.cluster import delivered
 from tests.cluster.coordinator import DistributedDatabase
 from tests.e2e.moving import Moving
@@ -33,12 +32,6 @@ from tests.threads import running
 from tests.waiting import until
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ import pytest
 from cdc.base.clock import SystemClock
 from cdc.base.ts import compose
 from sink.file.reader import messages, tables
-from tests import servers
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.servers import Database
@@ -31,12 +30,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.real
 _TTL_S = 5
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 class Load(WritesBeside):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import servers
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.test_failover import captures_of, delivered
@@ -18,12 +16,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.real
 _NAMES = ("a", "b")
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 class Inserts(WritesBeside):

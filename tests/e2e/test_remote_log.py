@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
@@ -23,7 +22,7 @@ from tests.e2e.seen_outside import process_list, spark_pages
 from tests.e2e.spark_cluster import Cluster, cluster
 from tests.servers import Broker, Database, process
 from tests.servers.database import database
-from tests.servers.proxy import Proxy
+from tests.servers.proxy import HeardProxy
 from tests.sink_mysql.replay import content, same_schema
 from tests.waiting import PATIENCE, until
 
@@ -32,19 +31,12 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 PLANTED = "pl4nted-passw0rd"
 
 
-class Heard(Proxy):
+class Heard(HeardProxy):
     """The network between the second capture's logs and its workers, which is listened to."""
-
-    heard = b""
 
     def tokens(self) -> set[str]:
         """What workers have proved their right by, an upstream's each."""
         return {t.decode() for t in re.findall(rb"Authorization: Bearer (\w+)", self.heard)}
-
-    async def _pass(self, line: Any, data: bytes, sink: Any, *, answers: bool) -> None:
-        if not answers:
-            self.heard += data
-        await super()._pass(line, data, sink, answers=answers)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from sink.file.reader import messages, tables
-from tests import servers
 from tests.e2e import topics
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import SETTINGS, CaptureProcess
@@ -27,12 +26,6 @@ pytestmark = pytest.mark.real
 _ROWS = dict.fromkeys("abcd", 1500)
 # Each megabyte of rows waits some seconds, so that a capture dies in the middle of them.
 _SLOW = "window-bytes = 1048576\nsingle-task-bytes = 16384\nmin-interval-s = 5.0\n"
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 class Changes(WritesBeside):

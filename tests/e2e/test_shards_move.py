@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.shard_load import ShardLoad
@@ -24,12 +23,6 @@ COLUMNS = "(id INT PRIMARY KEY, v INT NOT NULL)"
 SHARD_MODE = """
 shard-mode = "pessimistic"
 """
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with servers.etcd() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -252,3 +252,17 @@ class Proxy:
             # The answer is read by the other pump, which finds nobody to give it to.
             while line.answers == answers:
                 await asyncio.sleep(_LOOK_S)
+
+
+class HeardProxy(Proxy):
+    """Keeps in ``heard`` what clients have sent, and with ``answers`` what came back."""
+
+    def __init__(self, target: int = 0, *, answers: bool = False) -> None:
+        super().__init__(target)
+        self.heard = b""
+        self._hears_answers = answers
+
+    async def _pass(self, line: _Line, data: bytes, sink: _Writer, *, answers: bool) -> None:
+        if self._hears_answers or not answers:
+            self.heard += data
+        await super()._pass(line, data, sink, answers=answers)
