@@ -46,11 +46,6 @@ class ProcessorSettings(BaseModel):
     retry_max_s: float = 10.0
 
     @property
-    def lends(self) -> bool:
-        """Whether other captures may be told of our workers."""
-        return self.local and self.lend_workers
-
-    @property
     def local(self) -> bool:
         """Whether Spark's workers are on this host, started by the driver itself."""
         return self.spark_master.startswith("local")

@@ -132,7 +132,7 @@ class Capture:
             on_owner=self._become_owner,
             on_lost=self.lost.set,
             ready=self._ready.is_set,
-            lends=lambda: self._spark.parallelism if settings.processor.lends else 0,
+            lends=lambda: self._spark.parallelism if self.tasks is not None else 0,
             handed_over=lambda: self.upstreams.handed_over(),
             drained=drained,
             clock=clock,
@@ -179,10 +179,13 @@ class Capture:
         self._workers = LentWorkers(self._spark, clock)
         self.tasks: TaskTaker | None = None
         across: JobRunner | None = None
-        if self.peers is not None and settings.processor.local and access is not None:
+        if self.peers is not None and settings.processor.local:
             lenders = Lenders(self.store, self.keys, self.peers, clock)
-            across = BorrowedJobs(self._workers, lenders.now, access, clock)
-            self.tasks = TaskTaker(lenders, self.peers, self._workers.lend)
+            # To lend needs no log that others read, to borrow does.
+            if settings.processor.lend_workers:
+                self.tasks = TaskTaker(lenders, self.peers, self._workers.lend)
+            if access is not None:
+                across = BorrowedJobs(self._workers, lenders.now, access, clock)
         self.metrics.capture.spark_up = lambda: self._spark.alive
         self._processor = ProcessorRunner(
             self.store,

@@ -17,10 +17,12 @@ from cdc.api import errors
 from cdc.api.lent_tasks import LentTasksMiddleware
 from cdc.base.clock import SystemClock
 from cdc.base.errors import DefiniteError
-from cdc.coord.contract import Delete, Put
+from cdc.coord.contract import Delete, Put, Store
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
+from cdc.coord.opening import open_store
+from cdc.coord.stored import readable
 from cdc.server.api_tokens import OWN
 from cdc.server.lenders import PATH, Lenders, TaskTaker
 from cdc.server.peers import Peers
@@ -28,13 +30,22 @@ from cdc.server.sealed import Seal, SealBroken
 from cdc.server.settings import SecuritySettings
 from processor.lending import LenderLost
 from processor.task_messages import Ack, Descriptor
+from tests import servers
+from tests.api.server_process import without_spark
 from tests.processor.test_lending import descriptors
+from tests.servers.etcd import Etcd
 from tests.servers.process import free_port
 from tests.servers.proxy import HeardProxy
 from tests.waiting import until
 
 KEYS = Keys()
 PLANTED = "pl4nted-passw0rd"
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    with servers.etcd() as made:
+        yield made
 
 
 @pytest.fixture
@@ -44,7 +55,7 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
     made.close()
 
 
-def _peers(store: EmbeddedStore, capture: str) -> Peers:
+def _peers(store: Store, capture: str) -> Peers:
     return Peers(store, KEYS, capture, SecuritySettings(), SystemClock())
 
 
@@ -183,6 +194,43 @@ def test_strangers_are_not_heard(store: EmbeddedStore, lending: Lending) -> None
         assert answer(content, token).json()["error_code"] == "TG:ErrSealBroken"
     assert httpx.get(url, trust_env=False).text == "the API"
     assert not lending.asked
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("settings", "lends"),
+    [
+        ("", True),
+        # It asks for none, as nobody could read its log, and is asked all the same.
+        ('[log-server]\nserve = "never"\n', True),
+        ("[processor]\nlend-workers = false\n", False),
+    ],
+)
+def test_who_says_that_it_lends_takes_tasks(
+    etcd: Etcd, tmp_path: Path, settings: str, lends: bool
+) -> None:
+    address = f"{etcd.address}/{tmp_path.name}"
+    config = tmp_path / "server.toml"
+    config.write_text(f'store = "{address}"\n{settings}')
+    with without_spark(tmp_path, "--config", str(config)) as server:
+        seen = open_store(address, tmp_path / "none", SystemClock())
+        try:
+
+            def known() -> CaptureInfo | None:
+                _, entries = seen.range(KEYS.capture_prefix)
+                return next((i for _, i in readable(entries, CaptureInfo) if i.ready), None)
+
+            info = until(known, "it is ready")
+            assert info is not None
+            assert (info.lends > 0) == lends
+            seal = Lenders(seen, KEYS, _peers(seen, "a"), SystemClock()).seal()
+            token = {"authorization": f"Bearer {_peers(seen, 'a').token(OWN)}"}
+            sent = seal.seal("anything", "another")
+            found = httpx.post(f"{server.url}{PATH}", content=sent, headers=token, trust_env=False)
+            refused = found.json()["error_code"]
+            assert (refused == "TG:ErrSealBroken") == lends, refused
+        finally:
+            seen.close()
 
 
 class SetClock(SystemClock):
