@@ -12,7 +12,7 @@ from filter.expr import jsonfunctions as json
 from filter.expr.arithmetic import binary, inverted, negative
 from filter.expr.collations import connection_collation
 from filter.expr.columns import column_is_null, column_value, null
-from filter.expr.compare import between, compare, equal, within
+from filter.expr.compare import between, compare, equal, same_signs, within
 from filter.expr.context import Context
 from filter.expr.convert import (
     constant_int,
@@ -216,6 +216,8 @@ def _case(node: Node, context: Context) -> Value:
         operand, args = args[0], args[1:]
         _case_items(args[:-3:2], context, node.at)
         operand, *items = strings.together([operand, *args[:-1:2]], node.at)
+        if not context.server.mariadb:
+            same_signs(operand, items, node.at)
         tests = [equal(operand, v, context.server, node.at) for v in items]
     else:
         tests = [condition(v, context.server) for v in args[:-1:2]]

@@ -27,6 +27,7 @@ from filter.expr.values import (
     VALUE,
     YEAR,
     Kind,
+    Type,
     Value,
     Vector,
     derive,
@@ -289,7 +290,7 @@ def within(value: Value, items: Sequence[Value], server: Server, at: int) -> Val
         return fast
     if len(items) > MAX_ITEMS:
         raise refused(f"IN with more than {MAX_ITEMS} values", at, "write integers, or fewer")
-    _same_signs(value, items, at)
+    same_signs(value, items, at)
     _timed(value, items, at)
     value, *items = together([value, *items], at)
     # A list of one is an operator.
@@ -325,17 +326,22 @@ def _timed(value: Value, others: Sequence[Value], at: int) -> None:
         raise refused("a TIME in a list or range", at, "write comparisons")
 
 
-def _same_signs(value: Value, items: Sequence[Value], at: int) -> None:
-    """Servers compare the bits of some integers in a list, whatever their signs."""
+def same_signs(value: Value, items: Sequence[Value], at: int) -> None:
+    """Refuse lists, also of CASE, in which servers compare bits of integers of unlike signs."""
     sought = numeric(value).type
     for item in map(numeric, items):
         known = isinstance(item.literal, int) and 0 <= item.literal < 1 << 63
-        both = {item.type.kind, sought.kind} == {Kind.INT}
+        both = _may_be_integers(item.type) and _may_be_integers(sought)
         unlike = item.type.unsigned != sought.unsigned or item.type.mixed or sought.mixed
         if both and not known and unlike:
             raise refused(
                 "a list with signed and unsigned integers", at, "write comparisons with OR"
             )
+
+
+def _may_be_integers(type_: Type) -> bool:
+    """Whether servers may compare it as an integer; a choice of both signs is a decimal to us."""
+    return type_.kind is Kind.INT or (type_.mixed and not type_.scale)
 
 
 def _among(value: Value, items: Sequence[Value], at: int) -> Value | None:

@@ -95,6 +95,8 @@ def test_what_is_no_expression_is_refused_with_its_place(text: str) -> None:
         "sg = sg COLLATE latin1_bin", "d1 / 3 = 1", "sg LIKE sb", "dt + INTERVAL 1 DAY > dt",
         "SLEEP(1)", "LOAD_FILE('x')", "CAST(i8 AS CHAR) = '1'", "MATCH (sg) AGAINST ('a')",
         "i64 = '1.5'", "i8 = 9e999", "yr = 26", "sg IN ('a', bi)",
+        "i16 IN (18446744073709551615, i8)", "COALESCE(i16, u8) IN (18446744073709551615, i8)",
+        "CASE i16 WHEN u64 THEN 1 END = 1", "CASE COALESCE(i16, u8) WHEN i8 THEN 1 END = 1",
         "CASE sg WHEN bi THEN 1 WHEN 'a' THEN 2 END = 1", "LOWER(0x61)",
     ],
 )  # fmt: skip
