@@ -23,6 +23,7 @@ from tests.servers import process
 
 Server = TypeVar("Server")
 _SERVER_FIXTURES = {"mariadb", "mysql", "database", "broker"}
+_TURN = re.compile(r"Z (WARNING|ERROR) |: (starting,|ready$|stopped$)|beginning anew| owner now")
 
 
 def _obtain(make: Callable[[], Server]) -> Server:
@@ -55,13 +56,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
 
 
+def _turns(log: Path) -> str:
+    """When a capture began and ended, and what troubled it."""
+    lines = log.read_text(errors="replace").splitlines()
+    return "\n".join([line[:300] for line in lines if _TURN.search(line)][-30:])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the servers of a failed test wrote last."""
+    """Show what the captures and the servers of a failed test wrote last."""
     report = yield
     if report.failed:
+        folder = getattr(item, "funcargs", {}).get("tmp_path")
+        for log in sorted(folder.rglob("capture.log")) if folder is not None else ():
+            report.sections.append((f"turns of {log.relative_to(folder)}", _turns(log)))
         for name, value in getattr(item, "funcargs", {}).items():
             log = getattr(value, "log", None)
             if isinstance(log, Path):

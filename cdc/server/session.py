@@ -27,6 +27,8 @@ from cdc.coord.messages import CaptureInfo
 
 _log = logging.getLogger("session")
 _LOOK_S = 2.0
+# Of its length: a session that was kept alive later than this nearly ended.
+_NEARLY = 2 / 3
 # Until it is ready: there may be no owner, and nothing else would wake it.
 _YIELDS_S = 0.2
 
@@ -163,6 +165,13 @@ class CaptureSession:
                 self._on_lost()
                 return False
             raise
+        after_s = self._clock.monotonic() - self._kept_s
+        if after_s > _NEARLY * self._ttl_s:
+            _log.warning(
+                "the session of %g s was prolonged only after %.1f s: machine or store are slow",
+                self._ttl_s,
+                after_s,
+            )
         self._kept_s = asked_s
         if self._ready() and not self._info.ready:
             self.announce_ready()

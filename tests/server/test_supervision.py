@@ -176,6 +176,35 @@ def test_a_session_survives_a_store_that_fails(store: FailingStore) -> None:
     session.stop()
 
 
+class _Slow(SystemClock):
+    """Half a second goes by from each look to the next."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return self.looks / 2
+
+
+@pytest.mark.parametrize(("clock", "warned"), [(SystemClock(), False), (_Slow(), True)])
+def test_a_session_that_nearly_ended_says_so(
+    store: FailingStore, caplog: pytest.LogCaptureFixture, clock: SystemClock, warned: bool
+) -> None:
+    ready = threading.Event()
+    session = CaptureSession(
+        *(store, KEYS, CaptureInfo(id="c", address="x"), 1.2),
+        on_owner=lambda _: None,
+        on_lost=lambda: None,
+        # Asked for once it was prolonged.
+        ready=lambda: ready.set() or True,
+        clock=clock,
+    )
+    session._keep()
+    assert ready.is_set()
+    assert ("prolonged only after 1.0 s" in caplog.text) == warned
+    session.stop()
+
+
 def test_a_drained_owner_hands_over_before_it_resigns(store: FailingStore) -> None:
     """While it has upstreams it must own on: it is who places them elsewhere."""
     here, looked, lost = {"u"}, threading.Event(), threading.Event()

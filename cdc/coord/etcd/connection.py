@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,10 @@ from cdc.coord.etcd.errors import LoginExpired, StoreRefused, details, meaning
 
 TIMEOUT_S = 10.0
 """How long a call is tried at all members together."""
+
+# What this process forks runs another program at once (Spark's JVM). For each gRPC would bring its
+# threads to rest, those that keep the session alive among them.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 # A member that is cut off from the others holds a call until it gives up.
 _ATTEMPT_S = 3.0
