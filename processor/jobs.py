@@ -46,3 +46,31 @@ class JobRunner(Protocol):
 
         What has ended is not started for it. May raise what the runner raises.
         """
+
+
+class OwnJobs:
+    """A JobRunner as it is, for those that change a part of it."""
+
+    def __init__(self, own: JobRunner) -> None:
+        self._own = own
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once."""
+        return self._own.parallelism
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        """As of a JobRunner."""
+        return self._own.run(descriptors, description, timeout_s, shared)
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """As of a JobRunner, by our own workers: the upstream may know no other hosts."""
+        return self._own.read(tasks, description, timeout_s)
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """As of a JobRunner."""
+        self._own.tend(feeds)

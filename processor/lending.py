@@ -20,8 +20,7 @@ from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TransientError, from_dict
 from cdc.changelog.remote.access import LogAccess
-from processor.chunk_reading import ChunkRead, ChunkTask
-from processor.jobs import JobRunner
+from processor.jobs import JobRunner, OwnJobs
 from processor.task_messages import Ack, Descriptor
 
 _log = logging.getLogger("processor")
@@ -71,37 +70,7 @@ def shares(count: int, own: int, lent: Sequence[int]) -> list[int]:
     return [count - sum(dealt), *dealt]
 
 
-class _OwnJobs:
-    """A JobRunner as it is, for those that change a part of it."""
-
-    def __init__(self, own: JobRunner, clock: Clock) -> None:
-        self._own = own
-        self._clock = clock
-        self._guard = threading.Lock()
-
-    @property
-    def parallelism(self) -> int:
-        """Tasks that run at once."""
-        return self._own.parallelism
-
-    def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
-    ) -> list[Ack]:
-        """As of a JobRunner."""
-        return self._own.run(descriptors, description, timeout_s, shared)
-
-    def read(
-        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
-    ) -> list[ChunkRead]:
-        """As of a JobRunner, by our own workers: the upstream may know no other hosts."""
-        return self._own.read(tasks, description, timeout_s)
-
-    def tend(self, feeds: Collection[str]) -> None:
-        """As of a JobRunner."""
-        self._own.tend(feeds)
-
-
-class BorrowedJobs(_OwnJobs):
+class BorrowedJobs(OwnJobs):
     """Runs a window's tasks on our own workers and those of lenders.
 
     ``lenders()`` are those of the moment, ``access`` says how their workers read a log of ours, by
@@ -115,7 +84,9 @@ class BorrowedJobs(_OwnJobs):
         access: Callable[[Path], LogAccess],
         clock: Clock,
     ) -> None:
-        super().__init__(own, clock)
+        super().__init__(own)
+        self._clock = clock
+        self._guard = threading.Lock()
         self._lenders = lenders
         self._access = access
         # Lenders that have failed: how often in a row, and until when they are left alone.
@@ -186,11 +157,13 @@ def _failed_there(ack: Ack) -> bool:
     return ack.error is not None and from_dict(ack.error).kind is ErrorKind.TRANSIENT
 
 
-class LentWorkers(_OwnJobs):
+class LentWorkers(OwnJobs):
     """Our workers, with what they do for other captures: a JobRunner that keeps both alive."""
 
     def __init__(self, own: JobRunner, clock: Clock) -> None:
-        super().__init__(own, clock)
+        super().__init__(own)
+        self._clock = clock
+        self._guard = threading.Lock()
         # Changefeeds of other captures, and when a task of theirs was here last.
         self._lent: dict[str, float] = {}
 

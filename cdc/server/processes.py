@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from processor.spark import process_names
+from processor import process_names
 
 CAPTURE, JVM, WORKER = "capture", "jvm", "worker"
 _PROC = Path("/proc")

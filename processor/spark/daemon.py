@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from processor.spark import forked_daemon, process_names
+from processor import process_names
+from processor.spark import forked_daemon
 
 
 def load() -> None:

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from processor.spark import process_names
+from processor import process_names
 
 VARIABLE = "TIDEGATE_FORKED_DAEMON"
 """Where the fork listens, for the program that Spark starts."""

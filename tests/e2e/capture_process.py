@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-from processor.spark import process_names
+from processor import process_names
 from tests.api.server_process import READY
 from tests.servers import process
 from tests.waiting import until

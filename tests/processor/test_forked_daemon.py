@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from processor.spark import forked_daemon, process_names
+from processor import process_names
+from processor.spark import forked_daemon
 from tests.waiting import until
 
 _CAPTURE = """

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark import TaskContext
 
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
+from processor.deliveries import Deliveries
 from processor.delivery import FeedDelivery
 from processor.slot import NoSlotFree, Slot
 from processor.spark import task
@@ -25,7 +27,7 @@ from tests.changelog.logs import open_log
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A log, for a worker that has nothing yet, in a task's first attempt."""
-    monkeypatch.setattr(task, "_deliveries", {})
+    monkeypatch.setattr(task, "deliveries", cache(Deliveries))
     context: Any = TaskContext()
     context._attemptNumber = 0
     monkeypatch.setattr(TaskContext, "_taskContext", context)
@@ -52,7 +54,7 @@ def test_a_table_that_comes_makes_a_worker_read_and_freeze_nothing_anew(
 
     monkeypatch.setattr(FeedDelivery, "__init__", beginning)
     monkeypatch.setattr(FeedDelivery, "deliver", deliver)
-    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: frozen.append(plan))
+    monkeypatch.setattr("processor.deliveries.gc.freeze", lambda: frozen.append(plan))
     uri = "kafka://127.0.0.1:1/t?protocol=canal-json"
     run = str(tmp_path / "run")
     plan = FeedPlan(FeedId("i", "f", 1), 1, str(folder), 1, uri, {}, 1, run, Layout({"t": 1}))
@@ -94,7 +96,7 @@ def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
         return Ack(descriptor.destinations, error={"message": self.plan.feed.name})
 
     monkeypatch.setattr(FeedDelivery, "deliver", deliver)
-    monkeypatch.setattr("processor.spark.task.gc.freeze", lambda: frozen.append(1))
+    monkeypatch.setattr("processor.deliveries.gc.freeze", lambda: frozen.append(1))
     plans = [
         FeedPlan(
             FeedId("i", f"f{n}", 1), 1, str(tmp_path / "none" if n == 2 else folder), 1,
@@ -116,8 +118,8 @@ def test_windows_of_several_changefeeds_wait_for_their_sinks_at_once(
 def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deliveries: dict[str, FeedDelivery] = {}
-    monkeypatch.setattr(task, "_deliveries", deliveries)
+    kept = Deliveries()
+    monkeypatch.setattr(task, "deliveries", lambda: kept)
     folder = tmp_path / "log"
     open_log(folder).close()
     for name in ("kept", "removed"):
@@ -125,9 +127,9 @@ def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
             FeedId("i", name, 1), 1, str(folder), 1, "blackhole://", {}, 1,
             str(tmp_path / name), Layout({"t": 1}),
         )  # fmt: skip
-        deliveries[name] = FeedDelivery(plan)
-        deliveries[name].open()
-    gone = weakref.ref(deliveries["removed"])
+        kept.prepared(Descriptor(plan, Position(1), Position(2), (("t", 0),)))
+        kept._known[name].open()
+    gone = weakref.ref(kept._known["removed"])
     # What lives in a worker is frozen: only the last reference frees it.
     gc.disable()
     try:
@@ -135,9 +137,9 @@ def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
         assert gone() is None
     finally:
         gc.enable()
-    assert list(deliveries) == ["kept"]
+    assert list(kept._known) == ["kept"]
     freed = Slot.claim(tmp_path / "removed", 1)
     freed.release()
     with pytest.raises(NoSlotFree):
         Slot.claim(tmp_path / "kept", 1)
-    deliveries["kept"].discard()
+    kept._known["kept"].discard()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from processor.spark import process_names
+from processor import process_names
 from tests.e2e.capture_process import CaptureProcess
 
 MB = 1e6
