@@ -7,7 +7,12 @@ the commit, so each change meets new cases and a commit has one verdict.
 from __future__ import annotations
 
 import os
+import random
 import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 _NAME = "SEED"
 
@@ -22,3 +27,17 @@ def seed() -> int:
     """Return the seed of this run."""
     draw()
     return int(os.environ[_NAME])
+
+
+def drawn(cases: Sequence[Any], *, names: int = 1) -> list[Any]:
+    """Return what ``parametrize`` takes for a long test: one of the cases in this run.
+
+    The others are soaks: a few commits meet all of them, and ``make soak CONTROLS=1`` does. With
+    several ``names`` a case is a tuple of that many values.
+    """
+    chosen = random.Random(f"{seed()} {cases!r}").randrange(len(cases))
+    values = [case if names > 1 else (case,) for case in cases]
+    return [
+        pytest.param(*case, marks=[] if number == chosen else [pytest.mark.soak])
+        for number, case in enumerate(values)
+    ]

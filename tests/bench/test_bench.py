@@ -16,6 +16,7 @@ import pytest
 from bench import gate, load, sustained
 from bench.__main__ import main
 from bench.ddl_pause import PAUSE_S, Lags
+from tests.seeds import drawn
 from tests.servers import Database
 
 
@@ -87,11 +88,13 @@ def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.real
 @pytest.mark.parametrize(
     "words",
-    [
-        ("kafka_single", "--rows", "5000", "--no-peers", "--partitions", "2"),
-        # The peer is a server of the harness like any other, so it is there.
-        ("mysql_single", "--rows", "3000"),
-    ],
+    drawn(
+        [
+            ("kafka_single", "--rows", "5000", "--no-peers", "--partitions", "2"),
+            # The peer is a server of the harness like any other, so it is there.
+            ("mysql_single", "--rows", "3000"),
+        ]
+    ),
     ids=lambda words: words[0],
 )
 def test_an_item_end_to_end(tmp_path: Path, words: tuple[str, ...]) -> None:

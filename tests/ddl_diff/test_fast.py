@@ -18,7 +18,7 @@ from tests import servers
 from tests.ddl_diff import run as run_module
 from tests.ddl_diff.run import Result, Run
 from tests.ddl_diff.split import by_line, statements
-from tests.seeds import seed
+from tests.seeds import drawn, seed
 
 _CORPUS = Path(__file__).parent / "corpus"
 
@@ -42,7 +42,9 @@ def _run(name: str, random: int, drawn: int) -> Result:
 
 @pytest.mark.real
 # A thousand statements that each make files: slow where the disk is shared.
-@pytest.mark.parametrize(("name", "random"), [("mariadb-11.4", 120), ("mysql-8.0", 120)])
+@pytest.mark.parametrize(
+    ("name", "random"), drawn([("mariadb-11.4", 120), ("mysql-8.0", 120)], names=2)
+)
 def test_every_accepted_statement_leaves_our_tables_equal_to_the_servers(
     name: str, random: int
 ) -> None:

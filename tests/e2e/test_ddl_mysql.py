@@ -12,6 +12,7 @@ from tests.consumer.same import assert_same
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
 from tests.processor.to_mysql import PAIRS
+from tests.seeds import drawn
 from tests.servers import Database
 
 pytestmark = [pytest.mark.real]
@@ -111,7 +112,7 @@ def _schemas(database: Database, schema: str) -> list[str]:
     return sorted(str(name) for (name,) in rows)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: str(p[0]))
+@pytest.mark.parametrize("pair", drawn(PAIRS), ids=lambda p: str(p[0]))
 def test_schema_changes_of_all_kinds_arrive_while_the_capture_dies(
     own: CaptureProcess,
     database: Callable[..., Database],

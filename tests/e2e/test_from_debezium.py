@@ -23,6 +23,7 @@ from cdc.cli.debezium import app
 from tests.e2e import topics
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import CaptureProcess
+from tests.seeds import drawn
 from tests.servers import Broker, Database
 from tests.waiting import until
 
@@ -109,7 +110,9 @@ def _records(broker: Broker, topic: str) -> int:
         consumer.close()
 
 
-@pytest.mark.parametrize(("kind", "rests"), [("mariadb-11.4", False), ("mysql-8.0", True)])
+@pytest.mark.parametrize(
+    ("kind", "rests"), drawn([("mariadb-11.4", False), ("mysql-8.0", True)], names=2)
+)
 def test_a_changefeed_goes_on_where_the_connector_has_stopped(
     kind: str,
     rests: bool,

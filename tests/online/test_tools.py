@@ -174,7 +174,7 @@ class Feeds:
         return [e["sql"] for e in shown["items"] if e["state"] == "done"]
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=seeds.drawn(SERVERS))
 def feeds(
     request: pytest.FixtureRequest,
     captures: CaptureMaker,

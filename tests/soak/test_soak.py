@@ -76,6 +76,7 @@ def test_a_password_in_an_answer_is_noticed() -> None:
     assert result.passed(plan), _shown(plan, result)
 
 
+@pytest.mark.soak
 def test_schema_changes_of_all_kinds_go_through_while_it_is_killed() -> None:
     plan = Plan(minutes=0.7, upstreams=("mariadb-11.4",), every_s=8.0)
     result = ddl.soak(plan, print)
