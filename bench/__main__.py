@@ -44,6 +44,7 @@ from bench import (
     snapshot,
     start,
     sustained,
+    trickle,
 )
 from bench.figures import Figure
 from bench.settings import Settings
@@ -55,6 +56,7 @@ ITEMS: dict[str, Item] = {
     "kafka_single": kafka.single,
     "pull": pull.pull,
     "lag": lag.lag,
+    "trickle": trickle.trickle,
     "sustained": sustained.sustained,
     "mysql_bulk": mysql.bulk,
     "mysql_single": mysql.single,

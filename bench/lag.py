@@ -48,7 +48,7 @@ def lag(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
         ) as feed:
             end = End(place.broker, topic)
             offsets = end.offsets()
-            mine = _run(place.database, place.broker, topic, offsets, seconds)
+            mine = steady(place.database, place.broker, topic, offsets, seconds)
             feed.check()
             end.close()
         found = {"ours": mine}
@@ -73,24 +73,32 @@ def _debezium(place: Ground, seconds: float) -> dict[str, float]:
         load.run(place.database, load.bulk(ours.WARM_ROWS))
         end.wait([0] * len(end.partitions), ours.WARM_ROWS, worker.check)
         offsets = end.offsets()
-        found = _run(place.database, place.broker, worker.topic, offsets, seconds)
+        found = steady(place.database, place.broker, worker.topic, offsets, seconds)
         worker.check()
         end.close()
     return found
 
 
-def _run(
-    database: Database, broker: Broker, topic: str, offsets: list[int], seconds: float
+def steady(
+    database: Database,
+    broker: Broker,
+    topic: str,
+    offsets: list[int],
+    seconds: float,
+    rows_per_s: float = ROWS_PER_S,
+    per_transaction: int = _PER_TRANSACTION,
 ) -> dict[str, float]:
+    """Percentiles of the lags of rows that come at a steady rate, in seconds."""
     context = multiprocessing.get_context("spawn")
-    rows = int(seconds * ROWS_PER_S)
+    rows = int(seconds * rows_per_s)
     here, there = context.Pipe(False)
     reader = context.Process(
         target=_read, args=(broker.bootstrap, topic, offsets, rows, there), daemon=True
     )
     place = {"unix_socket": str(database.socket), "user": "root"}
     mine, its = context.Pipe(False)
-    writer = context.Process(target=write, args=(place, rows, ROWS_PER_S, its), daemon=True)
+    how = (place, rows, rows_per_s, its, per_transaction)
+    writer = context.Process(target=write, args=how, daemon=True)
     reader.start()
     time.sleep(2)
     writer.start()
@@ -101,7 +109,7 @@ def _run(
     reader.join()
     if result["messages"] != rows:
         raise RuntimeError(f"{result['messages']} messages for {rows} rows")
-    check_offered(written)
+    check_offered(written, rows_per_s)
     print(f"lag of {topic}: written at {written['rows_per_s']:,.0f} rows/s, {json.dumps(result)}")
     return result | written
 
@@ -123,8 +131,14 @@ def check_offered(written: dict[str, float], wanted: float = ROWS_PER_S) -> None
         )
 
 
-def write(place: dict[str, str], rows: int, rows_per_s: float, result: Connection) -> None:
-    """Insert rows from FIRST_ID on at a steady rate, 50 a transaction; a process of its own.
+def write(
+    place: dict[str, str],
+    rows: int,
+    rows_per_s: float,
+    result: Connection,
+    per_transaction: int = _PER_TRANSACTION,
+) -> None:
+    """Insert rows from FIRST_ID on at a steady rate, some a transaction; a process of its own.
 
     Column ``name`` is ``t`` and the Unix time in microseconds at which the statement was due.
     """
@@ -142,10 +156,10 @@ def write(place: dict[str, str], rows: int, rows_per_s: float, result: Connectio
             if pause > 0:
                 time.sleep(pause)
             stamp = int(due * 1e6)
-            ids = range(FIRST_ID + sent, FIRST_ID + sent + _PER_TRANSACTION)
+            ids = range(FIRST_ID + sent, FIRST_ID + sent + per_transaction)
             values = ",".join(f"({i},{before},'t{stamp}',{after}" for i in ids)
             cursor.execute(load.INSERT + values)
-            sent += _PER_TRANSACTION
+            sent += per_transaction
         result.send({"rows_per_s": rows / (time.time() - began)})
 
 
