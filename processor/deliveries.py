@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -27,16 +26,11 @@ def settle() -> None:
 
 
 class Deliveries:
-    """One :class:`processor.delivery.FeedDelivery` for each changefeed.
-
-    A changefeed has one window at a time; windows of several may be delivered at once.
-    """
+    """One :class:`processor.delivery.FeedDelivery` for each changefeed."""
 
     def __init__(self) -> None:
         self._known: dict[str, FeedDelivery] = {}
         self._guard = threading.Lock()
-        # Windows that are being delivered, by changefeed.
-        self._busy: Counter[str] = Counter()
         # How many there were when it was settled last, and whether others have begun since.
         self._settled = 0
         self._begun = False
@@ -48,35 +42,45 @@ class Deliveries:
         return len(self._known)
 
     def prepared(self, descriptor: Descriptor) -> Callable[[], Ack]:
-        """What delivers a window, once its changefeed's log is open here."""
-        delivery = self._followed(descriptor.plan)
-        if delivery is None:
-            try:
-                delivery = self._opened(descriptor.plan)
-            except TidegateError as error:
-                # Its log cannot be opened.
-                return partial(failed, descriptor, error)
+        """What delivers a window, once its changefeed's log is open here.
+
+        For windows of different changefeeds, which may be delivered at once.
+        """
+        plan = descriptor.plan
+        try:
+            delivery = self._under(plan, self._known.get(plan.feed.name))
+        except TidegateError as error:
+            # Its log cannot be opened.
+            return partial(failed, descriptor, error)
+        self._known[plan.feed.name] = delivery
         return partial(delivery.deliver, descriptor)
 
     def deliver(self, descriptor: Descriptor) -> Ack:
-        """Deliver a window, beside those of other changefeeds."""
-        feed = descriptor.plan.feed.name
+        """Deliver a window, whatever others are being delivered.
+
+        Also beside one of the same changefeed, which may have been given up and begun anew: that
+        has what is open, and this one opens it for itself, as another worker would.
+        """
+        plan = descriptor.plan
         with self._guard:
-            self._busy[feed] += 1
+            idle = self._known.pop(plan.feed.name, None)
         try:
-            return self.prepared(descriptor)()
+            delivery = self._under(plan, idle)
+        except TidegateError as error:
+            return failed(descriptor, error)
+        try:
+            return delivery.deliver(descriptor)
         finally:
             with self._guard:
-                self._busy[feed] -= 1
+                kept = self._known.setdefault(plan.feed.name, delivery)
+            if kept is not delivery:
+                delivery.end()
             self.settle_grown()
 
     def keep(self, feeds: Collection[str]) -> None:
         """Give back what there is of changefeeds that do not run."""
         with self._guard:
-            gone = [f for f in self._known.keys() - set(feeds) if not self._busy[f]]
-            ended = [self._known.pop(feed) for feed in gone]
-            for feed in gone:
-                del self._busy[feed]
+            ended = [self._known.pop(feed) for feed in self._known.keys() - set(feeds)]
         for delivery in ended:
             delivery.end()
 
@@ -97,19 +101,14 @@ class Deliveries:
         elif count > before:
             gc.freeze()
 
-    def _followed(self, plan: FeedPlan) -> FeedDelivery | None:
-        """What there is of the changefeed, under this plan; None if it can be of no use."""
-        known = self._known.get(plan.feed.name)
-        if known is None or known.plan == plan or known.follow(plan):
-            return known
-        known.end()
-        return None
-
-    def _opened(self, plan: FeedPlan) -> FeedDelivery:
+    def _under(self, plan: FeedPlan, known: FeedDelivery | None) -> FeedDelivery:
+        """What there is of a changefeed, under this plan, or it begun anew."""
+        if known is not None:
+            if known.plan == plan or known.follow(plan):
+                return known
+            known.end()
         fresh = FeedDelivery(plan)
-        with self._guard:
-            self._known[plan.feed.name] = fresh
-            self._begun = True
+        self._begun = True
         return fresh
 
 

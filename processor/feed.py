@@ -666,6 +666,7 @@ class Feed:
                 acknowledged={d: at for d in g if (at := self._acknowledged.of(d)) is not None},
                 at_once=at_once,
                 transactions=names,
+                log_bytes=sum(weights[d] for d in g),
             )
             for g in groups
         ]

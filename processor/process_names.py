@@ -1,4 +1,4 @@
-"""What ``ps`` and ``top`` call the Python processes that work for Spark."""
+"""What ``ps`` and ``top`` call the processes that work for a capture."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 DAEMON = "spark-daemon"
-"""What workers are forked from."""
+"""What Spark's workers are forked from."""
 WORKER = "spark-worker"
+SPAWNER = "worker-spawner"
+"""What resident workers are forked from."""
+RESIDENT = "resident-worker"
 
 
 def take(name: str) -> None:

@@ -36,6 +36,9 @@ class ProcessorSettings(BaseModel):
     # Spark ends workers that nobody has used for a minute, and the next row pays for new ones,
     # which read the log's schema anew. So often they are used; 0 lets them go.
     keep_workers_s: float = Field(default=20.0, ge=0.0)
+    # Whether windows of one task go to workers that stay instead of jobs of Spark, where its master
+    # is local: a job costs as much as some thousand rows.
+    resident_workers: bool = True
     # Whether workers of a local master also deliver windows of other captures of the cluster, for
     # changefeeds that ask for it (scheduler.enable-table-across-nodes).
     lend_workers: bool = True

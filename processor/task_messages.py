@@ -52,6 +52,7 @@ class Descriptor:
     everything at or below it has been sent. ``at_once``: more bytes than these were too much for
     the sink, so no more are to be on their way at a time. ``transactions``: names for the ts of
     ``hi`` and ``held``. ``anywhere``: whether a worker opens the sink for it that has not yet.
+    ``log_bytes``: how much of the log it is about.
     """
 
     plan: FeedPlan
@@ -66,6 +67,7 @@ class Descriptor:
     at_once: int | None = None
     transactions: Mapping[Ts, TransactionName] = field(default_factory=dict)
     anywhere: bool = True
+    log_bytes: int = 0
 
 
 @dataclass(frozen=True)

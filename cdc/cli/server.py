@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from cdc.server.open_files import allow_open_files
 from cdc.server.settings import LogLevel, ServerSettings, load
 
 if TYPE_CHECKING:
+    from processor.resident.spawner import Spawner
     from processor.spark.context import ContextStart
 
 # A thousand changefeeds are a million objects, few of them ever in a cycle: looking for these after
@@ -113,8 +115,9 @@ def run(settings: ServerSettings) -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(*_COLLECTED_AFTER)
+    spawner = None
     if may_be_forked(settings.processor):
-        _fork_daemon(data_dir.spark, begun)
+        spawner = _fork_daemon(data_dir.spark, begun, settings.processor.resident_workers)
     configure(settings)
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
@@ -134,7 +137,12 @@ def run(settings: ServerSettings) -> None:
     def made() -> Capture:
         source = RealSource(settings, clock)
         drained = _DRAINED in os.environ
-        return Capture(settings, data_dir, address, source, clock, drained=drained, begun=begun)
+        return Capture(
+            *(settings, data_dir, address, source, clock),
+            drained=drained,
+            begun=begun,
+            spawner=spawner,
+        )
 
     capture = _patiently(made, stop) if before else made()
     if capture is None:
@@ -171,17 +179,28 @@ def run(settings: ServerSettings) -> None:
     stopped.set()
 
 
-def _fork_daemon(scratch: Path, begun: ContextStart | None) -> None:
-    """Fork what Spark's workers come of, before there are threads; else they load by themselves."""
+def _fork_daemon(scratch: Path, begun: ContextStart | None, resident: bool) -> Spawner | None:
+    """Fork what workers come of, before there are threads; else those of Spark load by themselves.
+
+    What forks ``resident`` workers, if they are wanted and there is something to fork them.
+    """
+    from processor.resident.spawner import Spawner
     from processor.spark import forked_daemon
 
     with begun.standing() if begun is not None else nullcontext(True) as stands:
         if not stands:
-            return
+            return None
         try:
-            forked_daemon.fork(forked_daemon.address(scratch))
+            if not resident:
+                forked_daemon.fork(forked_daemon.address(scratch))
+                return None
+            ours, theirs = socket.socketpair()
+            with theirs:
+                forked_daemon.fork(forked_daemon.address(scratch), theirs)
+            return Spawner(ours)
         except OSError as e:
             _log.warning("Spark's workers load by themselves: %s", e)
+            return None
 
 
 def _patiently(make: Callable[[], _T], stop: threading.Event) -> _T | None:

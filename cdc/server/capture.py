@@ -46,6 +46,8 @@ from owner.runner import OwnerRunner
 from processor.acknowledged import note_logs
 from processor.jobs import JobRunner
 from processor.lending import BorrowedJobs, LentWorkers
+from processor.resident.jobs import ResidentJobs
+from processor.resident.spawner import Spawner
 from processor.runner import ProcessorRunner
 from processor.spark.context import ContextStart
 from processor.spark.session import SparkRunner
@@ -98,6 +100,7 @@ class Capture:
         *,
         drained: bool = False,
         begun: ContextStart | None = None,
+        spawner: Spawner | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -176,7 +179,14 @@ class Capture:
         # A local master's workers see the files.
         theirs = None if settings.processor.local else access
         self._spark = SparkRunner(settings.processor, self._dir.spark, theirs, begun)
-        self._workers = LentWorkers(self._spark, clock)
+        jobs: JobRunner = self._spark
+        self._resident: ResidentJobs | None = None
+        if spawner is not None:
+            largest = settings.processor.single_task_bytes
+            jobs = self._resident = ResidentJobs(
+                self._spark, spawner, largest, lambda: self._spark.alive
+            )
+        self._workers = LentWorkers(jobs, clock)
         self.tasks: TaskTaker | None = None
         across: JobRunner | None = None
         if self.peers is not None and settings.processor.local:
@@ -340,6 +350,8 @@ class Capture:
             self._owner.stop()
         if self._delivers:
             self._processor.stop(3.0)
+        if self._resident is not None:
+            self._resident.stop()
         self.upstreams.stop(3.0)
         # Before Spark, which takes seconds: another capture can go on meanwhile.
         self._session.stop()

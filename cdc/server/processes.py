@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from processor import process_names
 
 CAPTURE, JVM, WORKER = "capture", "jvm", "worker"
+_FORKING = (process_names.DAEMON, process_names.SPAWNER)
 _PROC = Path("/proc")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -84,11 +85,10 @@ def _kinds(pid: int) -> list[tuple[_Process, str]]:
                 root = process
     found = [] if root is None else [(root, CAPTURE)]
     for process, kind in found:
-        # Whatever the JVM starts is its workers, and what forks them, which may be the capture's.
+        # Whatever the JVM starts is its workers; what forks them, and its own, is the capture's.
         below = WORKER if kind in (JVM, WORKER) else JVM
         found += (
-            (child, WORKER if child.name == process_names.DAEMON else below)
-            for child in children[process.pid]
+            (child, WORKER if child.name in _FORKING else below) for child in children[process.pid]
         )
     return found
 

@@ -9,6 +9,7 @@ waits for the daemon's end. Where nobody listens the program loads by itself: on
 cluster, and with a JVM that was started again.
 
 What is forked ends with its capture, whose death it sees as the end of a pipe, until it is Spark's.
+Where the capture has workers of its own (:mod:`processor.resident`), they are forked from the same.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from processor import process_names
+from processor.resident import spawner
 
 VARIABLE = "TIDEGATE_FORKED_DAEMON"
 """Where the fork listens, for the program that Spark starts."""
@@ -42,10 +44,12 @@ def address(scratch: Path) -> Path:
     return scratch.absolute().with_name(f"{scratch.name}-daemon")
 
 
-def fork(path: Path) -> int:
+def fork(path: Path, requests: socket.socket | None = None) -> int:
     """Fork what listens at ``path`` for the program that Spark starts; its process id.
 
-    Only while all other threads of this process stand still. Raises OSError.
+    It also serves ``requests`` for resident workers, if those are given: then that is what stays,
+    and the daemon is a fork of it. Only while all other threads of this process stand still.
+    Raises OSError.
     """
     # The other end is nobody's to close: its end is that of this process.
     ends, _ = os.pipe()
@@ -53,7 +57,7 @@ def fork(path: Path) -> int:
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        _be_forked(path, ends)
+        _be_forked(path, ends, requests)
     os.close(ends)
     # Its end is nobody's news, but somebody has to take it.
     threading.Thread(target=os.waitpid, args=(pid, 0), name="forked-daemon", daemon=True).start()
@@ -84,14 +88,13 @@ def hand_over(path: Path) -> int | None:
         return 1
 
 
-def _be_forked(path: Path, ends: int) -> None:
+def _be_forked(path: Path, ends: int, requests: socket.socket | None) -> None:
     """Load, and become Spark's daemon; ends the process: what its parent was about is not its."""
     code = 1
     try:
         # The lock of the data directory, and what others wait for the end of, are the capture's.
-        os.closerange(len(_STANDARD), ends)
-        os.closerange(ends + 1, _MAX_FD)
-        connection = _awaited(path, ends)
+        _close_all_but(ends, *([] if requests is None else [requests.fileno()]))
+        connection = _awaited(path, ends, requests)
         if connection is not None:
             code = _serve(connection)
     except BaseException:
@@ -100,7 +103,14 @@ def _be_forked(path: Path, ends: int) -> None:
         os._exit(code)
 
 
-def _awaited(path: Path, ends: int) -> socket.socket | None:
+def _close_all_but(*kept: int) -> None:
+    before = len(_STANDARD) - 1
+    for fd in (*sorted(kept), _MAX_FD):
+        os.closerange(before + 1, fd)
+        before = fd
+
+
+def _awaited(path: Path, ends: int, requests: socket.socket | None) -> socket.socket | None:
     """Load, and wait for whoever hands over; None if the capture ends before."""
     from processor.spark import daemon
 
@@ -116,6 +126,13 @@ def _awaited(path: Path, ends: int) -> socket.socket | None:
         bound = path.stat().st_ino
         listener.listen()
         daemon.load()
+        if requests is not None:
+            if os.fork():
+                listener.close()
+                os.close(ends)
+                spawner.serve(requests)
+                os._exit(0)
+            requests.close()
         waiting = select.poll()
         waiting.register(ends)
         waiting.register(listener, select.POLLIN)

@@ -171,8 +171,8 @@ class CaptureProcess:
         return found
 
     def workers(self) -> list[psutil.Process]:
-        """Return Spark's Python workers: forks of its daemon, which may be gone."""
-        return self._named(process_names.WORKER)
+        """Return those that deliver: forks of Spark's daemon, which may be gone, and residents."""
+        return self._named(process_names.WORKER) + self._named(process_names.RESIDENT)
 
     def daemons(self) -> list[psutil.Process]:
         """Return Spark's Python daemons: what workers are forked from."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from processor import process_names
 from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
@@ -124,7 +125,9 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     way.execute("INSERT INTO t VALUES (0)")
     way.delivered()
     (daemon,) = way.capture.daemons()
-    assert daemon.ppid() == way.capture.pid, "it is a fork of the capture"
+    forks = [daemon.parent(), daemon.parent().parent()]
+    assert [fork.pid for fork in forks[1:]] == [way.capture.pid], "it is a fork of the capture's"
+    assert forks[0].name() == process_names.SPAWNER
     (jvm,) = [p for p in way.capture.family() if p.name() == "java"]
     # The library that it has unpacked for itself.
     unpacked = {Path(m.path) for m in jvm.memory_maps() if "liblz4" in m.path}
@@ -247,18 +250,27 @@ def test_watermarks_tell_what_precedes_them(way: Way) -> None:
     assert sorted(seen) == list(range(60))
 
 
-def test_jobs_are_readable_in_the_ui_of_spark(way: Way) -> None:
-    way.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+def test_jobs_are_readable_in_the_ui_of_spark_and_little_is_none(way: Way) -> None:
+    way.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     way.create()
-    way.execute("INSERT INTO t VALUES (0)")
-    way.delivered()
     base = f"http://127.0.0.1:{way.capture.ui_port}/api/v1/applications"
     with httpx.Client(trust_env=False, timeout=20) as http:
         (app,) = http.get(base).json()
-        jobs = http.get(f"{base}/{app['id']}/jobs").json()
-        stages = http.get(f"{base}/{app['id']}/stages").json()
+
+        def shown(kind: str) -> list[str]:
+            told = [
+                one.get("description", "") for one in http.get(f"{base}/{app['id']}/{kind}").json()
+            ]
+            return [text for text in told if text.startswith(f"{way.name}: ")]
+
+        way.execute("INSERT INTO t VALUES (0, 'little')")
+        way.delivered()
+        assert shown("jobs") == []
+        way.execute("INSERT INTO t VALUES (1, REPEAT('x', 200000))")
+        way.delivered()
+        for kind in ("jobs", "stages"):
+            found = shown(kind)
+            assert found
+            assert way.schema in found[0]
     assert app["name"] == "tidegate"
-    for shown in (jobs, stages):
-        found = [j for j in shown if j.get("description", "").startswith(f"{way.name}: ")]
-        assert found, shown[:2]
-        assert way.schema in found[0]["description"]
+    exactly(way, 2)

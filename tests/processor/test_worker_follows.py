@@ -143,3 +143,43 @@ def test_a_worker_gives_back_what_it_has_of_changefeeds_that_do_not_run(
     with pytest.raises(NoSlotFree):
         Slot.claim(tmp_path / "kept", 1)
     kept._known["kept"].discard()
+
+
+def test_a_window_beside_one_of_the_same_changefeed_has_a_sink_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was given up may still be under way when the changefeed has begun anew."""
+    at_work: list[FeedDelivery] = []
+    first, goes_on = threading.Event(), threading.Event()
+
+    def deliver(self: FeedDelivery, descriptor: Descriptor) -> Ack:
+        assert self not in at_work
+        at_work.append(self)
+        if descriptor.plan.epoch == 1:
+            first.set()
+            assert goes_on.wait(30)
+        at_work.remove(self)
+        return Ack(descriptor.destinations)
+
+    monkeypatch.setattr(FeedDelivery, "deliver", deliver)
+    ended: list[int] = []
+    monkeypatch.setattr(FeedDelivery, "end", lambda self: ended.append(self.plan.epoch))
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    plan = FeedPlan(
+        FeedId("i", "f", 1), 1, str(folder), 1, "blackhole://", {}, 1, str(tmp_path / "f"),
+        Layout({"t": 1}),
+    )  # fmt: skip
+    kept, windows = Deliveries(), []
+    for epoch in (1, 2):
+        window = Descriptor(replace(plan, epoch=epoch), Position(1), Position(2), (("t", 0),))
+        windows.append(threading.Thread(target=kept.deliver, args=(window,)))
+    windows[0].start()
+    assert first.wait(30)
+    windows[1].start()
+    windows[1].join(30)
+    assert ended == []
+    goes_on.set()
+    windows[0].join(30)
+    assert ended == [1], "what is behind goes"
+    assert kept._known["f"].plan.epoch == 2

@@ -1,0 +1,1 @@
+"""Workers that stay, which the capture itself hands small windows to."""

@@ -1,0 +1,63 @@
+"""What a capture and its resident workers say to each other, over a pair of sockets."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from processor.task_messages import Ack, Descriptor
+
+_LENGTH = struct.Struct("!Q")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A worker serves; its process id."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAsked:
+    """A window to deliver; ``number`` tells its answer."""
+
+    number: int
+    descriptor: Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class FeedsKept:
+    """The changefeeds that run; a worker gives back what it has of others."""
+
+    feeds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAnswer:
+    """What became of a window; without ``ack``, what was raised that is no error of ours."""
+
+    number: int
+    ack: Ack | None = None
+    raised: str = ""
+
+
+def send(to: socket.socket, message: WorkerReady | WindowAsked | FeedsKept | WindowAnswer) -> None:
+    """Send one message. Raises OSError."""
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    to.sendall(_LENGTH.pack(len(body)) + body)
+
+
+def receive(stream: BinaryIO) -> Any:
+    """The next message. Raises EOFError at the end, and OSError."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError
+    # Both ends are processes of one capture, and nobody else has the sockets.
+    return pickle.loads(body)

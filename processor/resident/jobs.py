@@ -1,0 +1,215 @@
+"""Small windows without a job of Spark's.
+
+A job costs some 20 ms of processor in the JVM and 10 in the capture before it delivers a row, which
+is nothing to a large window and nearly all of a small one. So a window of one task goes to a worker
+that stays, over a pair of sockets: to the same one each time, as its sink is open there. What it
+does is what a task of Spark's does, by the same code, and under the same ledger: whoever delivers
+next, here or there, finds what was delivered before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cdc.base.errors import TransientError
+from processor.jobs import JobRunner, JobTimedOut, OwnJobs
+from processor.resident.frames import (
+    FeedsKept,
+    WindowAnswer,
+    WindowAsked,
+    WorkerReady,
+    receive,
+    send,
+)
+from processor.resident.spawner import Spawner
+from processor.task_messages import Ack, Descriptor
+
+_log = logging.getLogger("processor")
+# A worker that is stopped reads nothing: so long it may take before it counts as hung.
+_SEND_S = 10
+
+
+class WorkerLost(TransientError):
+    """A resident worker ended while it delivered; the ledger knows how far it has come."""
+
+    code = "TG:ErrWorkerLost"
+
+
+class ResidentJobs(OwnJobs):
+    """A JobRunner that hands windows of one task to resident workers, and all else to ``own``.
+
+    ``largest`` is how many bytes of the log such a window has at most. ``usable()`` says whether
+    ``own`` is well: what has ended there is started anew by the next window.
+    """
+
+    def __init__(
+        self, own: JobRunner, spawner: Spawner, largest: int, usable: Callable[[], bool]
+    ) -> None:
+        super().__init__(own)
+        self._spawner: Spawner | None = spawner
+        self._largest = largest
+        self._usable = usable
+        self._guard = threading.Lock()
+        self._workers: list[ResidentWorker | None] = []
+        # By changefeed the worker that has its sink open.
+        self._places: dict[str, int] = {}
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        """As of a JobRunner; raises WorkerLost, too."""
+        if len(descriptors) == 1 and descriptors[0].log_bytes <= self._largest and self._usable():
+            worker = self._worker(descriptors[0].plan.feed.name)
+            if worker is not None:
+                return [worker.deliver(descriptors[0], description, timeout_s)]
+        return super().run(descriptors, description, timeout_s, shared)
+
+    def tend(self, feeds: Collection[str]) -> None:
+        """As of a JobRunner."""
+        with self._guard:
+            self._places = {feed: at for feed, at in self._places.items() if feed in feeds}
+            workers = list(self._workers)
+        for worker in workers:
+            if worker is not None:
+                worker.keep(feeds)
+        super().tend(feeds)
+
+    def stop(self) -> None:
+        """End the workers, whatever they do."""
+        with self._guard:
+            workers, self._workers, self._spawner = self._workers, [], None
+        for worker in workers:
+            if worker is not None:
+                worker.end()
+
+    def _worker(self, feed: str) -> ResidentWorker | None:
+        """The one that a changefeed's windows go to; None if there can be none."""
+        count = len(self._workers) or self._own.parallelism
+        with self._guard:
+            if self._spawner is None:
+                return None
+            if not self._workers:
+                self._workers = [None] * count
+            at = self._places.get(feed)
+            if at is None:
+                placed = list(self._places.values())
+                at = min(range(len(self._workers)), key=placed.count)
+                self._places[feed] = at
+            worker = self._workers[at]
+            if worker is None or worker.ended:
+                worker = self._workers[at] = self._spawned(self._spawner)
+            return worker
+
+    def _spawned(self, spawner: Spawner) -> ResidentWorker | None:
+        try:
+            return ResidentWorker(spawner.spawn())
+        except OSError as e:
+            _log.warning("small windows are jobs of Spark, as nothing forks workers: %s", e)
+            self._spawner = None
+            return None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    over: threading.Event = field(default_factory=threading.Event)
+    answer: WindowAnswer | None = None
+
+
+class ResidentWorker:
+    """The capture's end of one worker."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        waits = struct.pack("@ll", _SEND_S, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, waits)
+        self._connection = connection
+        self._guard = threading.Lock()
+        self._sending = threading.Lock()
+        self._windows = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._process = -1
+        self.ended = False
+        threading.Thread(target=self._listen, name="resident-worker", daemon=True).start()
+
+    def deliver(self, descriptor: Descriptor, description: str, timeout_s: float) -> Ack:
+        """The window's acknowledgement. Raises WorkerLost, JobTimedOut.
+
+        RuntimeError for what is no error of ours. Behind ``timeout_s`` the worker is killed, and
+        nothing is known of what it did.
+        """
+        of, waiting = f"changefeed {descriptor.plan.feed.name}", _Waiting()
+        with self._guard:
+            number = self._windows = self._windows + 1
+            if not self.ended:
+                self._waiting[number] = waiting
+            else:
+                waiting.over.set()
+        self._say(WindowAsked(number, descriptor))
+        if not waiting.over.wait(timeout_s):
+            self.end()
+            raise JobTimedOut(
+                f"it did not end in {timeout_s:.0f} s: {description}",
+                object=of,
+                hint="its worker was killed; delivery recovers by itself",
+            )
+        answer = waiting.answer
+        if answer is None:
+            raise WorkerLost(
+                f"its worker has ended: {description}",
+                object=of,
+                hint="delivery recovers by itself; the system's log may tell who has killed it",
+            )
+        if answer.ack is None:
+            # As Spark would; the worker has left its traceback in the capture's log.
+            raise RuntimeError(f"{answer.raised} in a resident worker: {description}")
+        return answer.ack
+
+    def keep(self, feeds: Collection[str]) -> None:
+        """Have it give back what it has of other changefeeds."""
+        self._say(FeedsKept(frozenset(feeds)))
+
+    def end(self) -> None:
+        """Kill it, also where it is stopped."""
+        with self._guard:
+            if self._process >= 0:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _say(self, message: WindowAsked | FeedsKept) -> None:
+        try:
+            with self._sending:
+                send(self._connection, message)
+        except OSError:
+            # It has ended, or reads nothing; who waits for it learns so.
+            self.end()
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError), self._connection.makefile("rb") as stream:
+            while True:
+                message = receive(stream)
+                if isinstance(message, WorkerReady):
+                    with self._guard, suppress(ProcessLookupError):
+                        self._process = os.pidfd_open(message.pid)
+                    continue
+                with self._guard:
+                    waiting = self._waiting.pop(message.number)
+                waiting.answer = message
+                waiting.over.set()
+        with self._guard:
+            self.ended = True
+            lost, self._waiting = self._waiting, {}
+            process, self._process = self._process, -1
+        if process >= 0:
+            os.close(process)
+        self._connection.close()
+        for waiting in lost.values():
+            waiting.over.set()

@@ -1,0 +1,269 @@
+"""Small windows go to workers that stay; what is lost with one is known, and nothing hangs."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from cdc.base.ids import FeedId
+from cdc.base.position import Position
+from processor import process_names
+from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.jobs import JobTimedOut
+from processor.resident.jobs import ResidentJobs, WorkerLost
+from processor.resident.spawner import Spawner
+from processor.slot import NoSlotFree, Slot
+from processor.task_messages import Ack, Descriptor, FeedPlan
+from sink.contract import Layout
+from tests.servers import Database, process
+from tests.source.pulling import Pulled
+from tests.waiting import until
+
+_SPAWNER = """
+import socket, sys
+from processor.resident import spawner
+from processor.spark import task
+task.preload()
+spawner.serve(socket.socket(fileno=int(sys.argv[1])))
+"""
+_SCHEMA = "resident"
+_DESTINATIONS = 64
+_TIMEOUT_S = 60.0
+_LARGEST = 1000
+
+
+class SparkJobs:
+    """What Spark is asked for."""
+
+    parallelism = 2
+
+    def __init__(self) -> None:
+        self.jobs: list[Sequence[Descriptor]] = []
+        self.tended: list[Collection[str]] = []
+        self.alive = True
+
+    def run(
+        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
+    ) -> list[Ack]:
+        self.jobs.append(descriptors)
+        return [Ack(d.destinations) for d in descriptors]
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        raise NotImplementedError
+
+    def tend(self, feeds: Collection[str]) -> None:
+        self.tended.append(feeds)
+
+
+class Log(NamedTuple):
+    """Three rows of one table in three transactions, between two ts."""
+
+    folder: Path
+    first_ts: int
+    last_ts: int
+
+
+class Forking:
+    """A process that has loaded what workers need, and forks them."""
+
+    def __init__(self) -> None:
+        requests, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-c", _SPAWNER, str(theirs.fileno())]
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        self.requests, self.spawner = requests, Spawner(requests)
+
+    def workers(self) -> list[psutil.Process]:
+        """Those that run."""
+        return [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if child.name() == process_names.RESIDENT and child.status() != psutil.STATUS_ZOMBIE
+        ]
+
+
+class Residents:
+    """Resident workers, and a log to deliver."""
+
+    def __init__(self, folder: Path, log: Log, forking: Forking) -> None:
+        self.folder, self.log = folder, log
+        self.spark = SparkJobs()
+        self.jobs = ResidentJobs(self.spark, forking.spawner, _LARGEST, lambda: self.spark.alive)
+        self.workers = forking.workers
+
+    def plan(self, feed: str, **changes: Any) -> FeedPlan:
+        layout = Layout({"blackhole": _DESTINATIONS})
+        plan = FeedPlan(
+            FeedId("i", feed, 1), 1, str(self.log.folder), self.log.first_ts, "blackhole://",
+            {"force_replicate": True, "filter": {"rules": [f"{_SCHEMA}.*"]}}, 1,
+            str(self.folder / feed), layout,
+        )  # fmt: skip
+        return replace(plan, **changes)
+
+    def window(self, plan: FeedPlan, log_bytes: int = 0) -> Descriptor:
+        lo, hi = Position(self.log.first_ts), Position(self.log.last_ts)
+        all_of_it = tuple(("blackhole", n) for n in range(_DESTINATIONS))
+        return Descriptor(plan, lo, hi, all_of_it, log_bytes=log_bytes)
+
+    def run(self, *windows: Descriptor, timeout_s: float = _TIMEOUT_S) -> list[Ack]:
+        return self.jobs.run(windows, "4 KiB to t", timeout_s, "")
+
+
+@pytest.fixture(scope="module")
+def log(mariadb: Database, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    mariadb.execute(f"DROP DATABASE IF EXISTS {_SCHEMA}", f"CREATE DATABASE {_SCHEMA}")
+    mariadb.execute(f"CREATE TABLE {_SCHEMA}.t (id INT PRIMARY KEY)")
+    folder = tmp_path_factory.mktemp("resident") / "log"
+    with Pulled(mariadb, folder) as pulled:
+        mariadb.execute(*(f"INSERT INTO t VALUES ({i})" for i in range(3)), database=_SCHEMA)
+        pulled.caught_up()
+    opened, _ = pulled.runs()
+    made = Log(folder, opened.state.first_ts, opened.state.resolved_ts)
+    opened.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[Forking]:
+    made = Forking()
+    yield made
+    made.requests.close()
+    assert made.process.wait(30) == 0, "it ends with its capture"
+
+
+@pytest.fixture
+def residents(tmp_path: Path, log: Log, forking: Forking) -> Iterator[Residents]:
+    made = Residents(tmp_path, log, forking)
+    yield made
+    made.jobs.stop()
+    until(lambda: not made.workers(), "its workers have ended")
+
+
+def test_each_changefeed_has_its_worker_and_each_core_one(residents: Residents) -> None:
+    for _ in range(3):
+        for feed in "abcd":
+            (ack,) = residents.run(residents.window(residents.plan(feed)))
+            assert ack.error is None
+            assert ack.rows == 3
+    assert residents.spark.jobs == []
+    assert len(residents.workers()) == residents.spark.parallelism
+    # Each has claimed its changefeeds' only slot once, and holds it.
+    for feed in "abcd":
+        with pytest.raises(NoSlotFree):
+            Slot.claim(residents.folder / feed, 1)
+
+
+def test_what_is_large_or_of_several_tasks_is_a_job_of_sparks(residents: Residents) -> None:
+    plan = residents.plan("a")
+    for windows, jobs in (
+        ([residents.window(plan, _LARGEST)], 0),
+        ([residents.window(plan, _LARGEST + 1)], 1),
+        ([residents.window(plan), residents.window(plan)], 2),
+    ):
+        assert len(residents.run(*windows)) == len(windows)
+        assert len(residents.spark.jobs) == jobs
+
+
+def test_a_jvm_that_has_ended_is_started_anew_by_the_next_window(residents: Residents) -> None:
+    window = residents.window(residents.plan("a"))
+    residents.spark.alive = False
+    residents.run(window)
+    assert residents.spark.jobs == [(window,)]
+
+
+def test_a_worker_that_is_killed_is_replaced(residents: Residents) -> None:
+    window = residents.window(residents.plan("a"))
+    residents.run(window)
+    (worker,) = residents.workers()
+    worker.kill()
+    until(lambda: not residents.workers(), "it has ended")
+    # Whether its end is known yet or not, a window is delivered or known to be lost.
+    try:
+        residents.run(window)
+    except WorkerLost:
+        residents.run(window)
+    assert [w.pid for w in residents.workers()] != [worker.pid]
+    assert residents.spark.jobs == []
+
+
+@pytest.mark.parametrize("other", ["b", "c"])
+def test_a_worker_that_hangs_is_killed_and_replaced(residents: Residents, other: str) -> None:
+    windows = [residents.window(residents.plan(feed)) for feed in ("a", other)]
+    residents.run(windows[0])
+    (worker,) = residents.workers()
+    process.send(worker.pid, signal.SIGSTOP)
+    with pytest.raises(JobTimedOut, match="4 KiB to t"):
+        residents.run(windows[0], timeout_s=0.2)
+    until(lambda: not worker.is_running(), "it is killed, though it is stopped")
+    for window in windows:
+        until(lambda window=window: _delivered(residents, window), "it is delivered")  # type: ignore[misc]
+
+
+def _delivered(residents: Residents, window: Descriptor) -> bool:
+    try:
+        return residents.run(window)[0].rows == 3
+    except WorkerLost:
+        return False
+
+
+def test_without_a_spawner_all_are_jobs_of_sparks(
+    residents: Residents, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests, theirs = socket.socketpair()
+    theirs.close()
+    jobs = ResidentJobs(residents.spark, Spawner(requests), _LARGEST, lambda: True)
+    window = residents.window(residents.plan("a"))
+    for n in range(2):
+        jobs.run([window], "", _TIMEOUT_S, "")
+        assert len(residents.spark.jobs) == n + 1
+    assert caplog.text.count("nothing forks workers") == 1
+    requests.close()
+
+
+def test_what_is_no_error_of_ours_is_one_and_others_go_on(residents: Residents) -> None:
+    with pytest.raises(RuntimeError, match="ValidationError") as caught:
+        residents.run(residents.window(residents.plan("a", config={"secret": "hunter2"})))
+    assert "hunter2" not in str(caught.value)
+    assert residents.run(residents.window(residents.plan("a")))[0].rows == 3
+    missing = residents.plan("a", log_folder=str(residents.folder / "none"))
+    (ack,) = residents.run(residents.window(missing))
+    assert ack.error is not None
+    assert ack.error["code"].startswith("TG:ErrLog")
+
+
+def test_what_does_not_run_is_given_back(residents: Residents) -> None:
+    for feed in ("kept", "removed"):
+        residents.run(residents.window(residents.plan(feed)))
+    residents.jobs.tend(["kept"])
+    assert residents.spark.tended == [["kept"]]
+
+    def freed() -> bool:
+        try:
+            Slot.claim(residents.folder / "removed", 1).release()
+        except NoSlotFree:
+            return False
+        return True
+
+    until(freed, "its slot is free")
+    with pytest.raises(NoSlotFree):
+        Slot.claim(residents.folder / "kept", 1)
+
+
+def test_workers_end_with_their_capture(residents: Residents) -> None:
+    residents.run(residents.window(residents.plan("a")))
+    (worker,) = residents.workers()
+    residents.jobs.stop()
+    until(lambda: not worker.is_running(), "the worker has ended")
+    residents.run(residents.window(residents.plan("a")))
+    assert len(residents.spark.jobs) == 1, "and no other one is forked"
