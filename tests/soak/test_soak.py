@@ -22,7 +22,7 @@ def _shown(plan: Plan, result: Result) -> str:
 
 
 def test_kills_of_each_kind_lose_and_repeat_nothing() -> None:
-    plan = Plan(kills=7, rows_per_s=600)
+    plan = Plan(kills=7, rows_per_s=300)
     result = soak(plan, print)
     assert result.passed(plan), _shown(plan, result)
 
