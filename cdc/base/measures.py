@@ -62,7 +62,9 @@ WINDOW_SECONDS = _histogram(
     "changefeed_window_seconds", "From cutting a window to its acknowledgement", _WORK_S, FEED
 )
 WINDOW_BYTES = _histogram("changefeed_window_bytes", "Bytes of the log in a window", _BYTES, FEED)
-JOB_SECONDS = _histogram("changefeed_job_seconds", "Spark jobs of windows", _WORK_S, FEED)
+JOB_SECONDS = _histogram(
+    "changefeed_job_seconds", "Jobs of windows, of Spark or of a resident worker", _WORK_S, FEED
+)
 TASK_SECONDS = _histogram("changefeed_task_seconds", "Tasks of windows", _WORK_S, FEED)
 BORROWED_TASKS = _counter(
     "changefeed_borrowed_tasks", "Tasks of windows that other captures have run", FEED

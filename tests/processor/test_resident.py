@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,11 +87,14 @@ class Forking:
 
     def workers(self) -> list[psutil.Process]:
         """Those that run."""
-        return [
-            child
-            for child in psutil.Process(self.process.pid).children()
-            if child.name() == process_names.RESIDENT and child.status() != psutil.STATUS_ZOMBIE
-        ]
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            # One may end while it is looked at.
+            with suppress(psutil.NoSuchProcess):
+                alive = child.status() != psutil.STATUS_ZOMBIE
+                if alive and child.name() == process_names.RESIDENT:
+                    found.append(child)
+        return found
 
 
 class Residents:
