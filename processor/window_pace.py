@@ -1,8 +1,8 @@
 """How long to rest behind a small window, so that a trickle of rows is delivered in groups.
 
-A window costs some 40 ms of processor before it has delivered a row, most of it Spark's job: at
-twenty transactions a second, each in a window of its own, that is a core. A row that comes alone
-waits for nothing, and what follows it may be a load.
+A window costs some 15 ms of processor before it has delivered a row, and 40 ms where it is a job of
+Spark's: at some dozens of transactions a second, each in a window of its own, that is a core. A row
+that comes alone waits for nothing, and what follows it may be a load.
 """
 
 from __future__ import annotations
