@@ -14,7 +14,7 @@ from processor.task_messages import Ack, Descriptor, FeedPlan
 _FEW = 8
 
 
-def settle() -> None:
+def _settle() -> None:
     """Take what lives as long as the process out of the garbage collector's sight.
 
     Spark collects garbage after each task, and looking at all that numba and Spark have loaded
@@ -31,7 +31,9 @@ class Deliveries:
     def __init__(self) -> None:
         self._known: dict[str, FeedDelivery] = {}
         self._guard = threading.Lock()
-        # How many there were when it was settled last, and whether others have begun since.
+        # Changefeeds that have begun here, also those whose window is being delivered; how many
+        # there were when it was looked at last, and whether one has begun since.
+        self._feeds: set[str] = set()
         self._settled = 0
         self._begun = False
 
@@ -80,6 +82,7 @@ class Deliveries:
     def keep(self, feeds: Collection[str]) -> None:
         """Give back what there is of changefeeds that do not run."""
         with self._guard:
+            self._feeds &= set(feeds)
             ended = [self._known.pop(feed) for feed in self._known.keys() - set(feeds)]
         for delivery in ended:
             delivery.end()
@@ -92,12 +95,12 @@ class Deliveries:
         """
         with self._guard:
             begun, self._begun = self._begun, False
-            count, before = len(self._known), self._settled
+            count, before = len(self._feeds), self._settled
             self._settled = count
         if not begun:
             return
         if count <= _FEW or count.bit_length() > before.bit_length():
-            settle()
+            _settle()
         elif count > before:
             gc.freeze()
 
@@ -108,7 +111,9 @@ class Deliveries:
                 return known
             known.end()
         fresh = FeedDelivery(plan)
-        self._begun = True
+        with self._guard:
+            self._feeds.add(plan.feed.name)
+            self._begun = True
         return fresh
 
 

@@ -183,3 +183,40 @@ def test_a_window_beside_one_of_the_same_changefeed_has_a_sink_of_its_own(
     windows[0].join(30)
     assert ended == [1], "what is behind goes"
     assert kept._known["f"].plan.epoch == 2
+
+
+def test_a_changefeed_that_is_begun_again_among_others_freezes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time would leave more that is never freed, however many windows are under way."""
+    frozen = []
+    monkeypatch.setattr("processor.deliveries.gc.freeze", lambda: frozen.append(1))
+    monkeypatch.setattr("processor.deliveries.gc.collect", lambda: None)
+    within: list[Descriptor] = []
+
+    def end(self: FeedDelivery) -> None:
+        # A window of another changefeed begins and ends while this one is closed.
+        kept.deliver(within.pop())
+
+    monkeypatch.setattr(FeedDelivery, "end", end)
+    monkeypatch.setattr(FeedDelivery, "deliver", lambda self, d: Ack(d.destinations))
+    folder = tmp_path / "log"
+    open_log(folder).close()
+    kept = Deliveries()
+
+    def window(number: int, **changes: Any) -> Descriptor:
+        plan = FeedPlan(
+            FeedId("i", f"f{number}", 1), 1, str(folder), 1, "blackhole://", {}, 1,
+            str(tmp_path / f"f{number}"), Layout({"t": 1}),
+        )  # fmt: skip
+        return Descriptor(replace(plan, **changes), Position(1), Position(2), (("t", 0),))
+
+    for number in range(12):
+        kept.deliver(window(number))
+    before = len(frozen)
+    assert before > 1
+    for log in ("anew", "once more"):
+        within.append(window(2))
+        kept.deliver(window(1, log=log))
+        assert not within
+    assert len(frozen) == before
