@@ -144,7 +144,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     if faults and plan.control is None:
         show_stuck(capture, feeds, say)
     elif not faults:
-        restart_idle(capture, killer.phases, feeds)
+        restart_idle(capture, killer.phases, feeds, say)
     say(f"{time.monotonic() - began:7.1f} s  delivered, {len(faults)} faults; counting changes")
     made, seen = _changes(sides, broker)
     if not faults:

@@ -240,7 +240,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
             raise
         say(f"{time.monotonic() - began:7.1f} s    newer rows in both places after {took:.1f} s")
     missed = {one.name.split(", after")[0] for one in left} - times.keys()
-    return _judged(stage, plan, phases, times, missed, began)
+    return _judged(stage, plan, phases, times, missed, began, say)
 
 
 def _suffer(one: _Break) -> None:
@@ -258,11 +258,12 @@ def _judged(
     times: Counter[str],
     missed: set[str],
     began: float,
+    say: Say,
 ) -> Result:
     committed = stage.places.load.stop()
     complete = stage.places.await_all(committed)
     faults = [Fault(Kind.STOPPED, refused)] if (refused := stage.refused()) else []
-    restart_idle(stage.capture, phases, FEEDS)
+    restart_idle(stage.capture, phases, FEEDS, say)
     complete = stage.places.await_all(committed) and complete
     # A round takes some twelve minutes; a short run does what it comes to.
     if missed and plan.minutes >= 20:

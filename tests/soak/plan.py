@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -200,12 +200,20 @@ def table(killer: Killer) -> list[str]:
     return [f"{head}  until newer rows came, and while it was", *rows, fell]
 
 
-def restart_idle(capture: CaptureProcess, phases: PhaseLog, feeds: Iterable[str]) -> None:
+def restart_idle(
+    capture: CaptureProcess, phases: PhaseLog, feeds: tuple[str, ...], say: Say
+) -> None:
     """Kill an idle capture and wait until its changefeeds idle again: they have nothing to do."""
     capture.kill()
     capture.start()
     for feed in feeds:
-        until(lambda f=feed: phases.of(f) == "idle", f"{feed} idles after its restart", CATCH_UP_S)
+        what = f"{feed} idles after its restart"
+        try:
+            until(lambda f=feed: phases.of(f) == "idle", what, CATCH_UP_S)
+        except AssertionError as error:
+            say(f"stuck: {error}")
+            show_stuck(capture, feeds, say)
+            raise
 
 
 def show_stuck(capture: CaptureProcess, feeds: tuple[str, ...], say: Say) -> None:

@@ -87,17 +87,17 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     try:
         kill(plan, killer, say)
         killer.await_delivery()
-        committed = load.stop()
-        picked.stop()
-        complete = follower.wait(committed, CATCH_UP_S)
-        if not complete:
-            say(f"not everything arrived; the changefeed: {capture.feed(SHOP)}")
-        capture.wait_checkpoint(PICKS, timeout_s=CATCH_UP_S)
-        restart_idle(capture, killer.phases, (SHOP, PICKS))
     except AssertionError as error:
         say(f"stuck: {error}; {load.committed.rows} row changes, {fold.messages} messages")
         show_stuck(capture, (SHOP, PICKS), say)
         raise
+    committed = load.stop()
+    picked.stop()
+    complete = follower.wait(committed, CATCH_UP_S)
+    if not complete:
+        say(f"not everything arrived; the changefeed: {capture.feed(SHOP)}")
+    capture.wait_checkpoint(PICKS, timeout_s=CATCH_UP_S)
+    restart_idle(capture, killer.phases, (SHOP, PICKS), say)
     # What an idle changefeed would repeat lies behind what was read before.
     complete = follower.wait(committed, CATCH_UP_S) and complete
     verdict = judge(fold, committed, database.connect, load.schema, load.tables)

@@ -170,7 +170,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     killer.settle()
     complete = bool(refused) or _wait(stage, say)
     if complete and not refused:
-        restart_idle(stage.capture, killer.phases, FEEDS)
+        restart_idle(stage.capture, killer.phases, FEEDS, say)
     faults = [Fault(Kind.STOPPED, refused)] if refused else []
     faults += [Fault(Kind.TORN, fault) for fault in stage.reader.checker.faults[:5]]
     if not refused:
