@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -65,18 +67,25 @@ def lag(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
 
 
 def _debezium(place: Ground, seconds: float) -> dict[str, float]:
-    user = Gate(place.database, "debezium_lag")
+    with warm_debezium(place, "debezium_lag") as (worker, end):
+        offsets = end.offsets()
+        found = steady(place.database, place.broker, worker.topic, offsets, seconds)
+        worker.check()
+    return found
+
+
+@contextmanager
+def warm_debezium(place: Ground, name: str) -> Iterator[tuple[debezium.Connect, End]]:
+    """Debezium as user ``name``, warmed with as many rows as ours; and the end of its topic."""
+    user = Gate(place.database, name)
     user.create()
     load.empty(place.database)
     with debezium.connect(place.broker, user, "d") as worker:
         end = End(place.broker, worker.topic)
         load.run(place.database, load.bulk(ours.WARM_ROWS))
         end.wait([0] * len(end.partitions), ours.WARM_ROWS, worker.check)
-        offsets = end.offsets()
-        found = steady(place.database, place.broker, worker.topic, offsets, seconds)
-        worker.check()
+        yield worker, end
         end.close()
-    return found
 
 
 def steady(

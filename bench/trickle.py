@@ -12,9 +12,8 @@ from typing import Any
 
 from bench import debezium, load, ours
 from bench.figures import Figure
-from bench.gate import Gate
 from bench.ground import Ground, ground
-from bench.lag import steady
+from bench.lag import steady, warm_debezium
 from bench.processes import cpu_by_process, cpu_since
 from bench.settings import Settings
 from bench.topic import End
@@ -52,6 +51,7 @@ def _ours(place: Ground, seconds: float, settings: Settings) -> dict[int, dict[s
         end = End(place.broker, "ours")
         found = {}
         for rate in _RATES:
+            load.empty(place.database)
             before = cpu_by_process(pid)
             found[rate] = _steady(
                 place, "ours", end, seconds, rate, lambda b=before: sum(cpu_since(b, pid).values())
@@ -62,13 +62,7 @@ def _ours(place: Ground, seconds: float, settings: Settings) -> dict[int, dict[s
 
 
 def _debezium(place: Ground, seconds: float) -> dict[int, dict[str, float]]:
-    user = Gate(place.database, "debezium_trickle")
-    user.create()
-    load.empty(place.database)
-    with debezium.connect(place.broker, user, "d") as worker:
-        end = End(place.broker, worker.topic)
-        load.run(place.database, load.bulk(ours.WARM_ROWS))
-        end.wait([0] * len(end.partitions), ours.WARM_ROWS, worker.check)
+    with warm_debezium(place, "debezium_trickle") as (worker, end):
         found = {}
         for rate in _RATES:
             load.empty(place.database)
@@ -77,7 +71,6 @@ def _debezium(place: Ground, seconds: float) -> dict[int, dict[str, float]]:
                 place, worker.topic, end, seconds, rate, lambda b=began: worker.cpu_s - b
             )
             worker.check()
-        end.close()
     return found
 
 
@@ -85,7 +78,6 @@ def _steady(
     place: Ground, topic: str, end: End, seconds: float, rate: int, used_s: Callable[[], float]
 ) -> dict[str, float]:
     """Lags at a rate, and ``cpu``: percent of a core since ``used_s`` was made."""
-    load.empty(place.database)
     began = time.monotonic()
     lags = steady(place.database, place.broker, topic, end.offsets(), seconds, rate, 1)
     return lags | {"cpu": 100 * used_s() / (time.monotonic() - began)}
