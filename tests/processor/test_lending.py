@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +15,10 @@ from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.changelog.remote.access import LogAccess
 from processor.lending import BorrowedJobs, LenderLost, LentWorkers, shares
-from processor.task_messages import Ack, Descriptor, FeedPlan
+from processor.task_messages import Descriptor, FeedPlan
 from sink.contract import Layout
 from tests.changelog.logs import StillClock
+from tests.processor.workers import Workers
 from tests.waiting import until
 
 _COUNTS = st.integers(0, 9)
@@ -36,40 +35,6 @@ def test_all_are_dealt_out_here_first_and_to_nobody_more_than_it_runs(
         assert not any(there)
     elif count <= own + sum(lent):
         assert here == own
-
-
-@dataclass
-class Workers:
-    """A capture's workers: each answer has as many rows as its destination's partition."""
-
-    capture: str
-    tasks: int
-    given: list[list[Descriptor]] = field(default_factory=list)
-    tended: list[set[str]] = field(default_factory=list)
-    does: Callable[[], None] = lambda: None
-    error: TransientError | DefiniteError | None = None
-
-    @property
-    def parallelism(self) -> int:
-        return self.tasks
-
-    def run(
-        self,
-        descriptors: Sequence[Descriptor],
-        description: str,
-        timeout_s: float,
-        shared: str = "",
-    ) -> list[Ack]:
-        self.given.append(list(descriptors))
-        self.does()
-        error = self.error.to_dict() if self.error else None
-        return [Ack(d.destinations, rows=d.destinations[0][1], error=error) for d in descriptors]
-
-    def read(self, tasks: Any, description: str, timeout_s: float) -> list[Any]:
-        raise NotImplementedError
-
-    def tend(self, feeds: Any) -> None:
-        self.tended.append(set(feeds))
 
 
 def _plan(feed: str = "f") -> FeedPlan:

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,13 @@ import pytest
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from processor import process_names
-from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.jobs import JobTimedOut
 from processor.resident.jobs import ResidentJobs, WorkerLost
 from processor.resident.spawner import Spawner
 from processor.slot import NoSlotFree, Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Layout
+from tests.processor.workers import Workers
 from tests.servers import Database, process
 from tests.source.pulling import Pulled
 from tests.waiting import until
@@ -40,31 +40,6 @@ _SCHEMA = "resident"
 _DESTINATIONS = 64
 _TIMEOUT_S = 60.0
 _LARGEST = 1000
-
-
-class SparkJobs:
-    """What Spark is asked for."""
-
-    parallelism = 2
-
-    def __init__(self) -> None:
-        self.jobs: list[Sequence[Descriptor]] = []
-        self.tended: list[Collection[str]] = []
-        self.alive = True
-
-    def run(
-        self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
-    ) -> list[Ack]:
-        self.jobs.append(descriptors)
-        return [Ack(d.destinations) for d in descriptors]
-
-    def read(
-        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
-    ) -> list[ChunkRead]:
-        raise NotImplementedError
-
-    def tend(self, feeds: Collection[str]) -> None:
-        self.tended.append(feeds)
 
 
 class Log(NamedTuple):
@@ -102,8 +77,8 @@ class Residents:
 
     def __init__(self, folder: Path, log: Log, forking: Forking) -> None:
         self.folder, self.log = folder, log
-        self.spark = SparkJobs()
-        self.jobs = ResidentJobs(self.spark, forking.spawner, _LARGEST, lambda: self.spark.alive)
+        self.spark, self.spark_alive = Workers("spark", 2), True
+        self.jobs = ResidentJobs(self.spark, forking.spawner, _LARGEST, lambda: self.spark_alive)
         self.workers = forking.workers
 
     def plan(self, feed: str, **changes: Any) -> FeedPlan:
@@ -160,7 +135,7 @@ def test_each_changefeed_has_its_worker_and_each_core_one(residents: Residents) 
             (ack,) = residents.run(residents.window(residents.plan(feed)))
             assert ack.error is None
             assert ack.rows == 3
-    assert residents.spark.jobs == []
+    assert residents.spark.given == []
     assert len(residents.workers()) == residents.spark.parallelism
     # Each has claimed its changefeeds' only slot once, and holds it.
     for feed in "abcd":
@@ -176,14 +151,14 @@ def test_what_is_large_or_of_several_tasks_is_a_job_of_sparks(residents: Residen
         ([residents.window(plan), residents.window(plan)], 2),
     ):
         assert len(residents.run(*windows)) == len(windows)
-        assert len(residents.spark.jobs) == jobs
+        assert len(residents.spark.given) == jobs
 
 
 def test_a_jvm_that_has_ended_is_started_anew_by_the_next_window(residents: Residents) -> None:
     window = residents.window(residents.plan("a"))
-    residents.spark.alive = False
+    residents.spark_alive = False
     residents.run(window)
-    assert residents.spark.jobs == [(window,)]
+    assert residents.spark.given == [[window]]
 
 
 def test_a_worker_that_is_killed_is_replaced(residents: Residents) -> None:
@@ -198,7 +173,7 @@ def test_a_worker_that_is_killed_is_replaced(residents: Residents) -> None:
     except WorkerLost:
         residents.run(window)
     assert [w.pid for w in residents.workers()] != [worker.pid]
-    assert residents.spark.jobs == []
+    assert residents.spark.given == []
 
 
 @pytest.mark.parametrize("other", ["b", "c"])
@@ -230,7 +205,7 @@ def test_without_a_spawner_all_are_jobs_of_sparks(
     window = residents.window(residents.plan("a"))
     for n in range(2):
         jobs.run([window], "", _TIMEOUT_S, "")
-        assert len(residents.spark.jobs) == n + 1
+        assert len(residents.spark.given) == n + 1
     assert caplog.text.count("nothing forks workers") == 1
     requests.close()
 
@@ -250,7 +225,7 @@ def test_what_does_not_run_is_given_back(residents: Residents) -> None:
     for feed in ("kept", "removed"):
         residents.run(residents.window(residents.plan(feed)))
     residents.jobs.tend(["kept"])
-    assert residents.spark.tended == [["kept"]]
+    assert residents.spark.tended == [{"kept"}]
 
     def freed() -> bool:
         try:
@@ -270,4 +245,4 @@ def test_workers_end_with_their_capture(residents: Residents) -> None:
     residents.jobs.stop()
     until(lambda: not worker.is_running(), "the worker has ended")
     residents.run(residents.window(residents.plan("a")))
-    assert len(residents.spark.jobs) == 1, "and no other one is forked"
+    assert len(residents.spark.given) == 1, "and no other one is forked"
