@@ -85,7 +85,7 @@ def _kinds(pid: int) -> list[tuple[_Process, str]]:
                 root = process
     found = [] if root is None else [(root, CAPTURE)]
     for process, kind in found:
-        # Whatever the JVM starts is its workers; what forks them, and its own, is the capture's.
+        # Whatever the JVM starts is its workers; what forks workers may be the capture's own child.
         below = WORKER if kind in (JVM, WORKER) else JVM
         found += (
             (child, WORKER if child.name in _FORKING else below) for child in children[process.pid]

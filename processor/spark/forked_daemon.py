@@ -111,7 +111,10 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _awaited(path: Path, ends: int, requests: socket.socket | None) -> socket.socket | None:
-    """Load, and wait for whoever hands over; None if the capture ends before."""
+    """Load, and wait for whoever hands over; None if the capture ends before.
+
+    With ``requests`` it returns in a fork alone: this process serves them, and ends with them.
+    """
     from processor.spark import daemon
 
     process_names.take(process_names.DAEMON)
