@@ -36,6 +36,11 @@ class FeedsKept:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedsHeard:
+    """The answer to :class:`FeedsKept`, at once and whatever is under way: the worker lives."""
+
+
+@dataclass(frozen=True, slots=True)
 class WindowAnswer:
     """What became of a window; without ``ack``, what was raised that is no error of ours."""
 
@@ -44,7 +49,10 @@ class WindowAnswer:
     raised: str = ""
 
 
-def send(to: socket.socket, message: WorkerReady | WindowAsked | FeedsKept | WindowAnswer) -> None:
+Message = WorkerReady | WindowAsked | FeedsKept | FeedsHeard | WindowAnswer
+
+
+def send(to: socket.socket, message: Message) -> None:
     """Send one message. Raises OSError."""
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     to.sendall(_LENGTH.pack(len(body)) + body)

@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from cdc.base.errors import TransientError
 from processor.jobs import JobRunner, JobTimedOut, OwnJobs
 from processor.resident.frames import (
+    FeedsHeard,
     FeedsKept,
     WindowAnswer,
     WindowAsked,
@@ -35,6 +37,8 @@ from processor.task_messages import Ack, Descriptor
 _log = logging.getLogger("processor")
 # A worker that is stopped reads nothing: so long it may take before it counts as hung.
 _SEND_S = 10
+# It answers at once, but for what keeps the interpreter from it, which takes seconds at most.
+_SILENT_S = 30.0
 
 
 class WorkerLost(TransientError):
@@ -47,16 +51,22 @@ class ResidentJobs(OwnJobs):
     """A JobRunner that hands windows of one task to resident workers, and all else to ``own``.
 
     ``largest`` is how many bytes of the log such a window has at most. ``usable()`` says whether
-    ``own`` is well: what has ended there is started anew by the next window.
+    ``own`` is well: what has ended there is started anew by the next window. A worker that has not
+    answered for ``silent_s`` seconds hangs, and is killed.
     """
 
     def __init__(
-        self, own: JobRunner, spawner: Spawner, largest: int, usable: Callable[[], bool]
+        self,
+        own: JobRunner,
+        spawner: Spawner,
+        largest: int,
+        usable: Callable[[], bool],
+        silent_s: float = _SILENT_S,
     ) -> None:
         super().__init__(own)
         self._spawner: Spawner | None = spawner
         self._largest = largest
-        self._usable = usable
+        self._usable, self._silent_s = usable, silent_s
         self._guard = threading.Lock()
         self._workers: list[ResidentWorker | None] = []
         # By changefeed the worker that has its sink open.
@@ -78,8 +88,8 @@ class ResidentJobs(OwnJobs):
             self._places = {feed: at for feed, at in self._places.items() if feed in feeds}
             workers = list(self._workers)
         for worker in workers:
-            if worker is not None:
-                worker.keep(feeds)
+            if worker is not None and not worker.ended:
+                worker.keep(feeds, self._silent_s)
         super().tend(feeds)
 
     def stop(self) -> None:
@@ -135,6 +145,8 @@ class ResidentWorker:
         self._windows = 0
         self._waiting: dict[int, _Waiting] = {}
         self._process = -1
+        # Since when it owes an answer to what is kept; None when it owes none.
+        self._owes_since: float | None = None
         self.ended = False
         threading.Thread(target=self._listen, name="resident-worker", daemon=True).start()
 
@@ -171,8 +183,18 @@ class ResidentWorker:
             raise RuntimeError(f"{answer.raised} in a resident worker: {description}")
         return answer.ack
 
-    def keep(self, feeds: Collection[str]) -> None:
-        """Have it give back what it has of other changefeeds."""
+    def keep(self, feeds: Collection[str], silent_s: float) -> None:
+        """Have it give back what it has of other changefeeds; kill it if it is silent too long.
+
+        One that hangs while it idles shows by this, and not by the next window's time-out.
+        """
+        now = time.monotonic()
+        with self._guard:
+            since = self._owes_since = now if self._owes_since is None else self._owes_since
+        if now - since > silent_s:
+            _log.warning("a worker has not answered for %.0f s: it is killed", now - since)
+            self.end()
+            return
         self._say(FeedsKept(frozenset(feeds)))
 
     def end(self) -> None:
@@ -199,6 +221,10 @@ class ResidentWorker:
                 if isinstance(message, WorkerReady):
                     with self._guard, suppress(ProcessLookupError):
                         self._process = os.pidfd_open(message.pid)
+                    continue
+                if isinstance(message, FeedsHeard):
+                    with self._guard:
+                        self._owes_since = None
                     continue
                 with self._guard:
                     waiting = self._waiting.pop(message.number)

@@ -13,6 +13,7 @@ from typing import NoReturn
 from processor import process_names
 from processor.deliveries import Deliveries
 from processor.resident.frames import (
+    FeedsHeard,
     FeedsKept,
     WindowAnswer,
     WindowAsked,
@@ -48,6 +49,7 @@ class _Served:
 
     def take(self, message: WindowAsked | FeedsKept) -> None:
         if isinstance(message, FeedsKept):
+            self._answer(FeedsHeard())
             self._pool.submit(self._keep, message)
         else:
             self._pool.submit(self._deliver, message)
@@ -65,6 +67,9 @@ class _Served:
         except BaseException as error:
             traceback.print_exc()
             answer = WindowAnswer(asked.number, raised=type(error).__name__)
+        self._answer(answer)
+
+    def _answer(self, answer: FeedsHeard | WindowAnswer) -> None:
         # A capture that has ended needs no answer; the end of its connection ends this process.
         with self._sending, suppress(OSError):
             send(self._connection, answer)

@@ -148,7 +148,7 @@ def test_workers_that_hang_are_given_up_and_replaced(way: Behind) -> None:
     assert shown["error"]["hint"]
     _insert(way, 501, 100)
     _whole(way, 601)
-    # One that hangs while it idles shows when it does not answer.
+    # One that hangs while it idles shows when it does not answer, though no window goes to it.
     until(lambda: not [one for one in hung if one.is_running()], "who hangs is killed", 90)
 
 

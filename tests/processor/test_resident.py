@@ -79,7 +79,7 @@ class Residents:
         self.folder, self.log = folder, log
         self.spark, self.spark_alive = Workers("spark", 2), True
         self.jobs = ResidentJobs(self.spark, forking.spawner, _LARGEST, lambda: self.spark_alive)
-        self.workers = forking.workers
+        self.forking, self.workers = forking, forking.workers
 
     def plan(self, feed: str, **changes: Any) -> FeedPlan:
         layout = Layout({"blackhole": _DESTINATIONS})
@@ -187,6 +187,25 @@ def test_a_worker_that_hangs_is_killed_and_replaced(residents: Residents, other:
     until(lambda: not worker.is_running(), "it is killed, though it is stopped")
     for window in windows:
         until(lambda window=window: _delivered(residents, window), "it is delivered")  # type: ignore[misc]
+
+
+def test_a_worker_that_hangs_while_it_idles_is_killed_too(residents: Residents) -> None:
+    """Whatever hangs, no window is needed to find out; one that answers lives on."""
+    jobs = ResidentJobs(residents.spark, residents.forking.spawner, _LARGEST, lambda: True, 1.0)
+    try:
+        for feed in "ab":
+            jobs.run([residents.window(residents.plan(feed))], "", _TIMEOUT_S, "")
+        hung, well = residents.workers()
+        process.send(hung.pid, signal.SIGSTOP)
+
+        def killed() -> bool:
+            jobs.tend([])
+            return not hung.is_running()
+
+        until(killed, "it is killed, though it is stopped")
+        assert residents.workers() == [well]
+    finally:
+        jobs.stop()
 
 
 def _delivered(residents: Residents, window: Descriptor) -> bool:
