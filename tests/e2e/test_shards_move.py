@@ -20,6 +20,8 @@ from tests.waiting import until
 pytestmark = pytest.mark.real
 TABLES = ("a", "b")
 COLUMNS = "(id INT PRIMARY KEY, v INT NOT NULL)"
+# The topic is read from its beginning again and again: what comes faster makes only that longer.
+_PAUSE_S = 0.08
 SHARD_MODE = """
 shard-mode = "pessimistic"
 """
@@ -132,8 +134,8 @@ def test_shards_move_and_are_taken_over_while_a_group_waits_and_a_node_joins(
         moved.register(nodes)
         moved.create("waits-kafka", topic, SHARD_MODE + rules)
         moved.create("waits-mysql", mariadb.uri(), SHARD_MODE + rules + route)
-        load = ShardLoad(nodes, schema, TABLES, pause_s=0.02)
-        late = ShardLoad({"n3": mariadb}, schema, TABLES, pause_s=0.02, first=9_000_000)
+        load = ShardLoad(nodes, schema, TABLES, pause_s=_PAUSE_S)
+        late = ShardLoad({"n3": mariadb}, schema, TABLES, pause_s=_PAUSE_S, first=9_000_000)
         with load:
             until(lambda: on_target() > 50, "it is delivered")
             nodes["n1"].execute(f"ALTER TABLE {schema}.a {wider}")
