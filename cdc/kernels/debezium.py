@@ -11,6 +11,7 @@ import numpy as np
 from numba import types
 
 from cdc.kernels import debezium_layout as D  # noqa: N812
+from cdc.kernels import json_layout as J  # noqa: N812
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.compile import kernel, rare, small
 from cdc.kernels.crc import BYTES
@@ -19,7 +20,7 @@ from cdc.kernels.digits import eight, put_signed, put_unsigned, thirteen
 from cdc.kernels.framing import RECORDS, end_line, frame_keyed, value_place
 from cdc.kernels.memory import copy_padded, load8, load32, move, store8, store32, store64
 from cdc.kernels.row_places import EVENT, NUMBER, POSITION
-from cdc.kernels.rows import MATRIX, next_value, null_bytes, value_span
+from cdc.kernels.rows import MATRIX, null_bytes, value_of, value_span
 from cdc.kernels.search import row_at
 
 I64 = types.int64
@@ -124,17 +125,15 @@ def put_key(  # type: ignore[no-untyped-def]
     o = _put_constant(plan, D.H_KEY_HEAD, heads, blob, out, o)
     c, k, p = np.int64(0), np.int64(0), from_image
     for i in range(heads[plan, D.H_KEY], heads[plan, D.H_KEY] + heads[plan, D.H_KEYS]):
-        wanted = keys[i, D.K_COLUMN]
+        wanted = keys[i, J.K_COLUMN]
         if wanted < c:
             c, k, p = np.int64(0), np.int64(0), from_image
-        start, n = np.int64(-1), np.int64(0)
-        while c <= wanted:
-            width = columns[first + c, L.C_WIDTH]
-            k, start, n, p, ok = next_value(buf, k, bitmap, partial, c, image, p, end, width)
-            if not ok:
-                return o, L.ERR_IMAGE, image
-            c += 1
-        o = copy_padded(blob, keys[i, D.K_NAME], out, o, keys[i, D.K_NAME_LENGTH])
+        c, k, start, n, p, ok = value_of(
+            buf, c, k, wanted, bitmap, partial, image, p, end, first, columns
+        )
+        if not ok:
+            return o, L.ERR_IMAGE, image
+        o = copy_padded(blob, keys[i, J.K_NAME], out, o, keys[i, J.K_NAME_LENGTH])
         if start < 0:
             o = _put_null(out, o)
             continue

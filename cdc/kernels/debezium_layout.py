@@ -1,9 +1,8 @@
-"""Columns of Debezium's own matrices: a head for each table, a form for each column, key parts.
+"""Columns of Debezium's own matrices: a head for each table, a form for each column.
 
 Rows of ``heads`` go with those of ``tables`` in ``layout``, rows of ``forms`` with those of
-``columns``; ``keys`` has a row for each part of a key, in key order, and ``members`` one for each
-member of an ENUM or SET. Constants lie in ``blob`` (uint8, 64 bytes of padding at its end). All
-matrices are C-contiguous int64.
+``columns``; parts of keys and members of types are in ``json_layout``. Constants lie in ``blob``
+(uint8, 64 bytes of padding at its end). All matrices are C-contiguous int64.
 """
 
 from __future__ import annotations
@@ -59,16 +58,6 @@ FORM_PADDED: Final = 15  # BINARY(n): the same, with its zeros
 FORM_ENUM: Final = 16
 FORM_SET: Final = 17
 FORM_JSON: Final = 18
-
-# --- keys and members --------------------------------------------------------------------------
-K_COLUMN: Final = 0  # ordinal in the table
-K_NAME: Final = 1  # blob offset of ``"name":``, with a comma before it from the second part on
-K_NAME_LENGTH: Final = 2
-K_SIZE: Final = 3
-
-M_TEXT: Final = 0  # blob offset of the member as it stands inside of a JSON string
-M_LENGTH: Final = 1
-M_SIZE: Final = 2
 
 # --- names: what the upstream calls transactions, rising by ts -----------------------------------
 # Texts lie in a blob of their own, as they stand inside of a JSON string.

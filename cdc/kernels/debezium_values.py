@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdc.kernels import base64
 from cdc.kernels import debezium_layout as D  # noqa: N812
+from cdc.kernels import json_layout as J  # noqa: N812
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.kernels.cell import integer, little_endian
 from cdc.kernels.compile import rare, small
 from cdc.kernels.digits import put_signed
 from cdc.kernels.float_bits import widened
-from cdc.kernels.memory import copy, copy_padded, load8, load32, load64, store8, store32, store64
+from cdc.kernels.json_values import put_base64, put_double, put_enum, put_float, put_padded
+from cdc.kernels.memory import copy_padded, load8, load32, store8, store32, store64
 from cdc.kernels.values.civil import civil_date, day_number
 from cdc.kernels.values.dates import clock_text, date_text, fraction_text
 from cdc.kernels.values.decimals import GROUP_BYTES, MAX_PRECISION
@@ -28,8 +29,7 @@ from cdc.kernels.values.errors import (
     TEMPORAL_RANGE,
 )
 from cdc.kernels.values.escape import utf8
-from cdc.kernels.values.floats import float32_digits
-from cdc.kernels.values.json_text import double, scientific
+from cdc.kernels.values.json_text import double
 from cdc.kernels.values.mysql_json import mysql_json
 from cdc.kernels.values.pow10 import POW10_64
 from cdc.kernels.values.text import text
@@ -55,15 +55,6 @@ def _no_time(optional, out, o):  # type: ignore[no-untyped-def]
     if optional:
         return _null(out, o)
     store8(out, o, 48)
-    return o + 1
-
-
-@rare
-def put_base64(buf, p, n, out, o):  # type: ignore[no-untyped-def]
-    """``n`` bytes as base64 in quotes; 4 * ceil(n / 3) + 2 bytes."""
-    store8(out, o, _QUOTE)
-    o = base64.encode(buf, p, p + n, out, o + 1)
-    store8(out, o, _QUOTE)
     return o + 1
 
 
@@ -229,38 +220,6 @@ def _decimal(buf, p, precision, scale, out, o):  # type: ignore[no-untyped-def]
 
 
 @rare
-def _float(buf, p, out, o):  # type: ignore[no-untyped-def]
-    bits = np.uint64(load32(buf, p))
-    fraction = bits & np.uint64((1 << 23) - 1)
-    exponent = np.int64(bits >> np.uint64(23) & np.uint64(255))
-    if exponent == 255:
-        return p, NOT_FINITE
-    if bits >> np.uint64(31) != np.uint64(0):
-        store8(out, o, 45)
-        o += 1
-    whole = True
-    if exponent == 0 and fraction == np.uint64(0):
-        store8(out, o, 48)
-        o += 1
-    else:
-        d, k = float32_digits(fraction, exponent)
-        o, whole = scientific(d, k, out, o)
-    if whole:
-        store8(out, o, 46)
-        store8(out, o + 1, 48)
-        o += 2
-    return o, 0
-
-
-@rare
-def _double(buf, p, out, o):  # type: ignore[no-untyped-def]
-    bits = np.uint64(load64(buf, p))
-    if bits >> np.uint64(52) & np.uint64(2047) == np.uint64(2047):
-        return p, NOT_FINITE
-    return double(bits, out, o), 0
-
-
-@rare
 def _wide_float(buf, p, out, o):  # type: ignore[no-untyped-def]
     bits, finite = widened(load32(buf, p))
     if not finite:
@@ -276,34 +235,6 @@ def _bits(buf, p, n, out, o):  # type: ignore[no-untyped-def]
     for i in range(n):
         store8(out, at + i, load8(buf, p + n - 1 - i))
     return put_base64(out, at, n, out, o), 0
-
-
-@rare
-def _padded(buf, p, n, width, out, o):  # type: ignore[no-untyped-def]
-    if n >= width:
-        return put_base64(buf, p, n, out, o)
-    at = o + _SCRATCH + 2 * width
-    copy(buf, p, out, at, n)
-    for i in range(n, width):
-        store8(out, at + i, 0)
-    return put_base64(out, at, width, out, o)
-
-
-@rare
-def _enum(buf, p, n, c, forms, members, blob, out, o):  # type: ignore[no-untyped-def]
-    if n > 2:
-        return p, LENGTH
-    number = np.int64(little_endian(buf, p, n))
-    if number > forms[c, D.N_MEMBERS]:
-        return p, LENGTH
-    store8(out, o, _QUOTE)
-    o += 1
-    # 0 is the empty text that stands for a value which was none.
-    if number > 0:
-        m = forms[c, D.N_MEMBER] + number - 1
-        o = copy_padded(blob, members[m, D.M_TEXT], out, o, members[m, D.M_LENGTH])
-    store8(out, o, _QUOTE)
-    return o + 1, 0
 
 
 @rare
@@ -324,7 +255,7 @@ def _set(buf, p, n, c, forms, members, blob, out, o):  # type: ignore[no-untyped
             o += 1
         first = False
         m = forms[c, D.N_MEMBER] + i
-        o = copy_padded(blob, members[m, D.M_TEXT], out, o, members[m, D.M_LENGTH])
+        o = copy_padded(blob, members[m, J.M_TEXT], out, o, members[m, J.M_LENGTH])
     store8(out, o, _QUOTE)
     return o + 1, 0
 
@@ -343,7 +274,7 @@ def _rare(buf, p, n, c, columns, forms, members, blob, texts, out, o):  # type: 
     optional = forms[c, D.N_OPTIONAL] != 0
     a = columns[c, L.C_A]
     if form == D.FORM_FLOAT:
-        return _float(buf, p, out, o)
+        return put_float(buf, p, out, o)
     if form == D.FORM_WIDE_FLOAT:
         return _wide_float(buf, p, out, o)
     if form == D.FORM_DATE:
@@ -365,9 +296,10 @@ def _rare(buf, p, n, c, columns, forms, members, blob, texts, out, o):  # type: 
     if form == D.FORM_BYTES:
         return put_base64(buf, p, n, out, o), 0
     if form == D.FORM_PADDED:
-        return _padded(buf, p, n, a, out, o), 0
+        return put_padded(buf, p, n, a, out, o), 0
     if form == D.FORM_ENUM:
-        return _enum(buf, p, n, c, forms, members, blob, out, o)
+        first, count = forms[c, D.N_MEMBER], forms[c, D.N_MEMBERS]
+        return put_enum(buf, p, n, first, count, members, blob, out, o)
     if form == D.FORM_SET:
         return _set(buf, p, n, c, forms, members, blob, out, o)
     store8(out, o, _QUOTE)
@@ -395,7 +327,7 @@ def put_value(buf, p, n, c, columns, forms, members, blob, texts, out, o):  # ty
     if form == D.FORM_DECIMAL:
         return _decimal(buf, p, columns[c, L.C_A], columns[c, L.C_B], out, o)
     if form == D.FORM_DOUBLE:
-        return _double(buf, p, out, o)
+        return put_double(buf, p, out, o)
     if form == D.FORM_TIMESTAMP:
         return _timestamp(buf, p, columns[c, L.C_A], out, o)
     return _rare(buf, p, n, c, columns, forms, members, blob, texts, out, o)

@@ -213,11 +213,10 @@ def _printed(buf, p, end, kind, out, o, limit):  # type: ignore[no-untyped-def]
     stop, error = json_part(buf, p, end, kind, out, o, limit)
     if error != 0:
         return stop, error
-    part = out[o:stop]
-    n = unescape(part, stop - o, part, 0)
-    if kind == OPAQUE and n > 1 and load8(part, 0) == 34:
-        n = unescape(part[1:], n - 2, part, 0)
-    return o + n, np.int64(0)
+    stop = unescape(out, o, stop, out, o)
+    if kind == OPAQUE and stop - o > 1 and load8(out, o) == 34:
+        stop = unescape(out, o + 1, stop - 1, out, o)
+    return stop, np.int64(0)
 
 
 @small

@@ -80,6 +80,17 @@ def next_value(buf, k, bitmap, partial, c, nulls, p, end, width):  # type: ignor
 
 
 @rare
+def value_of(buf, c, k, wanted, bitmap, partial, nulls, p, end, first, columns):  # type: ignore[no-untyped-def]
+    """Column ``wanted``, from ``c`` on: ``(c, k, start, length, p, ok)``, as of ``next_value``."""
+    start, n, ok = np.int64(-1), np.int64(0), True
+    while c <= wanted and ok:
+        width = columns[first + c, L.C_WIDTH]
+        k, start, n, p, ok = next_value(buf, k, bitmap, partial, c, nulls, p, end, width)
+        c += 1
+    return c, k, start, n, p, ok
+
+
+@rare
 def null_bytes(buf, bitmap, partial, count):  # type: ignore[no-untyped-def]
     """Bytes of the NULL bitmap of an image: only columns that are present have a bit."""
     present = count

@@ -103,7 +103,7 @@ def _put_by_text(  # type: ignore[no-untyped-def]
     m, error = put_value_called(buf, p, n, c, columns, starts, offsets, texts, scratch, 0)
     if error != 0:
         return m, np.int64(error)
-    m = unescape(scratch, m, scratch, 0)
+    m = unescape(scratch, 0, m, scratch, 0)
     if o + 2 * m + 128 > cap:
         return 2 * m + 128, np.int64(L.ERR_ROOM)
     if form == S.FORM_JSON_CAST:

@@ -18,13 +18,12 @@ def _hex4(text, p):  # type: ignore[no-untyped-def]
 
 
 @rare
-def unescape(text, n, out, o):  # type: ignore[no-untyped-def]
-    """Write the characters of ``text[:n]`` at ``o``, and return where they end.
+def unescape(text, p, end, out, o):  # type: ignore[no-untyped-def]
+    """Write the characters of ``text[p:end]`` at ``o``, and return where they end.
 
-    ``out`` may be ``text`` itself, with ``o = 0``.
+    ``out`` may be ``text`` itself, with ``o`` at or below ``p``.
     """
-    p = 0
-    while p < n:
+    while p < end:
         b = load8(text, p)
         p += 1
         if b == _BACKSLASH:

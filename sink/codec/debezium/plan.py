@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import cdc
 from cdc.kernels import debezium_layout as D  # noqa: N812
+from cdc.kernels import json_layout as J  # noqa: N812
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows import plan
 from cdc.rows.matrix import NO_CONSTANTS, Bytes, Constants, Matrix, MatrixRows, no_rows
@@ -26,8 +27,9 @@ from sink.dispatch.target import TargetRouter
 class DebeziumPlan:
     """The tables of a job as ``kernels.debezium.encode`` takes them. Picklable.
 
-    ``plans`` locates their rows; ``heads``, ``forms``, ``keys`` and ``members`` are the matrices of
-    ``debezium_layout``, ``constants`` uint8[:]. ``read_heads``: the heads for rows of a snapshot.
+    ``plans`` locates their rows; ``heads`` and ``forms`` are the matrices of ``debezium_layout``,
+    ``keys`` and ``members`` of ``json_layout``, ``constants`` uint8[:]. ``read_heads``: the heads
+    for rows of a snapshot.
     """
 
     plans: PlanSet
@@ -40,8 +42,8 @@ class DebeziumPlan:
 
 
 NO_TABLES = DebeziumPlan(
-    plan.NO_TABLES, no_rows(D.H_SIZE), no_rows(D.H_SIZE), no_rows(D.N_SIZE), no_rows(D.K_SIZE),
-    no_rows(D.M_SIZE), NO_CONSTANTS,
+    plan.NO_TABLES, no_rows(D.H_SIZE), no_rows(D.H_SIZE), no_rows(D.N_SIZE), no_rows(J.K_SIZE),
+    no_rows(J.M_SIZE), NO_CONSTANTS,
 )  # fmt: skip
 
 
@@ -136,8 +138,8 @@ class _Layout:
         room = stored.room
         for member in column.members:
             text = member_text(member) if row[D.N_FORM] == D.FORM_ENUM else member
-            one = [0] * D.M_SIZE
-            room += self._put(one, D.M_TEXT, json_text(text)[1:-1]) + 1
+            one = [0] * J.M_SIZE
+            room += self._put(one, J.M_TEXT, json_text(text)[1:-1]) + 1
             self._members.add([one])
         return room
 
@@ -191,7 +193,7 @@ class _Layout:
         for n, i in enumerate(key):
             part = [i, 0, 0]
             self._put(
-                part, D.K_NAME, f"{',' if n or given else ''}{json_text(entry.columns[i].name)}:"
+                part, J.K_NAME, f"{',' if n or given else ''}{json_text(entry.columns[i].name)}:"
             )
             self._keys.add([part])
         row[D.H_BOUND] = most + 256
