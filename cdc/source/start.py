@@ -176,9 +176,10 @@ def _scan(
 ) -> tuple[str | None, int]:
     """GTIDs (of MariaDB: of the file's head) before an offset, and the file's time.
 
-    Raises StartInvalid where no transaction begins at the offset.
+    Raises StartInvalid where no transaction begins at the offset: it says where the one does in
+    which that lies.
     """
-    created, at, listed = 0, 4, False
+    created, at, listed, began = 0, 4, False, 4
     state = _Group()
     gtids: GtidSet | None = None
     position: MariadbGtidPosition | None = None
@@ -198,11 +199,16 @@ def _scan(
             listed = True
             if at >= pos:
                 break
+            if not state.open:
+                began = at
             gtids = state.take(event.type, event.body, gtids)
         at = max(at, event.header.next_position)
     if pos > 4 and (at != pos or state.open):
         raise StartInvalid(
-            "no transaction begins there", object=_name(info), position=f"{file}:{pos}", hint=_HINT
+            "no transaction begins there",
+            object=_name(info),
+            position=f"{file}:{pos}",
+            hint=f"{file}:{began}, where the transaction begins in which it lies",
         )
     text = gtids if position is None else position
     return (None if text is None else str(text)), created

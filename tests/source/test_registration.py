@@ -16,7 +16,8 @@ from cdc.source.errors import UpstreamGone, UpstreamNotReady, UpstreamUriInvalid
 from cdc.source.readiness import check_upstream
 from cdc.source.registration import register, schema_now
 from cdc.source.settings import SourceSettings
-from cdc.source.start import StartInvalid
+from cdc.source.snapshot import take_snapshot
+from cdc.source.start import StartInvalid, find_start
 from cdc.source.statements import History
 from filter.rules import TableRules
 from tests.servers.database import Database, database
@@ -85,6 +86,31 @@ def test_tls_with_verification_and_caching_sha2(tmp_path: Path) -> None:
             db.execute("INSERT INTO d.t VALUES (1),(2)")
             p.caught_up()
             assert p.rows() == 2
+
+
+@pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
+def test_a_start_within_a_transaction_is_refused_with_where_that_begins(name: str) -> None:
+    with database(name) as db:
+        db.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+        db.execute("FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (1)")
+        with db.connect(database="d", autocommit=False) as one, one.cursor() as cursor:
+            for value in (2, 3):
+                cursor.execute(f"INSERT INTO t VALUES ({value})")
+            one.commit()
+        db.execute("INSERT INTO d.t VALUES (4)")
+        file = db.binlogs()[-1].name
+        shown = db.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+        begins = [int(e[1]) for e in shown if str(e[2]).lower().endswith("gtid")][:3]
+        # Between two events, and within one.
+        inner = [int(e[1]) for e in shown if begins[1] < int(e[1]) < begins[2]]
+        info = UpstreamInfo(name="u", uri=db.uri(), server_kind=db.kind)
+        end, _ = take_snapshot(info, SETTINGS)
+        for place in begins:
+            assert find_start(info, f"{file}:{place}", end, SETTINGS)[0].pos == place
+        for place in (*inner, inner[-1] + 3):
+            with pytest.raises(StartInvalid) as refused:
+                find_start(info, f"{file}:{place}", end, SETTINGS)
+            assert refused.value.hint.startswith(f"{file}:{begins[1]}, where")
 
 
 @pytest.mark.parametrize("name", ["mysql-8.0", "mariadb-11.4"])
