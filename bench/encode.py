@@ -1,8 +1,8 @@
 """``encode_debezium``: rows that one core turns into records with keys, beside canal-json.
 
-Five columns, no schemas; rows of a server's own binlog, located before the clock starts, which know
-their transactions as those of a log do. Both formats encode the same rows in the same run, in
-turns.
+Also as ``maxwell``. Five columns, no schemas; rows of a server's own binlog, located before the
+clock starts, which know their transactions as those of a log do. All formats encode the same rows
+in the same run, in turns.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from sink.codec.canal.settings import CanalSettings
 from sink.codec.contract import EncodeLimits, Framing, MessageCodec
 from sink.codec.debezium.codec import DebeziumCodec
 from sink.codec.debezium.settings import DebeziumSettings
+from sink.codec.maxwell.codec import MaxwellCodec
+from sink.codec.maxwell.settings import MaxwellSettings
 from tests import servers
 from tests.codec.binlog_rows import runs_of, table_of
 
@@ -81,6 +83,7 @@ def debezium(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
         "canal-json": CanalCodec(CanalSettings()),
         "debezium": DebeziumCodec(DebeziumSettings(name="bench", debezium_disable_schema=True)),
         "debezium with schemas": DebeziumCodec(DebeziumSettings(name="bench")),
+        "maxwell": MaxwellCodec(MaxwellSettings()),
     }
     sides = {name: measured(codec) for name, codec in codecs.items()}
     rates: dict[str, list[float]] = {name: [] for name in sides}
@@ -93,6 +96,7 @@ def debezium(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     figures = [
         Figure.more("encode_debezium", ours, "rows/s", "target", LEAST),
         Figure.more("encode_debezium_canal", ours, "rows/s", "canal-json", middle["canal-json"]),
+        Figure.more("encode_maxwell", middle["maxwell"], "rows/s", "target", LEAST),
     ]
     return figures, {"encode_debezium": {"rows_per_s": rates}}
 

@@ -107,5 +107,8 @@ class MessageCodec(Protocol[P]):
 
     def schema_change(
         self, change: SchemaChange, tables: Collection[TableName], build_ms: int
-    ) -> Message:
-        """A schema change, for a topic that holds ``tables`` of those that it touches."""
+    ) -> Message | None:
+        """A schema change, for a topic that holds ``tables`` of those that it touches.
+
+        ``None`` where the format has none.
+        """

@@ -17,6 +17,8 @@ from sink.codec.canal.settings import CanalSettings
 from sink.codec.contract import MessageCodec
 from sink.codec.debezium.codec import DebeziumCodec
 from sink.codec.debezium.settings import DebeziumSettings
+from sink.codec.maxwell.codec import MaxwellCodec
+from sink.codec.maxwell.settings import MaxwellSettings
 from sink.codec.options import FormatOptions
 from sink.errors import SinkOptionNotSupported, SinkProtocolNotSupported, SinkUnknownProtocol
 
@@ -26,11 +28,12 @@ class Protocol(StrEnum):
 
     CANAL_JSON = "canal-json"
     DEBEZIUM = "debezium"
+    MAXWELL = "maxwell"
 
 
 KNOWN_PROTOCOLS: Final = frozenset(
     {
-        *("default", "open-protocol", "avro", "canal", "maxwell", "simple"),
+        *("default", "open-protocol", "avro", "canal", "simple"),
         *("debezium-avro", "csv", "craft"),
     }
 )
@@ -85,6 +88,16 @@ def _debezium(options: FormatOptions, case_sensitive: bool, merging: bool) -> Me
     return DebeziumCodec(settings)
 
 
+def _maxwell(options: FormatOptions, case_sensitive: bool, merging: bool) -> MessageCodec[Any]:
+    settings = MaxwellSettings(
+        dispatchers=options.dispatchers,
+        column_selectors=options.column_selectors,
+        case_sensitive=case_sensitive,
+        merging=merging,
+    )
+    return MaxwellCodec(settings)
+
+
 FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
     {
         Protocol.CANAL_JSON: Format(
@@ -103,6 +116,14 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
         Protocol.DEBEZIUM: Format(
             codec=_debezium,
             options=frozenset({"debezium-disable-schema", "debezium-output-old-value"}),
+            watermarks=lambda _: False,
+            keys=True,
+            readable=False,
+            changes_apart=True,
+        ),
+        Protocol.MAXWELL: Format(
+            codec=_maxwell,
+            options=frozenset(),
             watermarks=lambda _: False,
             keys=True,
             readable=False,

@@ -34,6 +34,8 @@ class FileChanger(RecordingChanger[FileLedger]):
         made = []
         for number, (where, tables) in enumerate(_folders(change).items()):
             message = self._codec.schema_change(change, tables, now_ms)
+            if message is None:
+                continue
             name = f"{CHANGE}{self._epoch}-{change.ts}-{number}"
             place = f"{where}/{change_name(change.ts)}"
             if not (self._ledger.root / place).exists():

@@ -108,6 +108,8 @@ class KafkaChanger:
             deliverer.begin()
             for topic, names in tables.items():
                 message = self._codec.schema_change(change, names, now_ms)
+                if message is None:
+                    continue
                 at_ms = physical_ms(change.ts)
                 for partition in range(1 if apart else found[topic].partitions):
                     deliverer.send_small(topic, partition, message.value, at_ms, message.key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from cdc.rows.storage import ColumnTypeNotSupported
 from cdc.schema.parse import parse_create_table
 from sink.codec.canal.codec import CanalCodec
 from sink.codec.canal.settings import CanalSettings
+from sink.codec.contract import EncodeLimits, Framing, MessageCodec
 from sink.codec.debezium.codec import DebeziumCodec
-from sink.codec.debezium.plan import NO_TABLES
 from sink.codec.debezium.settings import DebeziumSettings
+from sink.codec.maxwell.codec import MaxwellCodec
+from sink.codec.maxwell.settings import MaxwellSettings
 from tests.codec.binlog_rows import BUILD_MS, runs_of
 
 
@@ -31,12 +34,18 @@ def main(folder: Path, rounds: int) -> None:
     runs, entries = runs_of(data, tables)
     codec = CanalCodec(CanalSettings())
     plan = codec.plan(entries)
-    other = DebeziumCodec(DebeziumSettings(name="fuzz"))
-    others = {}
-    for number, entry in enumerate(entries):
-        with suppress(ColumnTypeNotSupported):
-            others[number] = other.plan([entry], NO_TABLES)
-    assert len(others) > len(entries) // 2
+    made: list[MessageCodec[Any]] = [
+        DebeziumCodec(DebeziumSettings(name="fuzz")),
+        MaxwellCodec(MaxwellSettings()),
+    ]
+    others: list[tuple[MessageCodec[Any], dict[int, Any]]] = []
+    for other in made:
+        planned: dict[int, Any] = {}
+        for number, entry in enumerate(entries):
+            with suppress(ColumnTypeNotSupported):
+                planned[number] = other.plan([entry], other.no_tables)
+        assert len(planned) > len(entries) // 2
+        others.append((other, planned))
     matrix = np.array(runs, np.int64)
     random = np.random.default_rng(11)
     errors = 0
@@ -52,17 +61,21 @@ def main(folder: Path, rounds: int) -> None:
                 assert batch.rows > 0
         except DefiniteError:
             errors += 1
-        if run[L.RUN_PLAN] not in others:
-            continue
-        one, plan_ = run.reshape(1, -1).copy(), others[run[L.RUN_PLAN]]
-        one[0, L.RUN_PLAN] = 0
-        try:
-            located = RowBatch(changed, one, 1000, plan_.plans, "fuzz")
-            order = np.arange(len(located.refs), dtype=np.int64)
-            for batch in other.encode(located, plan_, order, BUILD_MS):
-                assert batch.records >= batch.rows > 0
-        except DefiniteError:
-            errors += 1
+        for other, planned in others:
+            if run[L.RUN_PLAN] not in planned:
+                continue
+            one, plan_ = run.reshape(1, -1).copy(), planned[run[L.RUN_PLAN]]
+            one[0, L.RUN_PLAN] = 0
+            try:
+                located = RowBatch(changed, one, 1000, plan_.plans, "fuzz")
+                order = np.arange(len(located.refs), dtype=np.int64)
+                for batch in other.encode(
+                    located, plan_, order, BUILD_MS,
+                    limits=EncodeLimits(), framing=Framing.RECORDS, buffer=None,
+                ):  # fmt: skip
+                    assert batch.records >= batch.rows > 0
+            except DefiniteError:
+                errors += 1
     print(f"{rounds} rounds, {errors} errors")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,14 +13,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.e2e import flink, jvm
 from tests.e2e.conftest import Way
-from tests.servers import Database, Unavailable, install, process
+from tests.servers import Database, process
 from tests.waiting import until
 
 pytestmark = pytest.mark.real
-
-_RUNNER = Path(__file__).with_name("FlinkSql.java")
-_OPENS = [f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.lang", "java.util", "java.time")]
 
 
 def _of_page(heading: str, language: str) -> str:
@@ -37,22 +34,6 @@ def _filled(example: str, **words: str) -> str:
         assert theirs in example
         example = example.replace(theirs, ours)
     return example
-
-
-def _jars(name: str) -> Path:
-    try:
-        return install.fetch(name).base / "lib"
-    except Unavailable as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
-
-
-def _java(*words: str, jars: Path) -> list[str]:
-    java = shutil.which("java")
-    assert java is not None
-    return [java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
-            "-cp", f"{jars}/*", *words]  # fmt: skip
 
 
 _MADE = "2026-01-02 03:04:05.678"
@@ -124,7 +105,7 @@ def test_the_spark_program_of_the_page_for_consumers_copies_a_table(
     way.delivered()
     program = tmp_path / "program.py"
     program.write_text(_of_page("Spark Structured Streaming", "python"))
-    jars = sorted(str(jar) for jar in _jars("spark-kafka-4.2").iterdir())
+    jars = sorted(str(jar) for jar in jvm.jars("spark-kafka-4.2").iterdir())
     home = Path(pyspark.__file__).parent
     command = [str(home / "bin/spark-submit"), "--master", "local[1]", "--jars", ",".join(jars)]
     command += ["--conf", "spark.sql.shuffle.partitions=1", "--conf", "spark.ui.enabled=false"]
@@ -171,20 +152,7 @@ def test_the_sql_for_flink_gives_the_rows_of_a_table(way: Way, tmp_path: Path) -
     way.delivered()
     example = _of_page("Flink", "sql")
     sql = _filled(example, **{"localhost:9092": way.broker.bootstrap, "'shop'": f"'{way.schema}'"})
-    script = tmp_path / "example.sql"
-    script.write_text(sql)
-    done = subprocess.run(
-        _java(str(_RUNNER), str(script), jars=_jars("flink-2.1")),
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    rows: dict[str, list[str | None]] = {}
-    for line in done.stdout.splitlines():
-        kind, *values = json.loads(line)
-        if kind in ("+I", "+U"):
-            rows[values[0]] = values
-        else:
-            assert rows.pop(values[0])[0] == values[0]
+    rows = flink.rows_of(sql, tmp_path)
     there = way.execute("SELECT id, paid, price, note, made, data FROM orders")
     assert rows == {str(row[0]): [_as_flink_says(value) for value in row] for row in there}
 
@@ -246,7 +214,7 @@ def test_the_jdbc_sink_of_kafka_connect_copies_tables(
     }
     (tmp_path / "worker.properties").write_text("".join(f"{k}={v}\n" for k, v in worker.items()))
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
-    command = _java(main, "worker.properties", "sink.properties", jars=_jars("connect-jdbc-3.5"))
+    command = jvm.command("connect-jdbc-3.5", main, "worker.properties", "sink.properties")
     log = tmp_path / "connect.log"
     connect = process.spawn(command, cwd=tmp_path, log=log)
     try:

@@ -12,15 +12,13 @@ from cdc.changelog.vtso_marks import NO_MARKS
 from cdc.kernels import canal
 from cdc.kernels import layout as L  # noqa: N812
 from cdc.rows.batch import Buffer, Order, RowBatch
-from cdc.rows.plan import planned
 from sink.codec.batches import EncodeStep, batches
 from sink.codec.canal.ddl import ddl_message
 from sink.codec.canal.messages import message
 from sink.codec.canal.plan import NO_TABLES, CanalPlan, canal_plan
 from sink.codec.canal.settings import CanalSettings
 from sink.codec.contract import CodecEntry, EncodedMessages, EncodeLimits, Framing, Message
-from sink.dispatch.columns import ColumnSelectors
-from sink.dispatch.target import TargetRouter
+from sink.codec.tables import CodecTables
 from sink.schema_change import SchemaChange, TableName
 
 
@@ -29,11 +27,7 @@ class CanalCodec:
 
     def __init__(self, settings: CanalSettings) -> None:
         self.settings = settings
-        sensitive = settings.case_sensitive
-        self._names = TargetRouter.of(
-            settings.dispatchers, case_sensitive=sensitive, merging=settings.merging
-        )
-        self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
+        self._tables = CodecTables(settings)
 
     @property
     def no_tables(self) -> CanalPlan:
@@ -43,15 +37,10 @@ class CanalCodec:
     def plan(self, entries: Sequence[CodecEntry], before: CanalPlan = NO_TABLES) -> CanalPlan:
         """Plans for further tables of a job (``MessageCodec.plan``).
 
-        Raises ``SchemaMismatch``, ``ColumnTypeNotSupported``, ``ColumnSelectorFailed``, or
-        ``RouteConflict`` if two of them have one name at the target.
+        Raises as ``CodecTables.planned`` does.
         """
-        added = {(table.schema, table.name) for table, _, _ in entries}
-        self._names.check(before.plans.names | added)
-        for table, _, _ in entries:
-            self._selectors.check(table)
-        tables = (planned(table, stored, route) for table, stored, route in entries)
-        return canal_plan(tables, self.settings, self._names, self._selectors, before)
+        tables = self._tables.planned(entries, before.plans)
+        return canal_plan(tables, self.settings, self._tables.names, self._tables.selectors, before)
 
     def watermark(self, ts: Ts, build_ms: int) -> Message | None:
         """The WATERMARK message, or None without the TiDB extension."""

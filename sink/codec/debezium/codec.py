@@ -11,15 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from cdc.base.ts import Ts
 from cdc.kernels import debezium
 from cdc.rows.batch import Buffer, Order, RowBatch
-from cdc.rows.plan import planned
 from sink.codec.batches import EncodeStep, batches
 from sink.codec.contract import CodecEntry, EncodedMessages, EncodeLimits, Framing, Message
 from sink.codec.debezium.ddl import ddl_message
 from sink.codec.debezium.names import NO_NAMES, UpstreamNames, upstream_names
 from sink.codec.debezium.plan import NO_TABLES, DebeziumPlan, debezium_plan
 from sink.codec.debezium.settings import DebeziumSettings
-from sink.dispatch.columns import ColumnSelectors
-from sink.dispatch.target import TargetRouter
+from sink.codec.tables import CodecTables
 from sink.schema_change import SchemaChange, TableName
 
 
@@ -28,11 +26,7 @@ class DebeziumCodec:
 
     def __init__(self, settings: DebeziumSettings) -> None:
         self.settings = settings
-        sensitive = settings.case_sensitive
-        self._names = TargetRouter.of(
-            settings.dispatchers, case_sensitive=sensitive, merging=settings.merging
-        )
-        self._selectors = ColumnSelectors(settings.column_selectors, case_sensitive=sensitive)
+        self._tables = CodecTables(settings)
         self._named: tuple[RowBatch | None, UpstreamNames] = (None, NO_NAMES)
 
     @property
@@ -43,15 +37,12 @@ class DebeziumCodec:
     def plan(self, entries: Sequence[CodecEntry], before: DebeziumPlan = NO_TABLES) -> DebeziumPlan:
         """Plans for further tables of a job (``MessageCodec.plan``).
 
-        Raises ``SchemaMismatch``, ``ColumnTypeNotSupported``, ``ColumnSelectorFailed``, or
-        ``RouteConflict`` if two of them have one name at the target.
+        Raises as ``CodecTables.planned`` does.
         """
-        added = {(table.schema, table.name) for table, _, _ in entries}
-        self._names.check(before.plans.names | added)
-        for table, _, _ in entries:
-            self._selectors.check(table)
-        tables = (planned(table, stored, route) for table, stored, route in entries)
-        return debezium_plan(tables, self.settings, self._names, self._selectors, before)
+        tables = self._tables.planned(entries, before.plans)
+        return debezium_plan(
+            tables, self.settings, self._tables.names, self._tables.selectors, before
+        )
 
     def watermark(self, ts: Ts, build_ms: int) -> Message | None:
         """None: consumers of Debezium know no such message."""
