@@ -13,6 +13,7 @@ from cdc.base.errors import InvalidError
 from cdc.cli.debezium_connector import imported
 from cdc.cli.imported import write
 from cdc.cli.options import Json
+from cdc.cli.properties import properties
 
 app = typer.Typer(no_args_is_help=True, help="Come from Debezium.")
 
@@ -53,16 +54,15 @@ def _properties(path: Path) -> Mapping[str, Any]:
     """A JSON object of properties, or with them as ``config``; or lines ``key=value``."""
     text = _text(path)
     if text.lstrip().startswith("{"):
-        read = _json(path, text)
-        config = read.get("config", read)
+        whole = _json(path, text)
+        config = whole.get("config", whole)
         if isinstance(config, Mapping):
-            return {"name": read["name"], **config} if "name" in read else config
+            return {"name": whole["name"], **config} if "name" in whole else config
         raise _invalid(path, "its config has no properties")
-    lines = (line.strip() for line in text.splitlines())
-    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
-    if not pairs or any(not sign for _, sign, _ in pairs):
+    read = properties(text)
+    if not read:
         raise _invalid(path, "is neither a JSON object nor lines of key=value")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return read
 
 
 def _offset(path: Path) -> Mapping[str, Any]:

@@ -139,6 +139,7 @@ _LOADED_LATE = {
     "filter": "Look at what a changefeed's filter does.",
     "dm": "Come from DM.",
     "debezium": "Come from Debezium.",
+    "maxwell": "Come from Maxwell.",
 }
 
 

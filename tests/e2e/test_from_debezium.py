@@ -100,7 +100,7 @@ def _delivered(broker: Broker, topic: str) -> dict[int, list[tuple[str, int]]]:
     return found
 
 
-def _records(broker: Broker, topic: str) -> int:
+def size(broker: Broker, topic: str) -> int:
     """How many there are, while more come."""
     ours = {"bootstrap.servers": broker.bootstrap, "group.id": "size"}
     consumer = Consumer(ours)
@@ -131,12 +131,12 @@ def test_a_changefeed_goes_on_where_the_connector_has_stopped(
     try:
         connect.start()
         load.start()
-        until(lambda: _records(broker, topic) > 300, "the connector delivers", 60)
+        until(lambda: size(broker, topic) > 300, "the connector delivers", 60)
         load.rests = rests
         if rests:
             until(lambda: dict(_delivered(broker, topic)) == dict(load.events), "all has come")
         connect.pause()
-        stopped, written = _records(broker, topic), load.written
+        stopped, written = size(broker, topic), load.written
         files = connect.write_down(tmp_path)
         words = ("import", str(files[0]), "--brokers", broker.bootstrap, "--json")
         offsets = () if rests else ("--offsets", str(files[1]))
@@ -151,7 +151,7 @@ def test_a_changefeed_goes_on_where_the_connector_has_stopped(
             done = capture.cli(*command[2:])
             assert done.returncode == 0, done.stdout + done.stderr
         load.rests = False
-        until(lambda: _records(broker, topic) > stopped + 900, "it goes on", 60)
+        until(lambda: size(broker, topic) > stopped + 900, "it goes on", 60)
         load.stop()
         capture.wait_checkpoint(NAME)
         found = _delivered(broker, topic)
