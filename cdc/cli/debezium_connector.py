@@ -7,11 +7,11 @@ how the connector works is listed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc.base.errors import InvalidError
+from cdc.cli import expressions
 from cdc.cli.imported import (
     Findings,
     Imported,
@@ -106,11 +106,6 @@ _SSL = {mode: mode for mode in ("disabled", "required", "verify_ca", "verify_ide
     "disable": "disabled", "trust": "required", "verify-ca": "verify_ca",
     "verify-full": "verify_identity",
 }  # fmt: skip
-# A name as it is: Java's expressions take $ for the end, and nobody means that.
-_NAME = re.compile(r"[\w$\-]+\Z")
-_DOT = r"\."
-# A point that nothing repeats.
-_POINT = re.compile(r"\.(?![*+?{])")
 
 
 class ConnectorNotSupported(InvalidError):
@@ -219,18 +214,18 @@ def _rules(given: Mapping[str, str], found: Findings) -> list[str]:
     """Lists of expressions as rules, of which the last that matches decides."""
     databases = _list(given, "database.include.list")
     tables = _list(given, "table.include.list")
-    schemas = [_pattern(text, "database.include.list", found) for text in databases]
+    schemas = [expressions.pattern(text, "database.include.list", found) for text in databases]
     rules = [f"{schema}.*" for schema in schemas]
     if tables:
-        rules = [_table(text, "table.include.list", found) for text in tables]
+        rules = [expressions.table(text, "table.include.list", found) for text in tables]
         known = {s.lower() for s in schemas}
         if schemas and any(r.rpartition(".")[0].lower() not in known for r in rules):
             found.refuse("table.include.list", "has tables that database.include.list may not have")
     rules = rules or ["*.*"]
     for text in _list(given, "database.exclude.list"):
-        rules.append(f"!{_pattern(text, 'database.exclude.list', found)}.*")
+        rules.append(f"!{expressions.pattern(text, 'database.exclude.list', found)}.*")
     for text in _list(given, "table.exclude.list"):
-        rules.append(f"!{_table(text, 'table.exclude.list', found)}")
+        rules.append(f"!{expressions.table(text, 'table.exclude.list', found)}")
     return rules
 
 
@@ -238,52 +233,12 @@ def _list(given: Mapping[str, str], key: str) -> Sequence[str]:
     return [text.strip() for text in given.get(key, "").split(",") if text.strip()]
 
 
-def _pattern(text: str, key: str, found: Findings) -> str:
-    """An expression for one whole name as a pattern of ours."""
-    if _NAME.match(text):
-        return text
-    if text in (".*", "(.*)"):
-        return "*"
-    prefix = text.removesuffix(".*")
-    if prefix != text and _NAME.match(prefix):
-        return f"{prefix}*"
-    if "." in re.sub(r"\\.|\.[*+?]", "", text):
-        found.refuse(key, f"whether the point of {text!r} is one between names is not sure")
-    return "/^(?:" + text.replace("/", r"\/") + ")$/"
-
-
-def _split(text: str, key: str, count: int, found: Findings) -> list[str]:
-    r"""The expressions of ``a.b`` or ``a\.b``, of so many names."""
-    parts = text.split(_DOT) if _DOT in text else _POINT.split(text)
-    if len(parts) != count or not all(parts) or _alternates(text):
-        found.refuse(key, rf"{text!r} is not {count} names with \. between them")
-        return ["*"] * count
-    return [_pattern(part, key, found) for part in parts]
-
-
-def _alternates(text: str) -> bool:
-    """Whether an expression is one of several, which do not have their names in common."""
-    depth = 0
-    for c in re.sub(r"\\.", "", text):
-        depth += (c == "(") - (c == ")")
-        if c == "|" and not depth:
-            return True
-    return False
-
-
-def _table(text: str, key: str, found: Findings) -> str:
-    if (whole := re.fullmatch(r"([\w$\-]+)\.\*", text)) is not None:
-        # An expression of both names: whatever begins so.
-        return f"{whole[1]}*.*"
-    return ".".join(_split(text, key, 2, found))
-
-
 def _columns(given: Mapping[str, str], found: Findings) -> list[dict[str, Any]]:
     """Columns by table; those of a name, or of what begins like it."""
     selectors: dict[str, list[str]] = {}
     for key, sign in (("column.include.list", ""), ("column.exclude.list", "!")):
         for text in _list(given, key):
-            schema, table, column = _split(text, key, 3, found)
+            schema, table, column = expressions.names(text, key, 3, found)
             if column.startswith("/"):
                 found.refuse(key, f"{text!r}: columns are chosen by names and wildcards only")
             first = ["*"] if sign else []

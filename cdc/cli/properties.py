@@ -1,12 +1,34 @@
-"""Java's ``.properties``, as far as tools are configured by them: lines ``key=value``."""
+"""Java's ``.properties``: https://docs.oracle.com/javase/8/docs/api/java/util/Properties.html."""
 
 from __future__ import annotations
+
+import re
+
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# A key, and the sign behind it that no backslash stands before.
+_PAIR = re.compile(r"((?:\\.|[^\\=:])*?)\s*[=:]\s*(.*)\Z", re.DOTALL)
+_GOES_ON = re.compile(r"(?:^|[^\\])(?:\\\\)*\\\Z")
 
 
 def properties(text: str) -> dict[str, str] | None:
     """Values by key; None if a line is neither one of them, nor empty or a comment."""
-    lines = (line.strip() for line in text.splitlines())
-    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
-    if any(not sign for _, sign, _ in pairs):
-        return None
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        whole = line.strip()
+        if not whole or whole[0] in "#!":
+            continue
+        while _GOES_ON.search(whole):
+            whole = whole[:-1] + next(lines, "").strip()
+        pair = _PAIR.match(whole)
+        if pair is None:
+            return None
+        key, value = (_ESCAPED.sub(_character, part) for part in pair.groups())
+        found[key] = value
+    return found
+
+
+def _character(escaped: re.Match[str]) -> str:
+    text = escaped[1]
+    return chr(int(text[1:], 16)) if len(text) > 1 else _LETTERS.get(text, text)
