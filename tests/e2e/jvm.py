@@ -24,8 +24,13 @@ def jars(name: str) -> Path:
 
 
 def command(of: str, *words: str) -> list[str]:
-    """What runs a class, or a source file, with jars."""
-    java = shutil.which("java")
-    assert java is not None
-    return [java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
-            "-cp", f"{jars(of)}/*", *words]  # fmt: skip
+    """What runs a class, or a source file, with the jars of that name."""
+    return java(jars(of), *words)
+
+
+def java(folder: Path, *words: str) -> list[str]:
+    """The same with the jars of a folder."""
+    program = shutil.which("java")
+    assert program is not None
+    return [program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
+            "-cp", f"{folder}/*", *words]  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers import cache, maven, process
+from tests.servers import process, programs
 from tests.servers.broker import Broker
 from tests.servers.database import Database
 from tests.waiting import until
@@ -19,12 +19,6 @@ USER = "maxwell"
 _POM = Path(__file__).with_name("maxwell.pom.xml")
 # Its filters are able to run JavaScript, by an engine that Java has no more.
 _ENGINE = "package jdk.nashorn.api.scripting; public class ScriptObjectMirror {}"
-
-
-def _fetch() -> Path:
-    """The folder of its jars, fetched by Maven if they are not in the cache."""
-    place = cache.root() / "servers" / f"maxwell-{VERSION}" / maven.sha256(_POM)[:12]
-    return cache.entry(place, lambda base: maven.unpack_jars("maxwell", _POM, base)) / "lib"
 
 
 def config(server: Database, target: Broker, topic: str, rules: str) -> dict[str, str]:
@@ -60,7 +54,14 @@ def running(server: Database, folder: Path, given: dict[str, str]) -> Iterator[P
     java = shutil.which("java")
     assert java is not None
     main = "com.zendesk.maxwell.Maxwell"
-    command = [java, "-cp", f"{_fetch()}/*:{folder}", main, "--config", str(file)]
+    command = [
+        java,
+        "-cp",
+        f"{programs.jars(f'maxwell-{VERSION}', _POM)}/*:{folder}",
+        main,
+        "--config",
+        str(file),
+    ]
     program = process.spawn(command, cwd=folder, log=log)
     try:
         until(lambda: "Binlog connected" in log.read_text(), "it streams", 30)
