@@ -140,6 +140,7 @@ _LOADED_LATE = {
     "dm": "Come from DM.",
     "debezium": "Come from Debezium.",
     "maxwell": "Come from Maxwell.",
+    "canal": "Come from Canal.",
 }
 
 
