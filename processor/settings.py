@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+from enum import StrEnum
+
 from pydantic import BaseModel, ConfigDict, Field
 
 MIB = 1 << 20
+# local[N] and local[N,F] of Spark's documentation; local-cluster[…] says otherwise what it has.
+_LOCAL_CORES = re.compile(r"local\[(\*|[1-9]\d{0,3})(?:,\d+)?\]\Z")
+
+
+class SparkStart(StrEnum):
+    """When Spark is started."""
+
+    AT_ONCE = "at-once"
+    WHEN_NEEDED = "when-needed"
 
 
 class ProcessorSettings(BaseModel):
@@ -39,6 +52,9 @@ class ProcessorSettings(BaseModel):
     # Whether windows of one task go to workers that stay instead of jobs of Spark, where its master
     # is local: a job costs as much as some thousand rows.
     resident_workers: bool = True
+    # When the JVM of a local master is started: with the capture, or by the first window or copy
+    # that resident workers are not for. Until it runs they deliver all windows.
+    spark_start: SparkStart = SparkStart.WHEN_NEEDED
     # Whether workers of a local master also deliver windows of other captures of the cluster, for
     # changefeeds that ask for it (scheduler.enable-table-across-nodes).
     lend_workers: bool = True
@@ -52,3 +68,19 @@ class ProcessorSettings(BaseModel):
     def local(self) -> bool:
         """Whether Spark's workers are on this host, started by the driver itself."""
         return self.spark_master.startswith("local")
+
+    @property
+    def spark_waits(self) -> bool:
+        """Whether Spark is not started before something needs it."""
+        waits = self.spark_start is SparkStart.WHEN_NEEDED
+        return waits and self.local and self.resident_workers
+
+    @property
+    def local_cores(self) -> int | None:
+        """How many tasks a local master runs at once, before it can say; None of another one."""
+        if self.spark_master == "local":
+            return 1
+        named = _LOCAL_CORES.match(self.spark_master)
+        if named is None:
+            return None
+        return len(os.sched_getaffinity(0)) if named[1] == "*" else int(named[1])

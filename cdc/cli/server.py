@@ -103,7 +103,8 @@ def run(settings: ServerSettings) -> None:
 
     # What is loaded below takes as long as its JVM. Of a process that begins anew signals are still
     # blocked, and would be in all that the JVM starts.
-    begun = None if before else ContextStart(settings.processor, data_dir.spark)
+    later = before or settings.processor.spark_waits
+    begun = None if later else ContextStart(settings.processor, data_dir.spark)
     # Nothing that is loaded is garbage, and to look for some again and again takes 0.3 s.
     gc.disable()
     from cdc.api.guard import Guard, host_of

@@ -183,9 +183,9 @@ class Capture:
         self._resident: ResidentJobs | None = None
         if spawner is not None:
             largest = settings.processor.single_task_bytes
-            jobs = self._resident = ResidentJobs(
-                self._spark, spawner, largest, lambda: self._spark.alive
-            )
+            jobs = self._resident = ResidentJobs(self._spark, self._spark, spawner, largest)
+        # Only where others deliver meanwhile.
+        self._spark_waits = spawner is not None and settings.processor.spark_waits
         self._workers = LentWorkers(jobs, clock)
         self.tasks: TaskTaker | None = None
         across: JobRunner | None = None
@@ -196,7 +196,7 @@ class Capture:
                 self.tasks = TaskTaker(lenders, self.peers, self._workers.lend)
             if access is not None:
                 across = BorrowedJobs(self._workers, lenders.now, access, clock)
-        self.metrics.capture.spark_up = lambda: self._spark.alive
+        self.metrics.capture.spark_up = lambda: not self._spark_missing()
         self._processor = ProcessorRunner(
             self.store,
             self.keys,
@@ -265,9 +265,13 @@ class Capture:
         decides = self.clustered or self.is_owner
         if self._owner is not None and decides and self._owner.over:
             found["owner"] = "has ended"
-        if self._ready.is_set() and not self._spark.alive:
-            found["Spark"] = "its JVM has ended; the next window starts it again"
+        if self._ready.is_set() and self._spark_missing():
+            found["Spark"] = "its JVM has ended, or did not start; the next window tries again"
         return found
+
+    def _spark_missing(self) -> bool:
+        """Whether a JVM that should run does not."""
+        return self._spark.broken if self._spark_waits else not self._spark.up
 
     def _check_started(self) -> None:
         if self.stopping:
@@ -279,17 +283,20 @@ class Capture:
         return CaptureNotReady(why, object=f"capture {self.id}", hint="ask again in a moment")
 
     def start(self) -> None:
-        """Start everything; returns before Spark is ready, which takes some seconds."""
+        """Start everything; returns before Spark is ready, which takes some seconds.
+
+        Where it waits for what needs it, this capture is ready without it.
+        """
         _log.info("capture %s: starting, data in %s", self.id, self._dir.path)
         self._end_traces = export_traces(self.settings.tracing, self.id)
         if self._endpoint is not None:
             self._endpoint.start()
-        self._starter.start()
         self._session.start()
         if self.clustered:
             assert self._owner is not None
             self.upstreams.start()
             self._owner.start()
+        self._starter.start()
 
     def _log_end(self, upstream: str) -> Ts:
         """Up to where an upstream's log is resolved."""
@@ -306,7 +313,8 @@ class Capture:
 
     def _start_processor(self) -> None:
         try:
-            self._spark.start()
+            if not self._spark_waits:
+                self._spark.start()
         except Exception:
             _log.exception("Spark did not start with master %s", self._spark_master)
             self.lost.set()

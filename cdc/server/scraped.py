@@ -277,7 +277,7 @@ class CaptureScraped(Collector):
         made = _Families()
         made.gauge("build_info", "1; the version that runs", {"version": self._version}, 1)
         made.gauge("capture_is_owner", "1 on the owner", {}, self.is_owner)
-        made.gauge("spark_up", "1 while Spark's JVM runs", {}, self.spark_up())
+        made.gauge("spark_up", "0 where Spark's JVM should run and does not", {}, self.spark_up())
         for state, count in self.upstreams().items():
             text = "Upstreams of this capture: held, coming to it or leaving it"
             made.gauge("capture_upstreams", text, {"state": state}, count)

@@ -295,7 +295,10 @@ SPARK = Dashboard(
             "Processes",
             (
                 states(
-                    "Runs", "Whether the JVM runs", (of("spark_up"), "{{instance}}"), mappings=UP
+                    "Runs",
+                    "Whether the JVM runs, where it should",
+                    (of("spark_up"), "{{instance}}"),
+                    mappings=UP,
                 ),
                 graph(
                     "Processor",

@@ -4,7 +4,8 @@ A job costs some 20 ms of processor in the JVM and 10 in the capture before it d
 is nothing to a large window and nearly all of a small one. So a window of one task goes to a worker
 that stays, over a pair of sockets: to the same one each time, as its sink is open there. What it
 does is what a task of Spark's does, by the same code, and under the same ledger: whoever delivers
-next, here or there, finds what was delivered before.
+next, here or there, finds what was delivered before. So these workers also deliver large windows
+while Spark's JVM does not run yet, which the first of them starts.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cdc.base.errors import TransientError
 from processor.jobs import JobRunner, JobTimedOut, OwnJobs
@@ -47,26 +50,41 @@ class WorkerLost(TransientError):
     code = "TG:ErrWorkerLost"
 
 
-class ResidentJobs(OwnJobs):
-    """A JobRunner that hands windows of one task to resident workers, and all else to ``own``.
+class Jvm(Protocol):
+    """What is behind Spark's jobs."""
 
-    ``largest`` is how many bytes of the log such a window has at most. ``usable()`` says whether
-    ``own`` is well: what has ended there is started anew by the next window. A worker that has not
-    answered for ``silent_s`` seconds hangs, and is killed.
+    @property
+    def up(self) -> bool:
+        """Whether jobs would begin at once."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether it has ended, or did not start."""
+
+    def begin(self) -> None:
+        """Start it beside all else, unless it runs, or was tried a moment ago."""
+
+
+class ResidentJobs(OwnJobs):
+    """A JobRunner that hands windows of one task to resident workers, and others to ``own``.
+
+    ``largest`` is how many bytes of the log such a window has at most. While the ``jvm`` of ``own``
+    does not run they get all windows; one that is not for them starts it, and each that finds that
+    it has ended. A worker that has not answered for ``silent_s`` seconds hangs, and is killed.
     """
 
     def __init__(
         self,
         own: JobRunner,
+        jvm: Jvm,
         spawner: Spawner,
         largest: int,
-        usable: Callable[[], bool],
         silent_s: float = _SILENT_S,
     ) -> None:
         super().__init__(own)
+        self._jvm = jvm
         self._spawner: Spawner | None = spawner
-        self._largest = largest
-        self._usable, self._silent_s = usable, silent_s
+        self._largest, self._silent_s = largest, silent_s
         self._guard = threading.Lock()
         self._workers: list[ResidentWorker | None] = []
         # By changefeed the worker that has its sink open.
@@ -75,12 +93,22 @@ class ResidentJobs(OwnJobs):
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
     ) -> list[Ack]:
-        """As of a JobRunner; raises WorkerLost, too."""
-        if len(descriptors) == 1 and descriptors[0].log_bytes <= self._largest and self._usable():
-            worker = self._worker(descriptors[0].plan.feed.name)
-            if worker is not None:
-                return [worker.deliver(descriptors[0], description, timeout_s)]
-        return super().run(descriptors, description, timeout_s, shared)
+        """As of a JobRunner; raises WorkerLost, too, but not before all other tasks have ended."""
+        small = len(descriptors) == 1 and descriptors[0].log_bytes <= self._largest
+        if self._jvm.up and not small:
+            return super().run(descriptors, description, timeout_s, shared)
+        if not small or self._jvm.broken:
+            self._jvm.begin()
+        feed = descriptors[0].plan.feed.name
+        workers = [self._worker(feed, n) for n in range(len(descriptors))]
+        given = [(w, d) for w, d in zip(workers, descriptors, strict=True) if w is not None]
+        if len(given) < len(descriptors):
+            return super().run(descriptors, description, timeout_s, shared)
+        if len(given) == 1:
+            return [given[0][0].deliver(descriptors[0], description, timeout_s)]
+        with ThreadPoolExecutor(len(given), "resident") as pool:
+            asked = [pool.submit(w.deliver, d, description, timeout_s) for w, d in given]
+            return [answer.result() for answer in asked]
 
     def tend(self, feeds: Collection[str]) -> None:
         """As of a JobRunner."""
@@ -100,8 +128,8 @@ class ResidentJobs(OwnJobs):
             if worker is not None:
                 worker.end()
 
-    def _worker(self, feed: str) -> ResidentWorker | None:
-        """The one that a changefeed's windows go to; None if there can be none."""
+    def _worker(self, feed: str, task: int) -> ResidentWorker | None:
+        """The one that a task of a changefeed's windows goes to; None if there can be none."""
         count = len(self._workers) or self._own.parallelism
         with self._guard:
             if self._spawner is None:
@@ -113,6 +141,7 @@ class ResidentJobs(OwnJobs):
                 placed = list(self._places.values())
                 at = min(range(len(self._workers)), key=placed.count)
                 self._places[feed] = at
+            at = (at + task) % len(self._workers)
             worker = self._workers[at]
             if worker is None or worker.ended:
                 worker = self._workers[at] = self._spawned(self._spawner)

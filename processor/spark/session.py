@@ -34,6 +34,10 @@ _IN_CLEAR = (
 _WARM = "tidegate: warm workers"
 # An idle worker answers at once.
 _TEND_S = 30.0
+# A start that is under way is waited for so long at a stop.
+_STOP_S = 4.0
+# A JVM that does not start costs a second of processor each time.
+_AGAIN_S = 10.0
 # How long a number of cores holds.
 _CORES_S = 2.0
 
@@ -58,6 +62,11 @@ class SparkRunner:
         self._scratch = scratch
         self._context: SparkContext | None = None
         self._cores: tuple[SparkContext, float, int] | None = None
+        # What starts the context beside all else, and when it may be tried again.
+        self._beginning = threading.Lock()
+        self._beginner: threading.Thread | None = None
+        self._again_s = 0.0
+        self._failed = self._warmed = False
         self._due = ExecutorsDue(0.0 if settings.local else settings.executors_timeout_s)
         self._starting = threading.Lock()
         self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
@@ -82,20 +91,48 @@ class SparkRunner:
             self._give_up(self._context)
             raise
         self._due.came()
+        self._warmed, self._failed = True, False
 
     def _warm(self, context: SparkContext) -> None:
         n = int(context.defaultParallelism)
         context.parallelize(range(n), n).mapPartitions(warm).collect()
 
+    def begin(self) -> None:
+        """Start the context beside all else, unless it runs, or was tried a moment ago."""
+        with self._beginning:
+            now = time.monotonic()
+            under_way = self._beginner is not None and self._beginner.is_alive()
+            if self.up or under_way or now < self._again_s:
+                return
+            self._again_s = now + _AGAIN_S
+            name = "spark-start"
+            self._beginner = threading.Thread(target=self._begin, name=name, daemon=True)
+            self._beginner.start()
+
+    def _begin(self) -> None:
+        try:
+            self._need()
+        except Exception:
+            _log.exception("Spark did not start with master %s", self._settings.spark_master)
+            self._failed = True
+
     @property
-    def alive(self) -> bool:
-        """Whether its JVM runs."""
+    def up(self) -> bool:
+        """Whether its JVM runs, and workers are warm."""
         context = self._context
-        return context is not None and not _is_dead(context)
+        return self._warmed and context is not None and not _is_dead(context)
+
+    @property
+    def broken(self) -> bool:
+        """Whether its JVM has ended, or did not start."""
+        context = self._context
+        return self._failed or (context is not None and _is_dead(context))
 
     @property
     def parallelism(self) -> int:
         """Tasks that run at once."""
+        if self._context is None and (cores := self._settings.local_cores) is not None:
+            return cores
         context, known = self._need(), self._cores
         if known is None or known[0] is not context or known[1] < time.monotonic():
             # Each window asks; only the JVM knows, and executors come and go.
@@ -167,7 +204,9 @@ class SparkRunner:
             context.parallelize([frozenset(feeds)] * n, n).mapPartitions(tend).collect()
 
     def stop(self) -> None:
-        """Stop Spark and its workers."""
+        """Stop Spark and its workers, also where they are just being started."""
+        if self._beginner is not None:
+            self._beginner.join(_STOP_S)
         if self._context is not None:
             self._context.stop()
             self._context = None
@@ -199,7 +238,7 @@ class SparkRunner:
         with self._starting:
             if self._context is not None and _is_dead(self._context):
                 _forget(type(self._context))
-                self._context = None
+                self._context, self._warmed = None, False
             if self._context is None:
                 self.start()
             assert self._context is not None

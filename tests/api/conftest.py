@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.server_process import CdcServer
+from tests.api.server_process import CdcServer, spark_at_once
 from tests.api.trace_collector import TraceCollector
 
 
@@ -21,8 +21,9 @@ def collector() -> Iterator[TraceCollector]:
 def server(
     tmp_path_factory: pytest.TempPathFactory, collector: TraceCollector
 ) -> Iterator[CdcServer]:
-    """A running server with an empty store."""
-    made = CdcServer(tmp_path_factory.mktemp("server") / "data")
+    """A running server with an empty store, and with Spark."""
+    folder = tmp_path_factory.mktemp("server")
+    made = CdcServer(folder / "data", *spark_at_once(folder))
     made.environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer planted",

@@ -44,7 +44,7 @@ class CdcServer:
         self.environment: dict[str, str] = {}
 
     def start(self, *, ready: bool = True) -> CdcServer:
-        """Start; waits for the API, and with ``ready`` for Spark too."""
+        """Start; waits for the API, and with ``ready`` until it could deliver."""
         # As a login shell starts it, whatever this machine allows.
         command = [
             "prlimit",
@@ -126,6 +126,14 @@ class CdcServer:
         done = self.cli(*words, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+def spark_at_once(folder: Path) -> tuple[str, str]:
+    """Flags of a server that starts Spark before anything needs it; ``folder`` gets their file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "at-once.toml"
+    file.write_text('[processor]\nspark-start = "at-once"\n')
+    return "--config", str(file)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cdc.server.data_dir import DataDir, DataDirInUse, DataDirNotPrivate
-from tests.api.server_process import CdcServer
+from tests.api.server_process import CdcServer, spark_at_once
 from tests.servers import Database
 from tests.waiting import until
 
@@ -39,7 +39,7 @@ def once_open(tmp_path_factory: pytest.TempPathFactory, mariadb: Database) -> It
     """A server on a directory that all could enter, made by a careless umask."""
     top = tmp_path_factory.mktemp("once-open")
     top.chmod(0o755)
-    server = CdcServer(top / "data")
+    server = CdcServer(top / "data", *spark_at_once(top))
     old = server.data_dir / "log" / "old" / "0"
     old.mkdir(parents=True)
     (old / "000001.binlog").write_bytes(b"rows")

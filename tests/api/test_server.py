@@ -22,7 +22,7 @@ import cdc
 from cdc.client import Access, AnswerLate, Client, connection
 from cdc.server import open_files
 from processor.spark import class_archive
-from tests.api.server_process import CdcServer, run_cdc
+from tests.api.server_process import CdcServer, run_cdc, spark_at_once
 
 
 def test_status_health_captures_tso(server: CdcServer) -> None:
@@ -288,7 +288,7 @@ def test_version() -> None:
 
 
 def test_kill_9_then_term_then_interrupt(tmp_path: Path) -> None:
-    server = CdcServer(tmp_path / "data")
+    server = CdcServer(tmp_path / "data", *spark_at_once(tmp_path))
     try:
         server.start(ready=False)
         first = server.api("GET", "/status").json()["id"]

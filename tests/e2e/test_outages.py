@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from processor import process_names
@@ -119,6 +120,10 @@ def test_workers_and_capture_are_killed_between_changes(way: Way) -> None:
     exactly(way, done)
 
 
+def _jvms(way: Way) -> list[psutil.Process]:
+    return [p for p in way.capture.family() if p.name() == "java"]
+
+
 def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     way.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     _by_key(way)
@@ -128,17 +133,23 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     spawner = daemon.parent()
     assert spawner.name() == process_names.SPAWNER
     assert spawner.ppid() == way.capture.pid, "it is a fork of the capture's"
-    (jvm,) = [p for p in way.capture.family() if p.name() == "java"]
+    way.execute("INSERT INTO t SELECT seq + 10 FROM seq_1_to_30000")
+    (jvm,) = until(lambda: _jvms(way), "what is large starts it")
     # The library that it has unpacked for itself.
-    unpacked = {Path(m.path) for m in jvm.memory_maps() if "liblz4" in m.path}
-    assert unpacked
+    unpacked = until(
+        lambda: {Path(m.path) for m in jvm.memory_maps() if "liblz4" in m.path}, "it runs a job"
+    )
+    way.delivered()
     jvm.kill()
     way.execute("INSERT INTO t VALUES (1), (2)")
     way.delivered(120)
-    exactly(way, 3)
-    assert not any(path.exists() for path in unpacked), "nothing is left of it"
-    assert not daemon.is_running()
-    assert [d.parent().name() for d in way.capture.daemons()] == ["java"], "the second loads itself"
+    exactly(way, 30_003)
+    until(lambda: not any(path.exists() for path in unpacked), "nothing is left of it")
+    until(lambda: not daemon.is_running(), "its daemon has ended")
+    until(
+        lambda: [d.parent().name() for d in way.capture.daemons()] == ["java"],
+        "there is another one, whose daemon loads itself",
+    )
 
 
 def test_a_broker_that_is_killed_is_seen_and_survived(way: Way) -> None:

@@ -24,7 +24,7 @@ from processor.resident.spawner import Spawner
 from processor.slot import NoSlotFree, Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Layout
-from tests.processor.workers import Workers
+from tests.processor.workers import StandInJvm, Workers
 from tests.servers import Database, process
 from tests.source.pulling import Pulled
 from tests.waiting import until
@@ -77,8 +77,8 @@ class Residents:
 
     def __init__(self, folder: Path, log: Log, forking: Forking) -> None:
         self.folder, self.log = folder, log
-        self.spark, self.spark_alive = Workers("spark", 2), True
-        self.jobs = ResidentJobs(self.spark, forking.spawner, _LARGEST, lambda: self.spark_alive)
+        self.spark, self.jvm = Workers("spark", 2), StandInJvm()
+        self.jobs = ResidentJobs(self.spark, self.jvm, forking.spawner, _LARGEST)
         self.forking, self.workers = forking, forking.workers
 
     def plan(self, feed: str, **changes: Any) -> FeedPlan:
@@ -155,10 +155,56 @@ def test_what_is_large_or_of_several_tasks_is_a_job_of_sparks(residents: Residen
 
 
 def test_a_jvm_that_has_ended_is_started_anew_by_the_next_window(residents: Residents) -> None:
-    window = residents.window(residents.plan("a"))
-    residents.spark_alive = False
-    residents.run(window)
-    assert residents.spark.given == [[window]]
+    residents.jvm.up, residents.jvm.broken = False, True
+    (ack,) = residents.run(residents.window(residents.plan("a")))
+    assert ack.rows == 3, "which does not wait for it"
+    assert residents.jvm.begun == 1
+    assert residents.spark.given == []
+
+
+def test_until_the_jvm_runs_they_deliver_all_and_what_is_large_starts_it(
+    residents: Residents,
+) -> None:
+    residents.jvm.up = False
+    plan = residents.plan("a", slots=2)
+    half = _DESTINATIONS // 2
+    whole = residents.window(plan)
+    halves = [
+        replace(whole, destinations=whole.destinations[:half]),
+        replace(whole, destinations=whole.destinations[half:]),
+    ]
+    for windows, begun, workers in (
+        ([whole], 0, 1),
+        ([residents.window(plan, _LARGEST + 1)], 1, 1),
+        (halves, 2, 2),
+    ):
+        acks = residents.run(*windows)
+        assert [ack.error for ack in acks] == [None] * len(windows)
+        assert sum(ack.rows for ack in acks) == 3
+        assert residents.jvm.begun == begun
+        assert len(residents.workers()) == workers
+    residents.jvm.up = True
+    residents.run(*halves)
+    assert len(residents.spark.given) == 1
+
+
+def test_one_of_several_tasks_that_is_lost_is_known_when_all_have_ended(
+    residents: Residents,
+) -> None:
+    residents.jvm.up = False
+    whole = residents.window(residents.plan("a", slots=2))
+    half = _DESTINATIONS // 2
+    residents.run(whole)
+    (first,) = residents.workers()
+    process.send(first.pid, signal.SIGSTOP)
+    with pytest.raises(JobTimedOut):
+        residents.run(
+            replace(whole, destinations=whole.destinations[:half]),
+            replace(whole, destinations=whole.destinations[half:]),
+            timeout_s=1.0,
+        )
+    until(lambda: first not in residents.workers(), "it is killed, though it is stopped")
+    assert len(residents.workers()) == 1, "the other has delivered"
 
 
 def test_a_worker_that_is_killed_is_replaced(residents: Residents) -> None:
@@ -191,7 +237,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced(residents: Residents, other:
 
 def test_a_worker_that_hangs_while_it_idles_is_killed_too(residents: Residents) -> None:
     """Whatever hangs, no window is needed to find out; one that answers lives on."""
-    jobs = ResidentJobs(residents.spark, residents.forking.spawner, _LARGEST, lambda: True, 1.0)
+    jobs = ResidentJobs(residents.spark, residents.jvm, residents.forking.spawner, _LARGEST, 1.0)
     try:
         for feed in "ab":
             jobs.run([residents.window(residents.plan(feed))], "", _TIMEOUT_S, "")
@@ -220,7 +266,7 @@ def test_without_a_spawner_all_are_jobs_of_sparks(
 ) -> None:
     requests, theirs = socket.socketpair()
     theirs.close()
-    jobs = ResidentJobs(residents.spark, Spawner(requests), _LARGEST, lambda: True)
+    jobs = ResidentJobs(residents.spark, residents.jvm, Spawner(requests), _LARGEST)
     window = residents.window(residents.plan("a"))
     for n in range(2):
         jobs.run([window], "", _TIMEOUT_S, "")

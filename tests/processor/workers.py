@@ -42,3 +42,15 @@ class Workers:
 
     def tend(self, feeds: Any) -> None:
         self.tended.append(set(feeds))
+
+
+@dataclass
+class StandInJvm:
+    """What stands for Spark's JVM: what it is, and how often it was begun."""
+
+    up: bool = True
+    broken: bool = False
+    begun: int = 0
+
+    def begin(self) -> None:
+        self.begun += 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.server import capture
+from processor.settings import ProcessorSettings
 from processor.spark import context
 from tests.processor.in_process import InProcessJobs
 
@@ -22,7 +23,7 @@ STARTED = "TIDEGATE_TEST_SPARK_STARTED"
 class Jobs(InProcessJobs):
     """In the place of ``SparkRunner``."""
 
-    alive = True
+    up, broken = True, False
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
@@ -31,6 +32,9 @@ class Jobs(InProcessJobs):
         """Wait for the file."""
         while not Path(os.environ[STARTED]).exists():
             time.sleep(0.02)
+
+    def begin(self) -> None:
+        """Nothing is to be begun."""
 
     def stop(self) -> None:
         """End all deliverers."""
@@ -55,6 +59,8 @@ class NoStart:
 if __name__ == "__main__":
     capture.SparkRunner = Jobs  # type: ignore[assignment,misc]
     context.ContextStart = NoStart  # type: ignore[assignment,misc]
+    # There are no workers that could deliver meanwhile.
+    ProcessorSettings.spark_waits = False  # type: ignore[assignment,method-assign]
 
     from cdc.cli.main import main
 

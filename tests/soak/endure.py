@@ -36,6 +36,8 @@ keep-s = 10
 collect-s = 5.0
 snapshot-statements = 40
 free-space-reserve-bytes = 0
+[processor]
+spark-start = "at-once"
 """
 # Segments come and go; how many there are depends on how late the slower changefeed is.
 _ALLOWED_MB = {"log": 64.0, "mapped": 256.0, "JVM": 64.0, "workers": 48.0}
