@@ -118,6 +118,9 @@ class ResidentJobs(OwnJobs):
         for worker in workers:
             if worker is not None and not worker.ended:
                 worker.keep(feeds, self._silent_s)
+        if self._jvm.broken:
+            # No window may come for long, and the capture is not well meanwhile.
+            self._jvm.begin()
         super().tend(feeds)
 
     def stop(self) -> None:

@@ -159,6 +159,8 @@ def test_a_jvm_that_has_ended_is_started_anew_by_the_next_window(residents: Resi
     (ack,) = residents.run(residents.window(residents.plan("a")))
     assert ack.rows == 3, "which does not wait for it"
     assert residents.jvm.begun == 1
+    residents.jobs.tend(["a"])
+    assert residents.jvm.begun == 2, "though no window comes"
     assert residents.spark.given == []
 
 
