@@ -66,4 +66,4 @@ def test_a_worker_that_dies_meanwhile_is_no_trouble(tmp_path: Path) -> None:
 def test_a_jvm_that_has_ended_is_not_started_for_it(tmp_path: Path) -> None:
     spark = SparkRunner(ProcessorSettings(), tmp_path)
     spark.tend(["f"])
-    assert not spark.alive
+    assert not spark.up
