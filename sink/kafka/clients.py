@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -14,6 +15,7 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    NodeNotReadyError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
@@ -40,6 +42,8 @@ TRANSACTION_TIMEOUT_MS = 120_000
 _ASK_AGAIN_MS = 10
 # Who asks once more before the answer has come has two questions, of which the second waits.
 _ANSWER_S = 1.0
+# Where no broker is named as the controller, until they are asked again.
+_NO_CONTROLLER_S = 1.0
 
 
 def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> KafkaProducer:
@@ -83,7 +87,7 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     def make() -> Any:
         config = settings.client_config()
         with _RefusedLogin(settings):
-            return KafkaAdminClient(**config)
+            return _Admin(**config)
 
     with mapped(settings), _idle.lent(("admin", _kind(settings)), make) as admin:
         yield admin
@@ -147,6 +151,25 @@ def _fit(client: Any) -> bool:
 
 
 _idle: IdleClients[Any] = IdleClients(_end, _fit)
+
+
+class _Admin(KafkaAdminClient):  # type: ignore[misc]
+    """A client that can reach whom a broker names as the controller.
+
+    In a cluster without ZooKeeper that is any of the brokers that live as the asked one knows it.
+    kafka-python looks for its address in an answer of before, where one that has just come back is
+    missing; here both are of one answer.
+    """
+
+    async def _refresh_controller_id(self, timeout_ms: int = 30_000) -> int:
+        end_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            await self._manager.cluster.refresh_metadata()
+            if (controller := self._manager.cluster.controller) is not None:
+                return int(controller.node_id)
+            if time.monotonic() > end_s:
+                raise NodeNotReadyError("controller")
+            await self._net.sleep(_NO_CONTROLLER_S)
 
 
 def _asking_again_soon(**options: Any) -> KafkaNetClient:

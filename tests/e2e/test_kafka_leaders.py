@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import KafkaConnectionError
 
 from cdc.base.ids import FeedId
+from sink.kafka.clients import open_admin
 from sink.kafka.deliverer import transactional_id
 from sink.kafka.ledger import feeds, ledger_partition
 from sink.kafka.settings import KafkaSettings
@@ -127,6 +129,34 @@ def _shown(way: Way) -> dict[str, str]:
     found = way.capture.feed(way.name)
     known: dict[str, str] = found["error"] if found["state"] == "warning" else {}
     return {"code": "", "hint": ""} | (known or {})
+
+
+def test_a_node_that_comes_back_is_asked_by_who_knew_it_dead(way: Way, nodes: Cluster) -> None:
+    """Any living broker may be named as the controller, also one that a client does not know."""
+    nodes.node(1).kill()
+    until(lambda: _brokers(nodes) == {2, 3}, "the others know that it has died")
+    settings = KafkaSettings.parse(way.sink().replace(way.broker.bootstrap, nodes.bootstrap))
+    with open_admin(settings) as admin:
+        nodes.start()
+        until(lambda: _brokers(nodes) == {1, 2, 3}, "it is there again")
+        asked = set()
+        for _ in range(50):
+            admin._controller_id = None
+            admin.create_topics({"never": {"replication_factor": 3}}, validate_only=True)
+            asked.add(admin._controller_id)
+        assert asked == {1, 2, 3}
+
+
+def _brokers(nodes: Cluster) -> set[int]:
+    """The nodes that one of them says are there; none where it asks one that is not."""
+    admin = _admin(nodes)
+    try:
+        known = admin.describe_cluster()["brokers"]
+        return {int(b["broker_id"]) for b in known if not b["is_fenced"]}
+    except KafkaConnectionError:
+        return set()
+    finally:
+        admin.close()
 
 
 def test_leadership_moves_between_living_nodes(way: Way, nodes: Cluster) -> None:
