@@ -13,7 +13,7 @@ from cdc.base.errors import InvalidError
 from cdc.cli.canal_config import imported
 from cdc.cli.imported import write
 from cdc.cli.options import Json
-from cdc.cli.properties import properties
+from cdc.cli.properties import read_properties, read_text
 
 app = typer.Typer(no_args_is_help=True, help="Come from Canal.")
 
@@ -48,22 +48,16 @@ def import_(
 
     Nothing is asked of any server. What has no counterpart is listed.
     """
-    given = {**(_properties(server) if server is not None else {}), **_properties(instance)}
+    files = [instance] if server is None else [server, instance]
+    given = {k: v for file in files for k, v in read_properties(file, _invalid).items()}
     start = position or (_stopped(meta) if meta is not None else "")
     write(imported(given, start, brokers), folder, json=json)
-
-
-def _properties(path: Path) -> dict[str, str]:
-    read = properties(_text(path))
-    if read is None:
-        raise _invalid(path, "has a line that is not key=value")
-    return read
 
 
 def _stopped(path: Path) -> str:
     """The position in what Canal writes down; GTIDs if it has them."""
     try:
-        read = json_.loads(_text(path))
+        read = json_.loads(read_text(path, _invalid))
     except ValueError:
         raise _invalid(path, "is no JSON") from None
     places = list(_positions(read))
@@ -83,13 +77,6 @@ def _positions(read: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(read, list):
         for value in read:
             yield from _positions(value)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as e:
-        raise _invalid(path, f"cannot be read: {type(e).__name__}") from None
 
 
 def _invalid(path: Path, what: str) -> CanalFileInvalid:

@@ -21,6 +21,7 @@ from cdc.cli.imported import (
     plain_name,
     server_uri,
 )
+from cdc.cli.known_keys import KnownKeys
 
 _REGEX: Final = "canal.instance.filter.regex"
 _BLACK_REGEX: Final = "canal.instance.filter.black.regex"
@@ -94,6 +95,7 @@ _ELSEWHERE: Final = {
     "canal.aliyun.": "it is about another producer",
     "canal.": "it is about how Canal works",
 }
+_KNOWN: Final = KnownKeys("key", _TAKEN, _AS_WE_DO, _ELSEWHERE)
 
 
 class CanalNotSupported(InvalidError):
@@ -110,7 +112,7 @@ def imported(properties: Mapping[str, str], position: str = "", brokers: str = "
     """
     found = Findings()
     given = {key: value.strip() for key, value in properties.items() if value.strip()}
-    _check(given, found)
+    _KNOWN.check(given, found)
     topic = given.get("canal.mq.topic", "")
     if not topic:
         found.refuse("canal.mq.topic", "there is none")
@@ -132,25 +134,6 @@ def imported(properties: Mapping[str, str], position: str = "", brokers: str = "
     return Imported(
         (ImportedFeed(name, name, (node,), config, sink_uri),), tuple(found.left.items())
     )
-
-
-def _check(given: Mapping[str, str], found: Findings) -> None:
-    """What must be as we do it, and what is known to be of no matter."""
-    for key, value in given.items():
-        if key in _AS_WE_DO:
-            if value.lower() != _AS_WE_DO[key]:
-                found.refuse(key, f"messages are those of {_AS_WE_DO[key]}")
-        elif key in _TAKEN:
-            continue
-        elif why := _elsewhere(key):
-            found.left[key] = why
-        else:
-            found.refuse(key, "is no key that is known here")
-
-
-def _elsewhere(key: str) -> str:
-    fits = [name for name in _ELSEWHERE if key.startswith(name)]
-    return _ELSEWHERE[max(fits, key=len)] if fits else ""
 
 
 def _list(given: Mapping[str, str], key: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from cdc.base.errors import InvalidError
 from cdc.cli.debezium_connector import imported
 from cdc.cli.imported import write
 from cdc.cli.options import Json
-from cdc.cli.properties import properties
+from cdc.cli.properties import properties, read_text
 
 app = typer.Typer(no_args_is_help=True, help="Come from Debezium.")
 
@@ -52,7 +52,7 @@ def import_(
 
 def _properties(path: Path) -> Mapping[str, Any]:
     """A JSON object of properties, or with them as ``config``; or lines ``key=value``."""
-    text = _text(path)
+    text = read_text(path, _invalid)
     if text.lstrip().startswith("{"):
         whole = _json(path, text)
         config = whole.get("config", whole)
@@ -67,7 +67,7 @@ def _properties(path: Path) -> Mapping[str, Any]:
 
 def _offset(path: Path) -> Mapping[str, Any]:
     """The one offset of an answer of Connect's, or an offset alone."""
-    read = _json(path, _text(path))
+    read = _json(path, read_text(path, _invalid))
     found = read.get("offsets", [{"offset": read}])
     if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], Mapping):
         raise _invalid(path, "has not one offset")
@@ -75,13 +75,6 @@ def _offset(path: Path) -> Mapping[str, Any]:
     if not isinstance(offset, Mapping):
         raise _invalid(path, "has no offset")
     return offset
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as e:
-        raise _invalid(path, f"cannot be read: {type(e).__name__}") from None
 
 
 def _json(path: Path, text: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from cdc.cli.imported import (
     plain_name,
     server_uri,
 )
+from cdc.cli.known_keys import KnownKeys
 from cdc.coord.snapshot_config import SnapshotMode
 
 _CONNECTORS = ("MySqlConnector", "MariaDbConnector")
@@ -100,6 +101,9 @@ _ELSEWHERE = {
     "datatype.propagate.": "schemas have no parameters of their columns",
     "skip.messages.without.change": "every change is delivered",
 }
+_KEYS = KnownKeys(
+    "property", _TAKEN, _AS_WE_DO, _ELSEWHERE, read_below=("transforms.", "predicates")
+)
 _SKIPPED = {"c": "insert", "u": "update", "d": "delete"}
 # MySQL's words, and those of the connector for MariaDB.
 _SSL = {mode: mode for mode in ("disabled", "required", "verify_ca", "verify_identity")} | {
@@ -162,21 +166,7 @@ def _check(given: Mapping[str, str], found: Findings) -> None:
         found.refuse("connector.class", f"is none of {', '.join(_CONNECTORS)}")
     if given.get("transforms"):
         found.refuse("transforms", "change messages, which a changefeed cannot")
-    for key, value in given.items():
-        if key in _AS_WE_DO:
-            if value.lower() != _AS_WE_DO[key].lower():
-                found.refuse(key, f"messages are those of {_AS_WE_DO[key]}")
-        elif key in _TAKEN or key.startswith(("transforms.", "predicates")):
-            continue
-        elif (why := _elsewhere(key)) is not None:
-            found.left[key] = why
-        else:
-            found.refuse(key, "is no property that is known here")
-
-
-def _elsewhere(key: str) -> str | None:
-    fits = [name for name in _ELSEWHERE if key.startswith(name)]
-    return _ELSEWHERE[max(fits, key=len)] if fits else None
+    _KEYS.check(given, found)
 
 
 def _snapshot(given: Mapping[str, str], found: Findings) -> SnapshotMode | None:

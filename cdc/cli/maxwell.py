@@ -11,7 +11,7 @@ from cdc.base.errors import InvalidError
 from cdc.cli.imported import write
 from cdc.cli.maxwell_config import imported
 from cdc.cli.options import Json
-from cdc.cli.properties import properties
+from cdc.cli.properties import read_properties
 
 app = typer.Typer(no_args_is_help=True, help="Come from Maxwell.")
 
@@ -44,13 +44,7 @@ def import_(
 
     Nothing is asked of any server. What has no counterpart is listed.
     """
-    try:
-        given = properties(config.read_text())
-    except (OSError, UnicodeDecodeError) as e:
-        raise _invalid(config, f"cannot be read: {type(e).__name__}") from None
-    if given is None:
-        raise _invalid(config, "has a line that is not key=value")
-    write(imported(given, position, brokers), folder, json=json)
+    write(imported(read_properties(config, _invalid), position, brokers), folder, json=json)
 
 
 def _invalid(path: Path, what: str) -> MaxwellFileInvalid:

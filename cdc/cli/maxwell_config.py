@@ -20,6 +20,7 @@ from cdc.cli.imported import (
     plain_name,
     server_uri,
 )
+from cdc.cli.known_keys import KnownKeys
 
 _TRUE: Final = "true"
 # Values with which messages are those that we make.
@@ -106,6 +107,7 @@ _ELSEWHERE: Final = {
     "jgroups_": "several captures are one cluster, docs/store.md",
     "raft_": "several captures are one cluster, docs/store.md",
 }
+_KEYS: Final = KnownKeys("key", _TAKEN, _AS_WE_DO, _ELSEWHERE, _REFUSED)
 _PARTITIONS: Final = {
     "database": "table",
     "table": "table",
@@ -164,25 +166,9 @@ def imported(properties: Mapping[str, str], position: str = "", brokers: str = "
 
 def _check(given: Mapping[str, str], found: Findings) -> None:
     """What must be as we do it, and what is known to be of no matter."""
-    for key, value in given.items():
-        if key in _REFUSED:
-            found.refuse(key, _REFUSED[key])
-        elif key in _AS_WE_DO:
-            if value.lower() != _AS_WE_DO[key]:
-                found.refuse(key, f"messages are those of {_AS_WE_DO[key]}")
-        elif key in _TAKEN:
-            continue
-        elif (why := _elsewhere(key)) is not None:
-            found.left[key] = why
-        else:
-            found.refuse(key, "is no key that is known here")
+    _KEYS.check(given, found)
     if "producer" not in given:
         found.refuse("producer", "is stdout, not kafka")
-
-
-def _elsewhere(key: str) -> str | None:
-    fits = [name for name in _ELSEWHERE if key.startswith(name)]
-    return _ELSEWHERE[max(fits, key=len)] if fits else None
 
 
 def _rules(given: Mapping[str, str], found: Findings) -> list[str]:
