@@ -140,8 +140,11 @@ class Waking:
         return concerned(self._keys, others) | Concerned(upstreams=frozenset(upstreams))
 
     def _follow_captures(self) -> bool:
+        keys = self._keys
+        # Below the same prefix are records of requests, and where logs could begin.
+        about_all = (keys.capture_prefix, keys.owner, keys.current_log_prefix)
         try:
-            if self._captures.next():
+            if any(event.key.startswith(about_all) for event in self._captures.next()):
                 self.wake()
         except WatchCompacted:
             start = self._store.revision() + 1

@@ -11,6 +11,7 @@ import pytest
 
 from cdc.base.clock import SystemClock
 from cdc.base.parts import Parts
+from cdc.coord.contract import Put, Store
 from cdc.coord.embedded import EmbeddedStore
 from cdc.coord.keys import Keys
 from owner.concerned import Concerned
@@ -25,8 +26,14 @@ def _no_log(name: str) -> UpstreamLog:
 
 
 @pytest.fixture
-def waking(tmp_path: Path) -> Iterator[Waking]:
-    store = EmbeddedStore(tmp_path / "meta.db", SystemClock())
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = EmbeddedStore(tmp_path / "meta.db", SystemClock())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def waking(store: Store) -> Iterator[Waking]:
     stop = threading.Event()
     made = Waking(store, Keys(), _no_log, SystemClock(), stop, Parts())
     made.start()
@@ -34,7 +41,6 @@ def waking(tmp_path: Path) -> Iterator[Waking]:
     yield made
     stop.set()
     made.close(_LONG_S)
-    store.close()
 
 
 def test_a_rest_ends_with_news_that_somebody_waits_for(waking: Waking) -> None:
@@ -52,3 +58,13 @@ def test_progress_ends_no_rest_but_is_not_forgotten(waking: Waking) -> None:
     waking.rest(0.2)
     assert time.monotonic() - began >= 0.2
     assert waking.wait(_LONG_S).progress == {"f"}
+
+
+def test_a_capture_concerns_all_and_the_record_of_a_request_none(
+    waking: Waking, store: Store
+) -> None:
+    for key in (Keys().audit("changes", 1), Keys().audit_next("changes")):
+        store.txn([], [Put(key, b"1")])
+    assert not waking.wait(0.3).urgent
+    store.txn([], [Put(Keys().capture("c"), b"{}")])
+    assert waking.wait(_LONG_S).every
