@@ -208,7 +208,7 @@ class Feed:
 
     @property
     def awaited(self) -> Awaited | None:
-        """All that it waits for while it is idle; None if any news of the log may be for it."""
+        """What it waits for, idle or with all else on its way; None if any news may be for it."""
         return self._awaited
 
     def start(self) -> None:
@@ -270,16 +270,17 @@ class Feed:
         self._await_judgement()
         with self._lines.work.inside():
             rest_s = self._next()
-        if rest_s is None:
-            self._idle()
-            return
         if self._reporter.owed and self._tells_now():
             self._report()
-        if rest_s:
+        if rest_s is None:
+            self._idle()
+        elif rest_s:
             self._stopping.wait(rest_s)
 
     def _next(self) -> float | None:
-        """Deliver the next window; how long to rest behind it, or None if there is none."""
+        """Deliver the next window; how long to rest behind it, or None if all is delivered."""
+        # Before the log is looked at again: what comes from here on wakes it.
+        self._awaited = None
         self._wake.clear()
         if self._newest.barrier_ts != self._assignment.barrier_ts:
             # The owner may wait to hear that it counts, though nothing moves.
@@ -308,13 +309,20 @@ class Feed:
             self._deliver(taken, window)
         self._backoff = self._backoff.succeeded()
         rests = [self._settings.min_interval_s]
+        all_now = self._standing.main >= window.hi
         # All up to now is delivered: rows gather, also for sinks to which each window costs files.
-        if self._standing.main >= window.hi:
+        if all_now:
             rests.append(taken.sink.interval_s)
             if self._tried is not None and self._assignment.barrier_ts == MAX_TS:
                 ended = self._clock.monotonic()
                 rests.append(self._pace.rest_s(began, ended, self._tried[0]))
-        return max(rests)
+        rest_s = max(rests)
+        return None if all_now and not rest_s and self._nothing_else() else rest_s
+
+    def _nothing_else(self) -> bool:
+        """Whether only what wakes it brings work, now that all up to now is delivered."""
+        taken = self._taken
+        return taken is not None and not taken.kept and self._awaits() is not None
 
     def _leave_rows(self) -> None:
         """Give back the room of rows that were there before, once all of them are delivered.
@@ -362,17 +370,18 @@ class Feed:
         return taken.driver.outgrown(taken.plan.layout, chain.from_iterable(found))
 
     def _idle(self) -> None:
+        """Wait until it is woken; what is due meanwhile is told and written down."""
         self._phases.enter(Phase.IDLE)
-        self._acknowledged.save_in_time()
-        if self._reporter.owed and self._reporter.rest_s <= 0:
-            self._report()
-        rests = [_SAVE_S] if self._acknowledged.dirty else []
-        if self._reporter.owed:
-            rests.append(self._reporter.rest_s)
         self._awaited = self._awaits()
-        self._wake.wait(min(rests, default=None))
-        # Before the log is looked at again: what comes from here on wakes it.
-        self._awaited = None
+        woken = False
+        while not woken:
+            self._acknowledged.save_in_time()
+            if self._reporter.owed and self._reporter.rest_s <= 0:
+                self._report()
+            rests = [_SAVE_S] if self._acknowledged.dirty else []
+            if self._reporter.owed:
+                rests.append(self._reporter.rest_s)
+            woken = self._wake.wait(min(rests, default=None))
 
     def _awaits(self) -> Awaited | None:
         """What may bring work, or None where progress itself is waited for: each step tells it."""
@@ -675,6 +684,9 @@ class Feed:
         self._tried = (size, self._clock.monotonic())
         what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
         timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
+        if hi >= window.hi:
+            # Behind this window it is idle, if nothing that concerns it comes meanwhile.
+            self._awaited = self._awaits()
         with self._lines.work.outside(), self._measured.job():
             acks = self._jobs.run(descriptors, what[:200], timeout_s, self._shared(size))
         if taken.recorded:

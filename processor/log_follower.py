@@ -45,6 +45,8 @@ class LogFollower:
         self._clock = clock
         self._feeds: dict[str, Follows] = {}
         self._turns = Turns(clock.monotonic())
+        # Whom nothing concerned that came since they were last woken, whoever waits longest first.
+        self._quiet: dict[str, None] = {}
         self._log: ChangeLog | None = None
         self._resolved: Ts = 0
         self._stopping = threading.Event()
@@ -78,22 +80,27 @@ class LogFollower:
         """Wake whom it concerns that the log has resolved more than ``before``."""
         feeds = self._feeds
         self._turns = self._turns.earned(self._clock.monotonic())
-        if len(feeds) <= self._turns.left:
-            self._turns, _ = self._turns.take(list(feeds))
-            for feed in feeds.values():
-                feed.wake()
-            return
-        changed = _changed(log, before)
-        quiet = []
+        few = len(feeds) <= self._turns.left
+        changed = None if few else _changed(log, before)
         for name, feed in feeds.items():
             awaited = feed.awaited
             if changed is None or awaited is None or awaited.among(changed):
+                self._quiet.pop(name, None)
                 feed.wake()
             else:
-                quiet.append(name)
-        self._turns, now = self._turns.take(quiet)
+                self._quiet[name] = None
+        if few:
+            self._turns = self._turns.spent(len(feeds))
+
+    def _wake_quiet(self) -> None:
+        """Wake those whose turn it is: they stand lower than the log, though they miss nothing."""
+        self._turns = self._turns.earned(self._clock.monotonic())
+        now = [*self._quiet][: int(self._turns.left)]
+        self._turns = self._turns.spent(len(now))
         for name in now:
-            feeds[name].wake()
+            del self._quiet[name]
+            if (feed := self._feeds.get(name)) is not None:
+                feed.wake()
 
     def _look_on(self) -> bool:
         self._log = log = self._log or ChangeLog.open(self._folder)
@@ -108,6 +115,8 @@ class LogFollower:
         if self._resolved != before:
             self._wake(log, before)
             log.forget_below(self._resolved)
+        if self._quiet:
+            self._wake_quiet()
         if self._stopping.is_set():
             log.close()
             return False

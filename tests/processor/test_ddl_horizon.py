@@ -127,3 +127,21 @@ def test_progress_is_told_by_time(processing: Processing) -> None:
         processing.writer.commit(START + at, {})
     until(lambda: processing.reached(199), "the last one is told too")
     assert processing.store.revision() - before < 100
+
+
+def test_what_is_resolved_takes_one_look(
+    processing: Processing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the report that comes later, nor the end of a window takes another one."""
+    looks = []
+    upto = DdlHorizon.upto
+    monkeypatch.setattr(DdlHorizon, "upto", lambda *a: looks.append(a) or upto(*a))
+    processing.assign()
+    for at in (1, 2):
+        processing.writer.commit(START + at, {})
+        until(lambda at=at: processing.reached(at), "it is told")
+    looks.clear()
+    for at in range(3, 8):
+        processing.writer.commit(START + at, {})
+        until(lambda at=at: processing.reached(at), "it is told")
+    assert len(looks) <= 6

@@ -78,6 +78,32 @@ def test_rows_ddls_and_tables_to_come_concern_somebody(writer: LogWriter, tmp_pa
         follower.join(60)
 
 
+def test_whom_nothing_concerns_has_a_turn_though_nothing_more_comes(
+    writer: LogWriter, tmp_path: Path
+) -> None:
+    """Else the last of what has come is told by nobody."""
+    writer.table_id("test", "t", b"")
+    quiet = [Idle(Awaited({1}, 1)) for _ in range(MANY)]
+    clock, parts = StillClock(), Parts()
+    follower = LogFollower("up", tmp_path / "log", parts, clock)
+    for number, feed in enumerate(quiet):
+        follower.add(f"quiet{number}", feed)
+    follower.start()
+    try:
+        # The first look wakes all, whatever turns there are.
+        until(lambda: all(feed.woken == 2 for feed in quiet), "all were woken")
+        writer.commit(START + 10, {})
+        until(lambda: sum(feed.woken == 3 for feed in quiet) == PER_S, "all turns are over")
+        clock.ms += 1000
+        until(lambda: all(feed.woken == 3 for feed in quiet), "the others have theirs")
+        clock.ms += 1000
+        assert not follower.keep(set())
+    finally:
+        follower.stop()
+        follower.join(60)
+    assert all(feed.woken == 3 for feed in quiet)
+
+
 def test_all_have_their_turn_in_time() -> None:
     names = [f"f{n}" for n in range(5 * PER_S)]
     turns, had = Turns(0.0), set[str]()
