@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +44,8 @@ _HISTORY = 8192
 # What is said of many schema changes is large, and is said anew with each.
 _HISTORY_BYTES = 4 << 20
 _AGAIN_S = 0.02
+# Behind every key that begins with what stands before it.
+_LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(slots=True)
@@ -86,6 +89,8 @@ class EmbeddedStore:
                 "SELECT key, value, create_revision, mod_revision, lease FROM kv"
             )
         }
+        # A range is asked for by each request and each turn, and is mostly a small part of all.
+        self._ordered = sorted(self._entries)
         self._leases: dict[int, _Lease] = {}
         self._history: deque[KeyEvent] = deque()
         self._history_bytes = 0
@@ -104,8 +109,9 @@ class EmbeddedStore:
     def range(self, prefix: str) -> tuple[int, list[StoredKey]]:
         with self._changed:
             self._expire()
-            found = [e for k, e in self._entries.items() if k.startswith(prefix)]
-            return self._revision, sorted(found, key=lambda e: e.key)
+            first = bisect_left(self._ordered, prefix)
+            end = bisect_left(self._ordered, prefix + _LAST_CHARACTER, first)
+            return self._revision, [self._entries[key] for key in self._ordered[first:end]]
 
     def revision(self) -> int:
         with self._changed:
@@ -182,10 +188,12 @@ class EmbeddedStore:
         self._write(revision, changed, durable)
         self._revision = revision
         for key, entry in changed.items():
-            if entry is None:
-                self._entries.pop(key, None)
-            else:
+            if entry is not None:
+                if key not in self._entries:
+                    insort(self._ordered, key)
                 self._entries[key] = entry
+            elif self._entries.pop(key, None) is not None:
+                del self._ordered[bisect_left(self._ordered, key)]
             self._remember(KeyEvent(key, entry.value if entry else None, revision))
         self._changed.notify_all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from cdc.coord.contract import (
 )
 from cdc.coord.opening import open_store
 from tests import servers
+from tests.seeds import seed
 from tests.servers.etcd import Etcd
 
 
@@ -84,6 +86,24 @@ def test_put_get_range_delete(store: Store) -> None:
     assert entry is not None
     assert (entry.create_revision, entry.mod_revision) == (revision, revision + 1)
     assert store.get("/a/1") is None
+
+
+def test_ranges_are_what_was_put_and_not_deleted_in_order(store: Store) -> None:
+    """Of every prefix, also of one that begins another one, and of what no key begins with."""
+    drawn = random.Random(seed())
+    known: dict[str, bytes] = {}
+    for number in range(150):
+        key = "/r/" + "".join(drawn.choice("ab/~é") for _ in range(drawn.randint(1, 4)))
+        value = str(number).encode()
+        if drawn.random() < 0.6:
+            store.txn([], [Put(key, value)])
+            known[key] = value
+        else:
+            store.txn([], [Delete(key)])
+            known.pop(key, None)
+        prefix = "/r/" + "".join(drawn.choice("ab/~é") for _ in range(drawn.randint(0, 2)))
+        expected = [(k, known[k]) for k in sorted(known) if k.startswith(prefix)]
+        assert [(e.key, e.value) for e in store.range(prefix)[1]] == expected
 
 
 def test_a_failed_compare_changes_nothing(store: Store) -> None:
