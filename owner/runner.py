@@ -243,8 +243,9 @@ class OwnerRunner:
         captures = sorted(last(e.key) for e in self._store.range(keys.capture_prefix)[1])
         if captures != self._captures:
             self._captures, concerned = captures, EVERY
-        late = any(keys.feed_info(name) not in found for name in concerned.progress)
-        if held.owner is not None and (concerned.urgent or late or self._stored.any_decision):
+        named = concerned.feeds | concerned.progress
+        gone = concerned.every or any(keys.feed_info(name) not in found for name in named)
+        if held.owner is not None and (gone or self._stored.any_decision):
             self._collect(captures, held.owner)
         alive = len(captures)
         if self._only:

@@ -19,7 +19,7 @@ from cdc.base.ts import compose
 from cdc.base.turn_line import TurnLine
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
-from cdc.coord.contract import Compare, Op, Put
+from cdc.coord.contract import Compare, Delete, Op, Put
 from cdc.coord.keys import Keys
 from cdc.coord.messages import (
     Assignment,
@@ -304,6 +304,27 @@ def test_a_report_ticks_its_changefeed_alone(owned: Owned, monkeypatch: pytest.M
 )
 def test_a_key_concerns_what_it_is_about(key: str, what: Concerned) -> None:
     assert concerned(Keys(), [key]) == what
+
+
+def test_nothing_is_left_of_a_changefeed_that_is_removed(owned: Owned) -> None:
+    """Also not of what its processor says once more; another one keeps all of its own."""
+    for feed in ("f", "other"):
+        owned.create(feed)
+        until(lambda feed=feed: owned.told(feed) is not None, "it is ticked")
+        said = Report(feed=feed, epoch=1, checkpoint_ts=owned.start, resolved_ts=owned.start)
+        owned.put(owned.keys.report("c", feed), said.model_dump_json().encode())
+
+    def keys(feed: str) -> set[str]:
+        return {e.key for e in owned.store.range("")[1] if feed in e.key.split("/")}
+
+    others = keys("other")
+    info = owned.store.get(owned.keys.feed_info("f"))
+    assert info is not None
+    owned.store.txn([], [Delete(info.key)])
+    until(lambda: not keys("f"), "all of it is removed")
+    owned.put(owned.keys.report("c", "f"), b"{}")
+    until(lambda: not keys("f"), "what came late is removed, too")
+    assert keys("other") >= others
 
 
 def test_a_new_owner_shows_what_had_ended_before_it(owned: Owned) -> None:
