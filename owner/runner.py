@@ -156,6 +156,7 @@ class OwnerRunner:
         self._store = store
         self._keys = keys
         self._guards = guards
+        self._owner: Held | None = None
         # Of the changefeeds that are ours, by name.
         self._held: dict[str, Held] = {}
         self._turning = threading.Lock()
@@ -245,6 +246,9 @@ class OwnerRunner:
             self._captures, concerned = captures, EVERY
         named = concerned.feeds | concerned.progress
         gone = concerned.every or any(keys.feed_info(name) not in found for name in named)
+        # Who has just become the owner does not know what has gone before.
+        gone = gone or held.owner != self._owner
+        self._owner = held.owner
         if held.owner is not None and (gone or self._stored.any_decision):
             self._collect(captures, held.owner)
         alive = len(captures)
