@@ -79,7 +79,6 @@ class LogFollower:
     def _wake(self, log: ChangeLog, before: Ts) -> None:
         """Wake whom it concerns that the log has resolved more than ``before``."""
         feeds = self._feeds
-        self._turns = self._turns.earned(self._clock.monotonic())
         few = len(feeds) <= self._turns.left
         changed = None if few else _changed(log, before)
         for name, feed in feeds.items():
@@ -94,7 +93,6 @@ class LogFollower:
 
     def _wake_quiet(self) -> None:
         """Wake those whose turn it is: they stand lower than the log, though they miss nothing."""
-        self._turns = self._turns.earned(self._clock.monotonic())
         now = [*self._quiet][: int(self._turns.left)]
         self._turns = self._turns.spent(len(now))
         for name in now:
@@ -112,6 +110,7 @@ class LogFollower:
             self._log, self._resolved = None, 0
             log.close()
             return not self._stopping.is_set()
+        self._turns = self._turns.earned(self._clock.monotonic())
         if self._resolved != before:
             self._wake(log, before)
             log.forget_below(self._resolved)
