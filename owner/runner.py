@@ -245,11 +245,11 @@ class OwnerRunner:
         if captures != self._captures:
             self._captures, concerned = captures, EVERY
         named = concerned.feeds | concerned.progress
-        gone = concerned.every or any(keys.feed_info(name) not in found for name in named)
+        gone = any(keys.feed_info(name) not in found for name in named)
         # Who has just become the owner does not know what has gone before.
-        gone = gone or held.owner != self._owner
-        self._owner = held.owner
-        if held.owner is not None and (gone or self._stored.any_decision):
+        anew, self._owner = held.owner != self._owner, held.owner
+        any_left = concerned.every or gone or anew or self._stored.any_decision
+        if held.owner is not None and any_left:
             self._collect(captures, held.owner)
         alive = len(captures)
         if self._only:
