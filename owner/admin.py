@@ -256,6 +256,24 @@ def change(
     return _change(store, keys, seen.id, FeedEvent.CHANGE, changes, expected=expected)
 
 
+def move_table(
+    store: Store,
+    keys: Keys,
+    feed: str,
+    placed: Callable[[FeedInfo], Mapping[str, str]],
+    expected: Expected = None,
+) -> FeedInfo:
+    """Write where its tables are placed."""
+    return _change(
+        store,
+        keys,
+        feed,
+        FeedEvent.MOVE_TABLE,
+        lambda info: {"placed": placed(info)},
+        expected=expected,
+    )
+
+
 def _meant(info: FeedInfo) -> tuple[object, ...]:
     """What operators want of it; that a change has got a ts, or was taken, is no other wish."""
     wanted = info.change or info

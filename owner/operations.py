@@ -40,8 +40,9 @@ from cdc.logical.errors import check_keyed
 from cdc.schema.snapshot import Schema
 from cdc.schema.table import Table
 from cdc.snapshot.target_only import TargetOnly
+from filter.names import table_name
 from filter.traps import traps
-from owner import admin, orders, rows_again
+from owner import admin, orders, placed_tables, rows_again
 from owner.admission import (
     changefeed_id,
     check_target,
@@ -345,6 +346,25 @@ class Operations:
         check_copyable_beside(tables, schema, config, sink)
         check_repairable(tables, config, TargetOnly(asked.key, asked.target_only))
         return orders.add(self.store, self.keys, feed, asked, self.clock.now_ms())
+
+    def move_table(
+        self, feed: str, table: str, capture: str, expected: Expected = None
+    ) -> FeedInfo:
+        """Have the workers of a capture deliver a table (``schema.table``); any if it is ``any``.
+
+        That is from the next window on. Raises ``TG:ErrTableNameInvalid``, TableMoveRefused,
+        CaptureNotFound.
+        """
+        _, info = admin.get(self.store, self.keys, feed, expected)
+        schema, name = table_name(table)
+        placed_tables.check_moves(info, schema, name)
+        there = placed_tables.check_takes(self.store, self.keys, info, capture)
+        full_name = f"{schema}.{name}".lower()
+
+        def placed(now: FeedInfo) -> dict[str, str]:
+            return placed_tables.moved(now.placed, full_name, capture, there)
+
+        return admin.move_table(self.store, self.keys, feed, placed, expected)
 
     def remove(self, feed: str, expected: Expected = None) -> None:
         """Remove a changefeed, then clear its ledger; nothing happens if there is none.

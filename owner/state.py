@@ -20,6 +20,7 @@ class FeedEvent(StrEnum):
     RESUME = "resume"
     UPDATE = "update"
     CHANGE = "change"
+    MOVE_TABLE = "move-table"
     REMOVE = "remove"
     TRANSIENT_ERROR = "transient-error"
     RETRY = "retry"
@@ -42,11 +43,13 @@ _E = FeedEvent
 TRANSITIONS: dict[tuple[FeedState, FeedEvent], FeedState] = {
     (_S.NORMAL, _E.PAUSE): _S.STOPPED,
     (_S.NORMAL, _E.CHANGE): _S.NORMAL,
+    (_S.NORMAL, _E.MOVE_TABLE): _S.NORMAL,
     (_S.NORMAL, _E.REMOVE): _S.REMOVED,
     (_S.NORMAL, _E.TRANSIENT_ERROR): _S.PENDING,
     (_S.NORMAL, _E.FATAL_ERROR): _S.FAILED,
     (_S.NORMAL, _E.TABLE_STOPPED): _S.WARNING,
     (_S.NORMAL, _E.TARGET_REACHED): _S.FINISHED,
+    (_S.WARNING, _E.MOVE_TABLE): _S.WARNING,
     (_S.WARNING, _E.PAUSE): _S.STOPPED,
     (_S.WARNING, _E.REMOVE): _S.REMOVED,
     (_S.WARNING, _E.TRANSIENT_ERROR): _S.PENDING,
@@ -55,6 +58,7 @@ TRANSITIONS: dict[tuple[FeedState, FeedEvent], FeedState] = {
     (_S.WARNING, _E.ADVANCED): _S.NORMAL,
     (_S.WARNING, _E.RESUME): _S.NORMAL,
     (_S.WARNING, _E.TARGET_REACHED): _S.FINISHED,
+    (_S.PENDING, _E.MOVE_TABLE): _S.PENDING,
     (_S.PENDING, _E.PAUSE): _S.STOPPED,
     (_S.PENDING, _E.REMOVE): _S.REMOVED,
     (_S.PENDING, _E.RETRY): _S.WARNING,
@@ -62,9 +66,11 @@ TRANSITIONS: dict[tuple[FeedState, FeedEvent], FeedState] = {
     (_S.PENDING, _E.FATAL_ERROR): _S.FAILED,
     (_S.STOPPED, _E.RESUME): _S.NORMAL,
     (_S.STOPPED, _E.UPDATE): _S.STOPPED,
+    (_S.STOPPED, _E.MOVE_TABLE): _S.STOPPED,
     (_S.STOPPED, _E.REMOVE): _S.REMOVED,
     (_S.FAILED, _E.RESUME): _S.NORMAL,
     (_S.FAILED, _E.UPDATE): _S.FAILED,
+    (_S.FAILED, _E.MOVE_TABLE): _S.FAILED,
     (_S.FAILED, _E.REMOVE): _S.REMOVED,
     (_S.FINISHED, _E.RESUME): _S.NORMAL,
     (_S.FINISHED, _E.REMOVE): _S.REMOVED,

@@ -227,6 +227,7 @@ def step(tick: FeedTick, seen: FeedInput, now_ms: int) -> tuple[FeedTick, Effect
         piece=info.piece,
         rows_delivered=info.rows_delivered,
         repeatable=info.lacks_rows,
+        placed=info.placed,
     )
     return tick, Effects(
         assignment,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -58,6 +58,7 @@ from processor.jobs import JobRunner
 from processor.log_news import Awaited
 from processor.measured import Measured
 from processor.phase import Phase, Phases
+from processor.placed_tables import dealt, placed_destinations
 from processor.reporter import Reporter
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
@@ -557,7 +558,8 @@ class Feed:
             weights = {d: weights.get(d, 0) for d in taken.plan.layout.destinations()}
         after = self._standing.after(hi, spans)
         if weights:
-            self._run_job(taken, window, hi, weights, spans, after, watermark, runs)
+            groups = self._groups(weights, tables.values())
+            self._run_job(taken, window, hi, weights, groups, spans, after, watermark, runs)
         self._standing = after
         taken = self._taken = taken.after(after)
         taken.catalog.collect(after.lowest().resolved())
@@ -651,7 +653,8 @@ class Feed:
         taken: Takeover,
         window: Window,
         hi: Position,
-        weights: dict[Destination, int],
+        weights: Mapping[Destination, int],
+        groups: Sequence[tuple[str, list[Destination]]],
         spans: Mapping[str, Span],
         after: Standing,
         watermark: Ts | None,
@@ -659,8 +662,6 @@ class Feed:
     ) -> None:
         size = sum(weights.values())
         names = self._transactions.names(after)
-        tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
-        groups = group(weights, tasks)
         at_once = self.window_size.at_once(len(groups))
         descriptors = [
             Descriptor(
@@ -676,8 +677,9 @@ class Feed:
                 at_once=at_once,
                 transactions=names,
                 log_bytes=sum(weights[d] for d in g),
+                capture=capture,
             )
-            for g in groups
+            for capture, g in groups
         ]
         places = ", ".join(sorted({topic for topic, _ in weights}))
         self._phases.enter(Phase.DELIVERING)
@@ -695,6 +697,21 @@ class Feed:
         self._check(taken, acks, runs)
         self.window_size = self.window_size.delivered(size)
         self._measured.delivered(acks, hi.ts)
+
+    def _groups(
+        self, weights: Mapping[Destination, int], tables: Collection[Replicated]
+    ) -> list[tuple[str, list[Destination]]]:
+        """The destinations of each task of a window, and whose workers are to deliver it."""
+        size = sum(weights.values())
+        tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
+        if not self._assignment.placed:
+            return [("", g) for g in group(weights, tasks)]
+        destinations: dict[str, set[Destination]] = {}
+        for one in tables:
+            destinations.setdefault(one.name.lower(), set()).update(one.route.destinations())
+        captures = self._jobs.captures
+        placed = placed_destinations(self._assignment.placed, destinations, captures)
+        return dealt(weights, placed, tasks, captures)
 
     def _shared(self, size: int) -> str:
         """Windows of which changefeeds may go in one job with this one: those of the same servers.

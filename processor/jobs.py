@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdc.base.errors import TransientError
@@ -16,12 +17,31 @@ class JobTimedOut(TransientError):
     code = "TG:ErrJobTimedOut"
 
 
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """Captures that deliver a window together: ``rooms`` says how many tasks each runs at once.
+
+    ``here`` is the one that plans it. None are known where no other one may be asked.
+    """
+
+    here: str = ""
+    rooms: Mapping[str, int] = field(default_factory=dict)
+
+
+ALONE = Captures()
+"""Of a capture that asks no other one."""
+
+
 class JobRunner(Protocol):
     """Runs the tasks of a window."""
 
     @property
     def parallelism(self) -> int:
         """Tasks that run at once."""
+
+    @property
+    def captures(self) -> Captures:
+        """Whose workers a task may be given to by name."""
 
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
@@ -58,6 +78,11 @@ class OwnJobs:
     def parallelism(self) -> int:
         """Tasks that run at once."""
         return self._own.parallelism
+
+    @property
+    def captures(self) -> Captures:
+        """As of a JobRunner."""
+        return self._own.captures
 
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str

@@ -20,7 +20,7 @@ from cdc.base import measures
 from cdc.base.clock import Clock
 from cdc.base.errors import ErrorKind, TransientError, from_dict
 from cdc.changelog.remote.access import LogAccess
-from processor.jobs import JobRunner, OwnJobs
+from processor.jobs import Captures, JobRunner, OwnJobs
 from processor.task_messages import Ack, Descriptor
 
 _log = logging.getLogger("processor")
@@ -56,35 +56,43 @@ class Lender(Protocol):
         """Their acknowledgements, in order. Raises LenderLost: nothing is known of them."""
 
 
-def shares(count: int, own: int, lent: Sequence[int]) -> list[int]:
-    """How many of ``count`` tasks are run here, and how many by each lender.
+def runs_at(wanted: Sequence[str], captures: Captures) -> list[str]:
+    """Which capture runs each of a window's tasks.
 
-    ``own`` and ``lent`` are how many each runs at once. As many as that are run here, since the log
-    is here; what lenders have no room for waits here, too.
+    ``wanted``: which it is to be, "" for any. Those go first where the log is, as many as run there
+    at once, then to the others; what nobody has room for waits where the log is.
     """
-    left = max(0, count - own)
-    dealt = []
-    for room in lent:
-        dealt.append(min(room, left))
-        left -= dealt[-1]
-    return [count - sum(dealt), *dealt]
+    left = dict(captures.rooms)
+    for capture in wanted:
+        if capture in left:
+            left[capture] -= 1
+    found = []
+    for capture in wanted:
+        at = capture
+        if capture not in captures.rooms:
+            at = next((name for name, room in left.items() if room > 0), captures.here)
+            left[at] -= 1
+        found.append(at)
+    return found
 
 
 class BorrowedJobs(OwnJobs):
     """Runs a window's tasks on our own workers and those of lenders.
 
-    ``lenders()`` are those of the moment, ``access`` says how their workers read a log of ours, by
-    its folder.
+    ``capture`` is our own. ``lenders()`` are those of the moment, ``access`` says how their workers
+    read a log of ours, by its folder.
     """
 
     def __init__(
         self,
         own: JobRunner,
+        capture: str,
         lenders: Callable[[], Sequence[Lender]],
         access: Callable[[Path], LogAccess],
         clock: Clock,
     ) -> None:
         super().__init__(own)
+        self._capture = capture
         self._clock = clock
         self._guard = threading.Lock()
         self._lenders = lenders
@@ -97,27 +105,42 @@ class BorrowedJobs(OwnJobs):
         """Tasks that run at once, here and elsewhere."""
         return self._own.parallelism + sum(lender.tasks for lender in self._usable())
 
+    @property
+    def captures(self) -> Captures:
+        """As of a JobRunner; those that have just failed are not among them."""
+        return self._captures(self._usable())
+
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
     ) -> list[Ack]:
         """As of a JobRunner; raises LenderLost, too, but not before all others have ended."""
-        lenders = self._usable() if len(descriptors) > 1 else []
-        own, *lent = shares(
-            len(descriptors), self._own.parallelism, [lender.tasks for lender in lenders]
-        )
-        if own == len(descriptors):
+        wanted = [descriptor.capture for descriptor in descriptors]
+        lenders = self._usable() if len(wanted) > 1 or wanted[0] else []
+        places = runs_at(wanted, self._captures(lenders))
+        own = [n for n, place in enumerate(places) if place == self._capture]
+        if len(own) == len(places):
             return self._own.run(descriptors, description, timeout_s, shared)
-        given = [(lender, n) for lender, n in zip(lenders, lent, strict=True) if n]
+        given = [
+            (lender, [n for n, place in enumerate(places) if place == lender.capture])
+            for lender in lenders
+            if lender.capture in places
+        ]
+        acks: dict[int, Ack] = {}
         with ThreadPoolExecutor(len(given), "lender") as pool:
-            at, asked = own, []
-            for lender, n in given:
-                theirs = [self._reached(d) for d in descriptors[at : at + n]]
+            asked = []
+            for lender, numbers in given:
+                theirs = [self._reached(descriptors[n]) for n in numbers]
                 asked.append(pool.submit(self._lent, lender, theirs, description, timeout_s))
-                at += n
-            acks = self._own.run(descriptors[:own], description, timeout_s, "")
-            for answer in asked:
-                acks += answer.result()
-        return acks
+            if own:
+                ours = [descriptors[n] for n in own]
+                acks |= zip(own, self._own.run(ours, description, timeout_s, ""), strict=True)
+            for answer, (_, numbers) in zip(asked, given, strict=True):
+                acks |= zip(numbers, answer.result(), strict=True)
+        return [acks[n] for n in range(len(places))]
+
+    def _captures(self, lenders: Sequence[Lender]) -> Captures:
+        rooms = {lender.capture: lender.tasks for lender in lenders}
+        return Captures(self._capture, {self._capture: self._own.parallelism, **rooms})
 
     def _usable(self) -> list[Lender]:
         now = self._clock.monotonic()

@@ -52,7 +52,8 @@ class Descriptor:
     everything at or below it has been sent. ``at_once``: more bytes than these were too much for
     the sink, so no more are to be on their way at a time. ``transactions``: names for the ts of
     ``hi`` and ``held``. ``anywhere``: whether a worker opens the sink for it that has not yet.
-    ``log_bytes``: how much of the log it is about.
+    ``log_bytes``: how much of the log it is about. ``capture``: whose workers are to deliver it;
+    any if "".
     """
 
     plan: FeedPlan
@@ -68,6 +69,7 @@ class Descriptor:
     transactions: Mapping[Ts, TransactionName] = field(default_factory=dict)
     anywhere: bool = True
     log_bytes: int = 0
+    capture: str = ""
 
 
 @dataclass(frozen=True)

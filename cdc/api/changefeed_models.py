@@ -226,6 +226,18 @@ class ConfigChangeShown(BaseModel):
         return cls(ts=change.ts, sink_uri=uri, config=shown_config(change.config))
 
 
+class PlacedTable(BaseModel):
+    """A table that was moved to a capture, whose workers deliver it while it takes tasks."""
+
+    table: str
+    capture_id: str
+
+    @classmethod
+    def all_of(cls, info: FeedInfo) -> list[PlacedTable]:
+        """Those of a changefeed, the last one moved last."""
+        return [cls(table=table, capture_id=capture) for table, capture in info.placed.items()]
+
+
 class ChangefeedInfo(BaseModel):
     """A changefeed in full; the password of its sink URI is masked.
 
@@ -254,6 +266,7 @@ class ChangefeedInfo(BaseModel):
     admin_job_type: AdminJob
     task_status: list[TaskStatus]
     change: ConfigChangeShown | None
+    placed_tables: list[PlacedTable]
 
     @classmethod
     def of(
@@ -264,6 +277,7 @@ class ChangefeedInfo(BaseModel):
             admin_job_type=_ADMIN_JOBS[info.state],
             task_status=list(tasks),
             change=ConfigChangeShown.of(info.change),
+            placed_tables=PlacedTable.all_of(info),
             id=info.id,
             upstream=info.upstream,
             sink_uri=mask_uri(info.sink_uri),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from cdc.api import etags, progress
 from cdc.api.answers import Empty, Page
@@ -17,12 +17,13 @@ from cdc.api.changefeed_models import (
     ChangefeedStatus,
     ChangefeedSummary,
     CreatedChangefeed,
+    PlacedTable,
     Synced,
     shown_state,
 )
 from cdc.api.etags import IfMatch
 from cdc.api.paging import AskedPart
-from cdc.api.requests import CreateChangefeed, ResumeChangefeed, UpdateChangefeed
+from cdc.api.requests import CreateChangefeed, MovedTable, ResumeChangefeed, UpdateChangefeed
 from cdc.coord.keys import last
 from cdc.coord.messages import ENDED, FeedInfo, FeedState
 from cdc.coord.stored import StoredValueUnreadable, read
@@ -110,6 +111,19 @@ def router(capture: Capture) -> APIRouter:
         else:
             operations.resume(feed, how.overwrite_checkpoint_ts, expected)
         return Empty()
+
+    @routes.post("/{feed}/move_table")
+    def move_table(
+        feed: str, moved: Annotated[MovedTable, Query()], expected: IfMatch
+    ) -> list[PlacedTable]:
+        """Have the workers of another capture deliver a table, from the next window on."""
+        info = admin.get(store, keys, feed, expected)[1]
+        capture.check_clustered()
+        table = moved.table
+        if table.isdecimal():
+            table = progress.table_ids(capture, info).get(int(table), table)
+        info = operations.move_table(feed, table, moved.capture, expected)
+        return PlacedTable.all_of(info)
 
     @routes.get("/{feed}/synced")
     def synced(feed: str) -> Synced:

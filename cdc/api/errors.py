@@ -28,6 +28,7 @@ from cdc.server.upstream_errors import (
 from cdc.verify.job import NothingToRepair, VerificationNotFound, VerificationRuns
 from owner.admin import ChangefeedExists, ChangefeedNotFound
 from owner.orders import CopyNotCancelled, CopyNotFound, CopyNotPaused
+from owner.placed_tables import TableMoveRefused
 from owner.placing import PlacementRefused
 from owner.state import TransitionRefused
 
@@ -69,6 +70,7 @@ _STATUS: dict[type[TidegateError], int] = {
     CaptureNotFound: 404,
     NoOtherCapture: 409,
     PlacementRefused: 409,
+    TableMoveRefused: 409,
     RedactionLoosened: 409,
     TokenExists: 409,
     TokenNotFound: 404,

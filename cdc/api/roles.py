@@ -54,6 +54,7 @@ ROUTES: dict[tuple[str, str], ApiRole] = {
     ("DELETE", _FEED): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/pause"): ApiRole.OPERATOR,
     ("POST", f"{_FEED}/resume"): ApiRole.OPERATOR,
+    ("POST", f"{_FEED}/move_table"): ApiRole.OPERATOR,
     ("GET", f"{_FEED}/meta_info"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/synced"): ApiRole.VIEWER,
     ("GET", f"{_FEED}/apply"): ApiRole.VIEWER,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
@@ -322,6 +323,30 @@ def resume(
         typer.confirm("Go on?", abort=True)
     chosen = {"overwrite_checkpoint_ts": to}
     _act(changefeed_id, "resume", "resumed", json, chosen)
+
+
+@app.command("move-table")
+def move_table(
+    changefeed_id: FeedId,
+    table: Annotated[
+        str,
+        typer.Option("--table-id", "-t", help="Its name, or an id of `processor query`."),
+    ],
+    capture: Annotated[
+        str,
+        typer.Option("--target-node-id", "-d", help="A capture's id; any: whoever has room."),
+    ],
+    json: Json = False,
+) -> None:
+    """Have the workers of another capture deliver a table, from the next window on."""
+    query = urlencode({"tableID": table, "targetNodeID": capture})
+    placed = client().post(f"/changefeeds/{changefeed_id}/move_table?{query}")
+    if json:
+        output.as_json(placed)
+    elif capture == "any":
+        typer.echo(f"table {table} is delivered by any capture")
+    else:
+        typer.echo(f"table {table} is delivered by capture {capture}, while it takes tasks")
 
 
 def _act(feed: str, verb: str, done: str, json: bool, body: dict[str, Any] | None = None) -> None:

@@ -13,8 +13,11 @@ COMMANDS = {
     ("cli", "unsafe", "resolve-lock"): "there are no locks of TiKV to resolve",
     ("cli", "unsafe", "delete-service-gc-safepoint"): _HOLDS_NOBODY_UP,
     ("cli", "unsafe", "verify-gc-safepoint"): _HOLDS_NOBODY_UP,
-    ("cli", "changefeed", "move-table"): "an upstream moves whole, with all its changefeeds:"
-    " `cdc cli upstream move`",
+    **{
+        ("cli", "changefeed", name): "a table has no regions: how it is spread is what `partition`"
+        " of sink.dispatchers says"
+        for name in ("split-table-by-region-count", "move-split-table", "merge-table")
+    },
     ("cli", "changefeed", "cyclic"): "there is no replication in circles: filter by tables, or by"
     " transactions (filter.ignore-txn-gtid)",
     ("cli", "configure-credentials"): "`cdc cli token create` makes a token;"

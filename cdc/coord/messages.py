@@ -354,7 +354,8 @@ class FeedInfo(StoredMessage):
     the progress that is stored is behind them. ``indexes_due``: tables that were made for them may
     lack indexes, which are added before anything behind ``snapshot_ts`` comes. ``piece``: rows that
     are delivered anew. ``again``: those that it began with were lost, and are copied again.
-    ``change``: what it takes without a pause.
+    ``change``: what it takes without a pause. ``placed``: tables (lower-case ``schema.table``) that
+    an operator has moved, and to which capture, the last one moved last.
     """
 
     id: str
@@ -376,6 +377,7 @@ class FeedInfo(StoredMessage):
     piece: RowsPiece | None = None
     again: RowsAgain | None = None
     change: ConfigChange | None = None
+    placed: dict[str, str] = Field(default_factory=dict)
 
     @property
     def lacks_rows(self) -> bool:
@@ -544,7 +546,8 @@ class Assignment(StoredMessage):
     together. ``copy_order``: rows that are to be copied beside it; ``piece``: those that are
     delivered, and which of the log's place they have. ``rows_delivered``: those that it began with
     are not needed any more. ``repeatable``: the target may have rows that are inserted, and lack
-    those that are changed.
+    those that are changed. ``placed``: tables whose rows workers of another capture are to deliver,
+    as ``FeedInfo`` has them.
     """
 
     feed: str
@@ -560,6 +563,7 @@ class Assignment(StoredMessage):
     piece: RowsPiece | None = None
     rows_delivered: bool = False
     repeatable: bool = False
+    placed: dict[str, str] = Field(default_factory=dict)
 
 
 class Acknowledgements(StoredMessage):

@@ -195,7 +195,7 @@ class Capture:
             if settings.processor.lend_workers:
                 self.tasks = TaskTaker(lenders, self.peers, self._workers.lend)
             if access is not None:
-                across = BorrowedJobs(self._workers, lenders.now, access, clock)
+                across = BorrowedJobs(self._workers, self.id, lenders.now, access, clock)
         self.metrics.capture.spark_up = lambda: not self._spark_missing()
         self._processor = ProcessorRunner(
             self.store,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from processor.jobs import ALONE, Captures
 from processor.settings import ProcessorSettings
 from processor.shared_jobs import SharedJobs
 from processor.spark.context import ContextStart, open_context
@@ -127,6 +128,11 @@ class SparkRunner:
         """Whether its JVM has ended, or did not start."""
         context = self._context
         return self._failed or (context is not None and _is_dead(context))
+
+    @property
+    def captures(self) -> Captures:
+        """As of a JobRunner: only one that borrows workers knows other captures."""
+        return ALONE
 
     @property
     def parallelism(self) -> int:

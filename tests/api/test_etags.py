@@ -165,6 +165,7 @@ def test_changes_say_in_the_description_that_they_take_it(server: CdcServer) -> 
     assert taking == {
         "put /changefeeds/{feed}",
         "delete /changefeeds/{feed}",
+        "post /changefeeds/{feed}/move_table",
         "post /changefeeds/{feed}/pause",
         "post /changefeeds/{feed}/resume",
         "put /upstreams/{name}",

@@ -28,11 +28,11 @@ def test_help_by_either_name_everywhere(words: list[str]) -> None:
 
 
 def test_a_word_of_ticdc_that_is_none_here_is_answered_with_what_to_use() -> None:
-    done = run_cdc("cli", "changefeed", "move-table", "-c", "x", "-t", "1")
+    done = run_cdc("cli", "configure-credentials")
     assert done.returncode == 2
     assert "No such command" in done.stderr
-    assert "Hint: cli changefeed move-table:" in done.stderr
-    assert "`cdc cli upstream move`" in done.stderr
+    assert "Hint: cli configure-credentials:" in done.stderr
+    assert "`cdc cli token create`" in done.stderr
 
 
 def test_completion_for_a_shell() -> None:

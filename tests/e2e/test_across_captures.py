@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,10 +60,11 @@ class Pair:
 
     captures: list[CaptureProcess]
     load: Load
+    feed: str
 
     def lent(self) -> tuple[CaptureProcess, CaptureProcess]:
         """Wait until the capture that does not plan has run some more tasks; it is the second."""
-        plans, lends = until(self._roles, "one capture plans, and the other one answers", 60)
+        plans, lends = until(self.roles, "one capture plans, and the other one answers", 60)
         counts: list[int] = []
 
         def some_more() -> bool:
@@ -75,20 +78,20 @@ class Pair:
         until(some_more, "tasks are lent", 60)
         return plans, lends
 
-    def _roles(self) -> tuple[CaptureProcess, CaptureProcess] | None:
+    def roles(self) -> tuple[CaptureProcess, CaptureProcess] | None:
+        """Who plans the changefeed, and the other one, if both are there."""
         one, other = self.captures
-        if plans(one) and _answers(other):
+        if self.plans(one) and _answers(other):
             return one, other
-        return (other, one) if plans(other) and _answers(one) else None
+        return (other, one) if self.plans(other) and _answers(one) else None
 
-
-def plans(capture: CaptureProcess) -> bool:
-    """Whether a capture plans the changefeed."""
-    try:
-        me = capture.ask("GET", "/status")["id"]
-        return me in [task["capture_id"] for task in capture.feed("feed")["task_status"]]
-    except httpx.HTTPError:
-        return False
+    def plans(self, capture: CaptureProcess) -> bool:
+        """Whether a capture plans the changefeed."""
+        try:
+            me = capture.ask("GET", "/status")["id"]
+            return me in [task["capture_id"] for task in capture.feed(self.feed)["task_status"]]
+        except httpx.HTTPError:
+            return False
 
 
 def _answers(capture: CaptureProcess) -> bool:
@@ -97,6 +100,14 @@ def _answers(capture: CaptureProcess) -> bool:
         return capture.api("GET", "/status").is_success
     except httpx.HTTPError:
         return False
+
+
+def _assigned(planner: CaptureProcess, table: str) -> str | None:
+    """Where the processor of a changefeed was told to have a table of this name delivered."""
+    entries = planner.ask("GET", "/unsafe/metadata")["items"]
+    placed = [json.loads(e["value"])["placed"] for e in entries if "/task/assignment/" in e["key"]]
+    found = [c for tables in placed for name, c in tables.items() if name.endswith(f".{table}")]
+    return found[0] if found else None
 
 
 def _tasks(capture: CaptureProcess) -> int:
@@ -124,7 +135,7 @@ def pair(etcd: Etcd, mariadb: Database, schema_name: str, tmp_path: Path) -> Ite
         for capture in captures:
             capture.await_ready()
         captures[0].register("main", mariadb.uri())
-        yield Pair(captures, load)
+        yield Pair(captures, load, schema_name.replace("_", "-"))
     finally:
         load.stop()
         for capture in captures:
@@ -135,7 +146,7 @@ def test_exactly_once_whoever_dies(pair: Pair, schema_name: str, broker: Broker)
     sink = f"kafka://{broker.bootstrap}/{schema_name}?protocol=canal-json&partition-num=4"
     rule = {"matcher": ["*.*"], "partition": "index-value"}
     config = {"sink": {"dispatchers": [rule]}, **_ACROSS}
-    pair.captures[0].create("feed", "main", sink, [f"{schema_name}.*"], config)
+    pair.captures[0].create(pair.feed, "main", sink, [f"{schema_name}.*"], config)
     pair.load.start()
     planner, lender = pair.lent()
     # Its workers die in the middle of a window, or wait for one; its capture lives.
@@ -143,25 +154,28 @@ def test_exactly_once_whoever_dies(pair: Pair, schema_name: str, broker: Broker)
         worker.kill()
     pair.lent()
     lender.kill()
-    planner.wait_checkpoint("feed")
+    planner.wait_checkpoint(pair.feed)
     lender.start()
     planner, lender = pair.lent()
     # Past its lease, so what it has under way is delivered by others before it wakes.
     family = lender.family()
     for process in family:
-        send(process.pid, signal.SIGSTOP)
-    planner.wait_checkpoint("feed")
+        # A short one says how to start Spark.
+        with suppress(ProcessLookupError):
+            send(process.pid, signal.SIGSTOP)
+    planner.wait_checkpoint(pair.feed)
     for process in family:
-        send(process.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            send(process.pid, signal.SIGCONT)
     until(lambda: "beginning anew" in lender.text(), "it knows that it was given up", 60)
     planner, lender = pair.lent()
     planner.kill()
-    until(lambda: plans(lender), "the other one plans", 60)
-    lender.wait_checkpoint("feed")
+    until(lambda: pair.plans(lender), "the other one plans", 60)
+    lender.wait_checkpoint(pair.feed)
     planner.start()
     planner, _ = pair.lent()
     pair.load.stop()
-    planner.wait_checkpoint("feed")
+    planner.wait_checkpoint(pair.feed)
     exactly_in(topics.read(broker.bootstrap, [schema_name]), pair.load.written)
 
 
@@ -170,13 +184,65 @@ def test_a_database_gets_rows_of_both(
 ) -> None:
     same_schema(mariadb, mysql, schema_name)
     sink = f"mysql://root@127.0.0.1:{mysql.port}/?worker-count=4"
-    pair.captures[0].create("feed", "main", sink, [f"{schema_name}.*"], _ACROSS)
+    pair.captures[0].create(pair.feed, "main", sink, [f"{schema_name}.*"], _ACROSS)
     pair.load.start()
     _, lender = pair.lent()
     for worker in lender.workers():
         worker.kill()
     planner, _ = pair.lent()
     pair.load.stop()
-    planner.wait_checkpoint("feed")
+    planner.wait_checkpoint(pair.feed)
     assert len(content(mysql, schema_name)["t"]) == pair.load.written
     assert content(mysql, schema_name) == content(mariadb, schema_name)
+
+
+def test_a_table_is_delivered_where_it_was_moved_to(
+    pair: Pair, schema_name: str, mariadb: Database, broker: Broker
+) -> None:
+    mariadb.execute("CREATE TABLE u (id INT PRIMARY KEY)", database=schema_name)
+    sink = f"kafka://{broker.bootstrap}/{schema_name}?protocol=canal-json"
+    rule = {"matcher": ["*.*"], "topic": "{schema}_{table}"}
+    config = {"sink": {"dispatchers": [rule]}, **_ACROSS}
+    first = pair.captures[0]
+    first.create(pair.feed, "main", sink, [f"{schema_name}.*"], config)
+    planner, lender = until(pair.roles, "one capture plans, and the other one answers", 60)
+    ids = {capture: capture.ask("GET", "/status")["id"] for capture in pair.captures}
+    written = {"t": 0, "u": 0}
+
+    def lent(table: str) -> bool:
+        """Whether a row, alone in its window, was delivered by the one that does not plan."""
+        before = _tasks(lender)
+        mariadb.execute(f"INSERT INTO {table} VALUES ({written[table]})", database=schema_name)
+        written[table] += 1
+        planner.wait_checkpoint(pair.feed)
+        return _tasks(lender) > before
+
+    def move(table: str, capture: str) -> str:
+        done = planner.cli(*f"changefeed move-table -c {pair.feed} -t {table} -d {capture}".split())
+        assert done.returncode == 0, done.stderr
+        wanted = None if capture == "any" else capture
+        until(lambda: _assigned(planner, "t") == wanted, "the owner has told the processor")
+        return done.stdout
+
+    assert not lent("t")
+    assert not lent("u")
+    assert ids[lender] in move(f"{schema_name}.t", ids[lender])
+    assert lent("t")
+    assert not lent("u")
+    shown = planner.feed(pair.feed)["placed_tables"]
+    assert shown == [{"table": f"{schema_name}.t", "capture_id": ids[lender]}]
+    # By its id, as TiCDC names tables: it came first.
+    number = min(planner.ask("GET", f"/processors/{pair.feed}/{ids[planner]}")["table_ids"])
+    move(str(number), ids[planner])
+    assert not lent("t")
+    move(f"{schema_name}.t", ids[lender])
+    assert lent("t")
+    lender.kill()
+    for _ in range(3):
+        assert not lent("t")
+    lender.start()
+    move(f"{schema_name}.t", "any")
+    assert not lent("t")
+    assert planner.feed(pair.feed)["placed_tables"] == []
+    for table, count in written.items():
+        exactly_in(topics.read(broker.bootstrap, [f"{schema_name}_{table}"]), count)

@@ -18,6 +18,7 @@ EXPECTED = {
     FeedEvent.RESUME: {S: N, F: N, D: N, W: N},
     FeedEvent.UPDATE: {S: S, F: F},
     FeedEvent.CHANGE: {N: N},
+    FeedEvent.MOVE_TABLE: {N: N, W: W, P: P, S: S, F: F},
     FeedEvent.REMOVE: {N: R, W: R, P: R, S: R, F: R, D: R},
     FeedEvent.TRANSIENT_ERROR: {N: P, W: P},
     FeedEvent.RETRY: {P: W},

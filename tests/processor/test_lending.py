@@ -14,27 +14,35 @@ from cdc.base.errors import DefiniteError, TransientError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
 from cdc.changelog.remote.access import LogAccess
-from processor.lending import BorrowedJobs, LenderLost, LentWorkers, shares
+from processor.jobs import Captures
+from processor.lending import BorrowedJobs, LenderLost, LentWorkers, runs_at
 from processor.task_messages import Descriptor, FeedPlan
 from sink.contract import Layout
 from tests.changelog.logs import StillClock
 from tests.processor.workers import Workers
 from tests.waiting import until
 
-_COUNTS = st.integers(0, 9)
+_CAPTURES = ("here", "x", "y", "z")
 
 
-@given(count=st.integers(1, 60), own=st.integers(1, 9), lent=st.lists(_COUNTS, max_size=5))
-def test_all_are_dealt_out_here_first_and_to_nobody_more_than_it_runs(
-    count: int, own: int, lent: list[int]
+@given(
+    wanted=st.lists(st.sampled_from(["", *_CAPTURES, "gone"]), min_size=1, max_size=60),
+    rooms=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+)
+def test_tasks_run_where_they_are_to_and_the_others_here_first_as_there_is_room(
+    wanted: list[str], rooms: list[int]
 ) -> None:
-    here, *there = shares(count, own, lent)
-    assert here + sum(there) == count
-    assert all(n <= room for n, room in zip(there, lent, strict=True))
-    if count <= own:
-        assert not any(there)
-    elif count <= own + sum(lent):
-        assert here == own
+    captures = Captures("here", dict(zip(_CAPTURES, rooms, strict=False)))
+    places = runs_at(wanted, captures)
+    known = captures.rooms.keys()
+    assert all(at == asked for at, asked in zip(places, wanted, strict=True) if asked in known)
+    free = [at for at, asked in zip(places, wanted, strict=True) if asked not in known]
+    room = {c: max(0, n - wanted.count(c)) for c, n in captures.rooms.items()}
+    assert all(free.count(c) <= room[c] for c in known - {"here"})
+    if len(free) <= room["here"]:
+        assert set(free) <= {"here"}
+    elif len(free) <= sum(room.values()):
+        assert free.count("here") == room["here"]
 
 
 def _plan(feed: str = "f") -> FeedPlan:
@@ -54,7 +62,7 @@ def _access(folder: Path) -> LogAccess:
 
 def test_each_answer_comes_to_its_task_and_only_lenders_read_over_the_network() -> None:
     own, b, c = Workers("a", 2), Workers("b", 1), Workers("c", 3)
-    jobs = BorrowedJobs(own, lambda: [b, c], _access, StillClock())
+    jobs = BorrowedJobs(own, "a", lambda: [b, c], _access, StillClock())
     assert jobs.parallelism == 6
     acks = jobs.run(descriptors(5), "window", 60.0, "")
     assert [ack.rows for ack in acks] == list(range(5))
@@ -67,6 +75,23 @@ def test_each_answer_comes_to_its_task_and_only_lenders_read_over_the_network() 
     assert len(b.given) == len(c.given) == 1
 
 
+def test_a_task_that_is_to_run_elsewhere_does_so_however_little_there_is() -> None:
+    own, b = Workers("a", 4), Workers("b", 1)
+    lenders = [b]
+    jobs = BorrowedJobs(own, "a", lambda: lenders, _access, StillClock())
+    assert jobs.captures == Captures("a", {"a": 4, "b": 1})
+    one, two, three = descriptors(3)
+    moved = [replace(one, capture="b"), two, replace(three, capture="b")]
+    assert [ack.rows for ack in jobs.run(moved, "window", 60.0, "")] == [0, 1, 2]
+    assert [ack.rows for ack in jobs.run(moved[2:], "window", 60.0, "")] == [2]
+    assert [len(given) for given in own.given] == [1]
+    assert [len(given) for given in b.given] == [2, 1]
+    # It takes no tasks any more: they are done here.
+    lenders.clear()
+    assert [ack.rows for ack in jobs.run(moved, "window", 60.0, "")] == [0, 1, 2]
+    assert [len(given) for given in own.given] == [1, 3]
+
+
 def test_a_window_has_failed_once_nobody_works_on_it_any_more() -> None:
     """Else a recovery would read ledgers that are still written."""
     ended = threading.Event()
@@ -75,7 +100,7 @@ def test_a_window_has_failed_once_nobody_works_on_it_any_more() -> None:
         raise LenderLost("gone", object="capture b")
 
     own, b = Workers("a", 1, does=lambda: ended.wait(60) and None), Workers("b", 1, does=lost)
-    jobs = BorrowedJobs(own, lambda: [b], _access, StillClock())
+    jobs = BorrowedJobs(own, "a", lambda: [b], _access, StillClock())
     raised: list[BaseException] = []
 
     def window() -> None:
@@ -104,7 +129,7 @@ def test_who_fails_is_left_alone_longer_each_time(how: str) -> None:
     else:
         b.error = TransientError("no route to host", object="sink")
     clock = StillClock()
-    jobs = BorrowedJobs(Workers("a", 1), lambda: [b], _access, clock)
+    jobs = BorrowedJobs(Workers("a", 1), "a", lambda: [b], _access, clock)
 
     def window() -> None:
         try:
@@ -132,7 +157,7 @@ def test_who_fails_is_left_alone_longer_each_time(how: str) -> None:
 
 def test_a_row_that_the_sink_refuses_is_no_fault_of_the_lender() -> None:
     b = Workers("b", 1, error=DefiniteError("too long", object="s.t"))
-    jobs = BorrowedJobs(Workers("a", 1), lambda: [b], _access, StillClock())
+    jobs = BorrowedJobs(Workers("a", 1), "a", lambda: [b], _access, StillClock())
     assert jobs.run(descriptors(2), "window", 60.0, "")[1].error is not None
     assert jobs.parallelism == 2
 

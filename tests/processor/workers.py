@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.errors import DefiniteError, TransientError
+from processor.jobs import ALONE, Captures
 from processor.task_messages import Ack, Descriptor
 
 
@@ -24,6 +25,10 @@ class Workers:
     @property
     def parallelism(self) -> int:
         return self.tasks
+
+    @property
+    def captures(self) -> Captures:
+        return ALONE
 
     def run(
         self,

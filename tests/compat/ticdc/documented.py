@@ -109,7 +109,11 @@ REQUESTS = [
     Request("POST", f"/api/v2/changefeeds/{FEED}/pause"),
     Request("PUT", f"/api/v2/changefeeds/{FEED}", {"target_ts": 1 << 61}, _INFO),
     Request("POST", f"/api/v2/changefeeds/{FEED}/resume", {"overwrite_checkpoint_ts": 0}),
-    Request("POST", f"/api/v2/changefeeds/{FEED}/move_table"),
+    # The only capture of an installation has nobody to move a table to.
+    Request(
+        "POST", f"/api/v2/changefeeds/{FEED}/move_table?tableID=1&targetNodeID=x&mode=0&wait=false",
+        None, frozenset(), 409,
+    ),
     Request("GET", "/api/v2/captures", None, _names("id is_owner address cluster_id")),
     Request("GET", "/api/v2/processors", None, _names("changefeed_id capture_id")),
     Request("GET", f"/api/v2/processors/{FEED}/{{capture}}", None, _names("table_ids")),
