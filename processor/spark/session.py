@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc.base.clock import Clock, SystemClock
 from processor.jobs import ALONE, Captures
 from processor.settings import ProcessorSettings
 from processor.shared_jobs import SharedJobs
+from processor.spark.beside import StartBeside
 from processor.spark.context import ContextStart, open_context
 from processor.spark.task import read, run, tend, warm
 from processor.spark.watching_jobs import ExecutorsDue, ExecutorsLost, watched
@@ -56,6 +58,7 @@ class SparkRunner:
         scratch: Path,
         access: Callable[[Path], LogAccess] | None = None,
         begun: ContextStart | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._settings = settings
         self._begun = begun
@@ -63,11 +66,9 @@ class SparkRunner:
         self._scratch = scratch
         self._context: SparkContext | None = None
         self._cores: tuple[SparkContext, float, int] | None = None
-        # What starts the context beside all else, and when it may be tried again.
-        self._beginning = threading.Lock()
-        self._beginner: threading.Thread | None = None
-        self._again_s = 0.0
-        self._failed = self._warmed = False
+        self._warmed = False
+        clock = clock or SystemClock()
+        self._beside = StartBeside("spark-start", self._begin, _AGAIN_S, clock.monotonic)
         self._due = ExecutorsDue(0.0 if settings.local else settings.executors_timeout_s)
         self._starting = threading.Lock()
         self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
@@ -91,8 +92,12 @@ class SparkRunner:
         except ExecutorsLost:
             self._give_up(self._context)
             raise
+        except Exception:
+            # It would be taken for one that is warm by the next start, and is not.
+            self._end(self._context)
+            raise
         self._due.came()
-        self._warmed, self._failed = True, False
+        self._warmed = True
 
     def _warm(self, context: SparkContext) -> None:
         n = int(context.defaultParallelism)
@@ -100,22 +105,15 @@ class SparkRunner:
 
     def begin(self) -> None:
         """Start the context beside all else, unless it runs, or was tried a moment ago."""
-        with self._beginning:
-            now = time.monotonic()
-            under_way = self._beginner is not None and self._beginner.is_alive()
-            if self.up or under_way or now < self._again_s:
-                return
-            self._again_s = now + _AGAIN_S
-            name = "spark-start"
-            self._beginner = threading.Thread(target=self._begin, name=name, daemon=True)
-            self._beginner.start()
+        if not self.up:
+            self._beside.begin()
 
     def _begin(self) -> None:
         try:
             self._need()
         except Exception:
             _log.exception("Spark did not start with master %s", self._settings.spark_master)
-            self._failed = True
+            raise
 
     @property
     def up(self) -> bool:
@@ -127,7 +125,7 @@ class SparkRunner:
     def broken(self) -> bool:
         """Whether its JVM has ended, or did not start."""
         context = self._context
-        return self._failed or (context is not None and _is_dead(context))
+        return self._beside.failed if context is None else _is_dead(context)
 
     @property
     def captures(self) -> Captures:
@@ -211,8 +209,7 @@ class SparkRunner:
 
     def stop(self) -> None:
         """Stop Spark and its workers, also where they are just being started."""
-        if self._beginner is not None:
-            self._beginner.join(_STOP_S)
+        self._beside.join(_STOP_S)
         if self._context is not None:
             self._context.stop()
             self._context = None
@@ -235,9 +232,12 @@ class SparkRunner:
         if self._context is None or self._context is not context:
             # Another thread has seen to it before.
             return
-        self._context = None
         self._due.lost()
         _log.warning("Spark has no executors any more: its application is ended")
+        self._end(context)
+
+    def _end(self, context: SparkContext) -> None:
+        self._context, self._warmed = None, False
         context.stop()
 
     def _need(self) -> SparkContext:

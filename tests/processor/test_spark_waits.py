@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from processor.settings import ProcessorSettings
 from processor.spark import session
 from processor.spark.session import SparkRunner
+from tests.changelog.logs import StillClock
 from tests.waiting import until
 
+_AGAIN_MS = 10_000
 _CORES = len(os.sched_getaffinity(0))
 
 
@@ -31,7 +35,8 @@ class Opened(SparkRunner):
     """A runner whose contexts are stand-ins; ``errors`` are raised in their place first."""
 
     def __init__(self, master: str, errors: list[Exception], folder: Path) -> None:
-        super().__init__(ProcessorSettings(spark_master=master), folder)
+        self.clock = StillClock()
+        super().__init__(ProcessorSettings(spark_master=master), folder, clock=self.clock)
         self.errors, self.starts = errors, 0
 
     def start(self) -> None:
@@ -39,7 +44,7 @@ class Opened(SparkRunner):
         if self.errors:
             raise self.errors.pop()
         self._context: Any = Context()
-        self._warmed, self._failed = True, False
+        self._warmed = True
 
 
 @pytest.mark.parametrize(
@@ -78,31 +83,59 @@ def test_it_is_started_once_by_who_needs_it(tmp_path: Path) -> None:
     assert runner.parallelism == 3, "as it says itself"
 
 
-def test_one_that_has_ended_is_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "_AGAIN_S", 0.0)
+def test_one_that_has_ended_is_started_anew(tmp_path: Path) -> None:
     runner = Opened("local[2]", [], tmp_path)
     runner.begin()
     until(lambda: runner.up, "it runs")
     context: Any = runner._context
     context.code = 1
     assert (runner.up, runner.broken) == (False, True)
+    runner.clock.ms += _AGAIN_MS
     runner.begin()
     until(lambda: runner.up, "another one runs")
     assert (runner.starts, runner.broken) == (2, False)
 
 
-def test_one_that_does_not_start_is_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "_AGAIN_S", 3600.0)
+def test_one_that_does_not_start_is_tried_again_later(tmp_path: Path) -> None:
     runner = Opened("local[2]", [RuntimeError("no memory")], tmp_path)
     runner.begin()
     until(lambda: runner.broken, "it is known")
+    runner.clock.ms += _AGAIN_MS - 1
     runner.begin()
     assert runner.starts == 1, "it is not tried again and again"
-    runner._again_s = 0.0
+    runner.clock.ms += 1
     runner.begin()
     until(lambda: runner.up, "it runs")
     assert not runner.broken
+
+
+def test_one_whose_workers_do_not_start_is_ended_and_another_one_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[MagicMock] = []
+
+    def open_context(*_: object) -> MagicMock:
+        context = MagicMock()
+        context._gateway.proc.poll.return_value = None
+        opened.append(context)
+        return context
+
+    warmed = [None, RuntimeError("a worker died")]
+
+    def warm(*_: object) -> None:
+        if (error := warmed.pop()) is not None:
+            raise error
+
+    monkeypatch.setattr(session, "open_context", open_context)
+    monkeypatch.setattr(session, "watched", lambda *_: nullcontext())
+    monkeypatch.setattr(SparkRunner, "_warm", warm)
+    clock = StillClock()
+    runner = SparkRunner(ProcessorSettings(spark_master="local[2]"), tmp_path, clock=clock)
+    runner.begin()
+    until(lambda: runner.broken, "it is known")
+    assert opened[0].stop.called
+    clock.ms += _AGAIN_MS
+    runner.begin()
+    until(lambda: runner.up, "another one runs")
+    assert len(opened) == 2
+    assert not opened[1].stop.called
