@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _LEAVE = "leave it out"
 _HOLDS_NOBODY_UP = "no server is held up: the change log keeps what changefeeds need"
 _NO_REDO = "a target needs none: rows and ledger are one transaction there"
-COMMANDS = {
+COMMANDS: dict[tuple[str, ...], str] = {
     ("cli", "unsafe", "reset"): "stop the server and remove its data directory, or the keys of"
     " the cluster in etcd",
     ("cli", "unsafe", "resolve-lock"): "there are no locks of TiKV to resolve",
