@@ -336,10 +336,14 @@ def move_table(
         str,
         typer.Option("--target-node-id", "-d", help="A capture's id; any: whoever has room."),
     ],
+    mode: Annotated[int, typer.Option("--mode", hidden=True)] = 0,
+    wait: Annotated[bool, typer.Option("--wait", hidden=True)] = False,
     json: Json = False,
 ) -> None:
     """Have the workers of another capture deliver a table, from the next window on."""
-    query = urlencode({"tableID": table, "targetNodeID": capture})
+    # Both are TiCDC's: of a redo log, which there is none of, and of what needs no waiting here.
+    more = {"mode": mode, "wait": str(wait).lower()}
+    query = urlencode({"tableID": table, "targetNodeID": capture, **more})
     placed = client().post(f"/changefeeds/{changefeed_id}/move_table?{query}")
     if json:
         output.as_json(placed)

@@ -217,8 +217,9 @@ def test_a_table_is_delivered_where_it_was_moved_to(
         planner.wait_checkpoint(pair.feed)
         return _tasks(lender) > before
 
-    def move(table: str, capture: str) -> str:
-        done = planner.cli(*f"changefeed move-table -c {pair.feed} -t {table} -d {capture}".split())
+    def move(table: str, capture: str, *more: str) -> str:
+        words = f"changefeed move-table -c {pair.feed} -t {table} -d {capture}".split()
+        done = planner.cli(*words, *more)
         assert done.returncode == 0, done.stderr
         wanted = None if capture == "any" else capture
         until(lambda: _assigned(planner, "t") == wanted, "the owner has told the processor")
@@ -231,9 +232,11 @@ def test_a_table_is_delivered_where_it_was_moved_to(
     assert not lent("u")
     shown = planner.feed(pair.feed)["placed_tables"]
     assert shown == [{"table": f"{schema_name}.t", "capture_id": ids[lender]}]
-    # By its id, as TiCDC names tables: it came first.
+    # As TiCDC's scripts do, by its id: it came first.
     number = min(planner.ask("GET", f"/processors/{pair.feed}/{ids[planner]}")["table_ids"])
-    move(str(number), ids[planner])
+    move(str(number), ids[planner], "--mode", "0", "--wait")
+    words = f"changefeed move-table -c {pair.feed} -t {number} -d {ids[lender]} --mode 1".split()
+    assert "TG:ErrAPIInvalidParam" in planner.cli(*words).stderr
     assert not lent("t")
     move(f"{schema_name}.t", ids[lender])
     assert lent("t")
