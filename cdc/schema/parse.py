@@ -9,6 +9,7 @@ from __future__ import annotations
 from cdc.schema.charsets import default_collation
 from cdc.schema.create import read_table
 from cdc.schema.session import Session
+from cdc.schema.shown_constraints import mended
 from cdc.schema.table import Table
 from cdc.schema.tokens import Cursor, tokenize
 
@@ -29,7 +30,7 @@ def parse_create_table(
     foreign keys have made too. Raises ``DDLNotUnderstood``.
     """
     session = session or Session()
-    text, items = tokenize(sql, session)
+    text, items = tokenize(mended(sql) if printed and session.mariadb else sql, session)
     c = Cursor(text, items)
     if not c.word("CREATE"):
         raise c.error("not a CREATE TABLE statement")

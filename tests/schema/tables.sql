@@ -13,5 +13,6 @@ CREATE TABLE t_part (a int NOT NULL, b date NOT NULL, PRIMARY KEY (a, b)) ENGINE
 CREATE TABLE t_def (a int DEFAULT -1, b varchar(9) DEFAULT 'a,b)', c bit(3) DEFAULT b'101', d double DEFAULT 1.5e3, e varchar(50) DEFAULT (concat('a', 'b')), f varchar(3) NOT NULL DEFAULT '', g datetime DEFAULT NULL);
 CREATE TABLE `t ``odd` (`select` int, `key` int, `日本` varchar(3), `a b` int, PRIMARY KEY (`a b`));
 CREATE TABLE t_ref (id int PRIMARY KEY, p int, CONSTRAINT fk FOREIGN KEY (p) REFERENCES t_inline (a) ON DELETE CASCADE);
+CREATE TABLE `t ``back` (id int PRIMARY KEY, `p``q` int, r int, FOREIGN KEY (`p``q`) REFERENCES t_inline (a), CONSTRAINT `x, ``y` FOREIGN KEY (r, `p``q`) REFERENCES `t ``back` (id, `p``q`), UNIQUE KEY (id, `p``q`));
 CREATE TABLE t_inv (a int PRIMARY KEY, b int DEFAULT 3 INVISIBLE, c int);
 CREATE TABLE t_serial (id serial, n national varchar(10), v nchar(4));

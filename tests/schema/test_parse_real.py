@@ -91,6 +91,15 @@ def _keys(cursor: Any, schema: str, name: str) -> dict[str, tuple[bool, tuple[st
     return keys
 
 
+def _foreign_keys(cursor: Any, schema: str, name: str) -> list[str]:
+    cursor.execute(
+        "SELECT constraint_name FROM information_schema.table_constraints"
+        " WHERE table_schema = %s AND table_name = %s AND constraint_type = 'FOREIGN KEY'",
+        (schema, name),
+    )
+    return sorted(row[0] for row in cursor.fetchall())
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("server", ["mariadb-10.11", "mariadb-11.4", "mysql-8.0", "mysql-9.7"])
 def test_show_create_table_is_understood_as_the_server_means_it(server: str, database: Any) -> None:
@@ -113,7 +122,7 @@ def test_show_create_table_is_understood_as_the_server_means_it(server: str, dat
     different = []
     for name in names:
         cursor.execute("SHOW CREATE TABLE `" + name.replace("`", "``") + "`")
-        table = parse_create_table(cursor.fetchone()[1], session, schema=schema)
+        table = parse_create_table(cursor.fetchone()[1], session, schema=schema, printed=True)
         want = _expected(cursor, schema, name)
         if _ours(table, want) != want:
             different += [
@@ -123,6 +132,8 @@ def test_show_create_table_is_understood_as_the_server_means_it(server: str, dat
         theirs = _keys(cursor, schema, name)
         if ours != theirs:
             different.append((name, ours, theirs))
+        if sorted(table.foreign_keys) != (named := _foreign_keys(cursor, schema, name)):
+            different.append((name, table.foreign_keys, named))
     connection.close()
     assert different == [], str(different)
     assert len(names) >= len(_TABLES)
