@@ -43,6 +43,8 @@ from cdc.source.anchoring import Anchoring
 _log = logging.getLogger("upstream")
 
 _CLAIM_S = 1.0
+# A puller that is told to end, or has said that it does, is waited for so long.
+_END_S = 10.0
 # How often a node's thread looks whether its upstream is claimed, which takes a moment.
 _CLAIMED_S = 0.02
 
@@ -205,6 +207,8 @@ class Pullers:
         with self._guard:
             for info in with_nodes(self._registered.info(name)):
                 puller = self._pullers.get(info.name)
+                if puller is not None and puller.failed:
+                    puller.part.join(_END_S)
                 if puller is not None and puller.part.over:
                     self._start_anew(info)
 
@@ -214,7 +218,7 @@ class Pullers:
         puller = self._pullers.get(name)
         if puller is not None:
             puller.halt()
-            puller.part.join(10.0)
+            puller.part.join(_END_S)
             # From now on another capture can have it; if that cannot be written it is tried again.
             held = Held(self._keys.puller(name), self._claims.get(name, 0))
             self._store.txn([held], [Delete(held.key)])

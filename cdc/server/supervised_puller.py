@@ -42,7 +42,7 @@ class SupervisedPuller:
         self._info = info
         # Ends what runs now; it runs again unless it is to stop.
         self._again = threading.Event()
-        self._ended = False
+        self._ended = self._failed = False
         self._last = UpstreamStatus()
         self._backoff = Backoff(0.2)
 
@@ -50,6 +50,11 @@ class SupervisedPuller:
     def last(self) -> UpstreamStatus:
         """What it said last."""
         return self._last
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has said that an error ends it, which it may be about to do."""
+        return self._failed
 
     @property
     def info(self) -> UpstreamInfo:
@@ -75,6 +80,7 @@ class SupervisedPuller:
         with self._guard:
             info, again = self._info, threading.Event()
             self._again = again
+            self._failed = False
             if self.stop.is_set():
                 return False
         began = self._clock.monotonic()
@@ -90,6 +96,7 @@ class SupervisedPuller:
         final = error.kind is not ErrorKind.TRANSIENT
         said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
         state = "failed" if final else "retrying"
+        self._failed = final
         self.tell(self._last.model_copy(update={"state": state, "error": said}))
         if final:
             return not self._at_end(again)
@@ -112,6 +119,9 @@ class SupervisedPuller:
         Why the server was lost is shown until it is there again: an attempt takes many times as
         long as the pause in which it is known to be lost.
         """
+        if status.state == "failed" and not self._info.nodes:
+            # Of one with nodes a node has; of a server, its error comes next.
+            self._failed = True
         if status.state in _ON_THE_WAY and status.error is None:
             status = status.model_copy(update={"error": self._last.error})
         try:

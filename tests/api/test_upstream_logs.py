@@ -32,6 +32,7 @@ from cdc.server.needed import Needed
 from cdc.server.nodes import NewNode
 from cdc.server.pulling import RealSource
 from cdc.server.settings import ServerSettings
+from cdc.server.supervised_puller import SupervisedPuller
 from cdc.server.upstream_errors import UpstreamExists, UpstreamLogNotReady
 from cdc.server.upstreams import Upstreams
 from cdc.source.anchoring import Anchoring
@@ -240,7 +241,17 @@ def _rows(data_dir: DataDir) -> int:
         return int(log.runs(first, end).rows.sum())
 
 
-def test_a_log_without_a_place_to_begin_is_not_made(mysql: Database, data_dir: DataDir) -> None:
+def test_a_log_without_a_place_to_begin_is_not_made(
+    mysql: Database, data_dir: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_end = SupervisedPuller._at_end
+
+    def late(puller: SupervisedPuller, again: threading.Event) -> bool:
+        # What it has said is seen, and acted upon, before it has ended.
+        threading.Event().wait(0.5)
+        return at_end(puller, again)
+
+    monkeypatch.setattr(SupervisedPuller, "_at_end", late)
     upstreams = _real(data_dir)
     upstreams.register("main", mysql.uri())
     Anchors(upstreams._store, Keys(), "main").clear()
