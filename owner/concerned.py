@@ -82,3 +82,15 @@ def concerned(keys: Keys, changed: Iterable[str]) -> Concerned:
         else:
             return EVERY
     return Concerned(feeds=frozenset(feeds), progress=frozenset(progress))
+
+
+def concerns_all(keys: Keys, changed: Iterable[str]) -> bool:
+    """Whether keys below ``keys.meta_prefix`` touch changefeeds that have changed; then all do.
+
+    Records of requests, and places where logs could begin, touch none.
+
+    >>> concerns_all(Keys(), [Keys().anchor("main", 7), Keys().audit("ring", 1)])
+    False
+    """
+    about = (keys.capture_prefix, keys.owner, keys.current_log_prefix)
+    return any(key.startswith(about) for key in changed)

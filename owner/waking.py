@@ -18,7 +18,7 @@ from cdc.base.ts import Ts
 from cdc.coord.contract import KeyEvent, Store, WatchCompacted
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import ErrorInfo, UpstreamStatus
-from owner.concerned import EVERY, NOTHING, Concerned, concerned
+from owner.concerned import EVERY, NOTHING, Concerned, concerned, concerns_all
 from owner.logs import Logs, UpstreamLog
 
 _AFTER_ERROR_S = 1.0
@@ -140,11 +140,8 @@ class Waking:
         return concerned(self._keys, others) | Concerned(upstreams=frozenset(upstreams))
 
     def _follow_captures(self) -> bool:
-        keys = self._keys
-        # Below the same prefix are records of requests, and where logs could begin.
-        about_all = (keys.capture_prefix, keys.owner, keys.current_log_prefix)
         try:
-            if any(event.key.startswith(about_all) for event in self._captures.next()):
+            if concerns_all(self._keys, (event.key for event in self._captures.next())):
                 self.wake()
         except WatchCompacted:
             start = self._store.revision() + 1
