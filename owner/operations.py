@@ -19,6 +19,7 @@ from cdc.base.ids import FeedId
 from cdc.base.position import TransactionName
 from cdc.base.refusals import Refusals
 from cdc.base.ts import Ts, physical_ms
+from cdc.changelog.errors import LogCollected
 from cdc.coord import acknowledgements
 from cdc.coord.contract import Store
 from cdc.coord.expected import Expected
@@ -226,7 +227,16 @@ class Operations:
         ledger = configured_sink(info.sink_uri, info.config).driver().delivered(info.ledger_id)
         stands = lost_stands(feed, known.by_destination(), ledger, info.start_ts)
         after = rewound(admin.status(self.store, self.keys, info), stands)
-        self.logs.check_kept(info.upstream, after.checkpoint_ts)
+        try:
+            self.logs.check_kept(info.upstream, after.checkpoint_ts)
+        except LogCollected as e:
+            raise LogCollected(
+                e.message,
+                object=e.object,
+                position=e.position,
+                hint="restore a newer copy of the target, or create the changefeed anew with a"
+                " snapshot; a log that was made anew, as by a move, reaches no further",
+            ) from None
         self.upstreams.revive(info.upstream)
         kept = Acknowledgements.of(known.incarnation, ledger, known.log_ts)
         now_ms = self.clock.now_ms()

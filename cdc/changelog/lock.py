@@ -23,7 +23,7 @@ def acquire(folder: Path) -> int:
         os.close(fd)
         raise LogLocked(
             f"the change log is written by process {holder}",
-            object=folder.name,
+            object=names.shown(folder),
             hint="stop that process, or give this capture a data folder of its own",
         ) from None
     os.ftruncate(fd, 0)

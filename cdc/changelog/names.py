@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 MANIFEST = "manifest"
 TABLES = "tables"
@@ -27,6 +28,15 @@ def data_name(segment: int) -> str:
 def index_name(segment: int) -> str:
     """``000007.index``."""
     return f"{segment:06d}.index"
+
+
+def shown(folder: Path) -> str:
+    """What a log is called in errors: its upstream, and which of that upstream's logs it is.
+
+    >>> shown(Path("/var/lib/tidegate/logs/shop/0"))
+    'log shop/0'
+    """
+    return f"log {'/'.join(folder.parts[-2:])}"
 
 
 def segment_of(name: str) -> int | None:

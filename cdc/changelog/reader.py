@@ -135,7 +135,7 @@ class ChangeLog:
             except FileNotFoundError:
                 raise LogMissing(
                     "there is no change log in this folder",
-                    object=self._folder.name,
+                    object=names.shown(self._folder),
                     hint="wait until the upstream is pulled, or check the data folder",
                 ) from None
             if found.st_size > self._read:
@@ -157,7 +157,7 @@ class ChangeLog:
         if self._id and found != self._id:
             raise LogReplaced(
                 "another log has taken the place of the one that was opened",
-                object=self._folder.name,
+                object=names.shown(self._folder),
                 hint="nothing to do: what reads it begins anew",
             )
         self._id = found
@@ -457,7 +457,7 @@ class ChangeLog:
         if lo.ts < state.first_ts:
             raise LogCollected(
                 f"the log holds only what is above ts {state.first_ts}",
-                object=self._folder.name,
+                object=names.shown(self._folder),
                 position=f"ts {lo.ts}",
                 hint="create the changefeed anew with a start ts inside the log",
             )
@@ -465,7 +465,7 @@ class ChangeLog:
     def _gone(self, what: str) -> LogCollected:
         return LogCollected(
             f"{what} is not in the log (any more)",
-            object=self._folder.name,
+            object=names.shown(self._folder),
             hint="the retention has removed it; create the changefeed anew",
         )
 

@@ -398,7 +398,7 @@ class LogWriter:
                 free=shutil.disk_usage(self._folder).free - wanted,
             ),
             self._settings,
-            self._folder.name,
+            names.shown(self._folder),
         )
 
     def discard(self) -> None:
@@ -408,7 +408,9 @@ class LogWriter:
         broken. Raises LogCorrupt.
         """
         if self._lock_fd < 0:
-            raise LogWriteFailed(self._broken, object=self._folder.name, hint="open the log anew")
+            raise LogWriteFailed(
+                self._broken, object=names.shown(self._folder), hint="open the log anew"
+            )
         self._behind.give_up()
         self._close_files()
         self._broken = "the log could not be recovered"
@@ -444,14 +446,16 @@ class LogWriter:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         if self._broken:
-            raise LogWriteFailed(self._broken, object=self._folder.name, hint="open the log anew")
+            raise LogWriteFailed(
+                self._broken, object=names.shown(self._folder), hint="open the log anew"
+            )
         try:
             yield
         except OSError as error:
             self._broken = f"writing failed: {error.strerror or error}"
             raise LogWriteFailed(
                 self._broken,
-                object=self._folder.name,
+                object=names.shown(self._folder),
                 hint="look at the disk of the data folder",
             ) from error
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.base.ts import Ts
-from cdc.changelog import journal, snapshots
+from cdc.changelog import journal, names, snapshots
 from cdc.changelog.errors import LogCollected, LogWriteFailed
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.state import LogState
@@ -65,7 +65,7 @@ class Compaction:
         except OSError as error:
             raise LogWriteFailed(
                 f"a schema snapshot was not written: {error.strerror or error}",
-                object=self._folder.name,
+                object=names.shown(self._folder),
                 hint="look at the disk of the data folder",
             ) from error
         return True

@@ -390,8 +390,9 @@ def test_rewind(here: Installation, sink: str) -> None:
     known.save()
     move(here, "f", 7000)
     here.kept_ts = 5500
-    with pytest.raises(LogCollected):
+    with pytest.raises(LogCollected) as gone:
         here.operations.rewind("f")
+    assert "restore a newer copy" in gone.value.hint
     assert (stored(here, "f").state, reached(here, "f")) == (FeedState.STOPPED, 7000)
     assert "revive" not in names(here.calls)
     here.kept_ts = 0
