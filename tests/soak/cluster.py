@@ -353,9 +353,8 @@ def judge(stage: Cluster) -> tuple[Verdict, bool, list[Fault], Committed]:
     n = stage.owner()
     stage.captures.lose(n)
     after = stage.captures.await_owner(_STUCK_S, besides=n)
-    phases = stage.captures.phases[after]
     for feed in FEEDS:
-        until(lambda f=feed: phases.of(f) == "idle", f"{feed} idles", CATCH_UP_S)
+        until(lambda f=feed: stage.captures.idles(f), f"{feed} idles", CATCH_UP_S)
     complete = stage.places.await_all(committed) and complete
     found = (stage.captures.all[after].feed(feed) for feed in FEEDS)
     faults = [Fault(Kind.STOPPED, str(f["error"])) for f in found if f["state"] != "normal"]

@@ -17,6 +17,7 @@ from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo
 from cdc.coord.opening import open_store
 from cdc.coord.stored import read
+from processor.phase import Phase
 from tests.e2e.capture_process import CaptureProcess
 from tests.servers.etcd import Etcd
 from tests.servers.proxy import Proxy
@@ -70,9 +71,19 @@ class Captures:
         """The number of the capture that the store knows as owner; None between two."""
         try:
             entry = self._store.get(self._keys.owner)
-            known = self._store.get(self._keys.capture(entry.value.decode())) if entry else None
+            return self._number(entry.value.decode()) if entry else None
         except TransientError:
             return None
+
+    def idles(self, feed: str) -> bool:
+        """Whether the capture that delivers a changefeed, which need not be the owner, idles."""
+        tasks = self.all[self.await_owner()].feed(feed)["task_status"]
+        n = self._number(tasks[0]["capture_id"]) if tasks else None
+        return n is not None and self.phases[n].of(feed) == Phase.IDLE
+
+    def _number(self, capture: str) -> int | None:
+        """That of the capture with this id; None of one that has gone."""
+        known = self._store.get(self._keys.capture(capture))
         if known is None:
             return None
         port = int(read(known, CaptureInfo).address.rpartition(":")[2])
