@@ -46,7 +46,7 @@ def check_moves(info: FeedInfo, schema: str, table: str) -> None:
         raise TableMoveRefused(
             "the rules of the changefeed do not match it",
             object=about,
-            hint="`cdc cli changefeed tables --state all` lists those that have come",
+            hint=f"`cdc cli processor query -c {info.id}` lists those that have come",
         )
 
 

@@ -121,7 +121,8 @@ def router(capture: Capture) -> APIRouter:
         capture.check_clustered()
         table = moved.table
         if table.isdecimal():
-            table = progress.table_ids(capture, info).get(int(table), table)
+            names = {str(id): name for id, name in progress.table_ids(capture, info).items()}
+            table = names.get(table, table)
         info = operations.move_table(feed, table, moved.capture, expected)
         return PlacedTable.all_of(info)
 
