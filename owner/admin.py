@@ -260,18 +260,15 @@ def move_table(
     store: Store,
     keys: Keys,
     feed: str,
-    placed: Callable[[FeedInfo], Mapping[str, str]],
+    moved: Callable[[Mapping[str, str]], Mapping[str, str]],
     expected: Expected = None,
 ) -> FeedInfo:
-    """Write where its tables are placed."""
-    return _change(
-        store,
-        keys,
-        feed,
-        FeedEvent.MOVE_TABLE,
-        lambda info: {"placed": placed(info)},
-        expected=expected,
-    )
+    """Write where its tables are placed; ``moved`` makes that of where they were."""
+
+    def changes(info: FeedInfo) -> Mapping[str, Any]:
+        return {"placed": moved(info.placed)}
+
+    return _change(store, keys, feed, FeedEvent.MOVE_TABLE, changes, expected=expected)
 
 
 def _meant(info: FeedInfo) -> tuple[object, ...]:

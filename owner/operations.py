@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import cdc
@@ -370,11 +371,8 @@ class Operations:
         placed_tables.check_moves(info, schema, name)
         there = placed_tables.check_takes(self.store, self.keys, info, capture)
         full_name = f"{schema}.{name}".lower()
-
-        def placed(now: FeedInfo) -> dict[str, str]:
-            return placed_tables.moved(now.placed, full_name, capture, there)
-
-        return admin.move_table(self.store, self.keys, feed, placed, expected)
+        moved = partial(placed_tables.moved, table=full_name, capture=capture, there=there)
+        return admin.move_table(self.store, self.keys, feed, moved, expected)
 
     def remove(self, feed: str, expected: Expected = None) -> None:
         """Remove a changefeed, then clear its ledger; nothing happens if there is none.

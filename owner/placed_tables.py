@@ -16,8 +16,8 @@ from cdc.coord.feed_config import FeedConfig
 from cdc.coord.keys import Keys
 from cdc.coord.messages import CaptureInfo, FeedInfo
 from cdc.coord.stored import readable
-from filter.rules import TableRules
 from owner import placing
+from owner.eligibility import rule_matcher
 
 ANYWHERE = "any"
 """In place of a capture's id: the table is delivered by whoever has room."""
@@ -40,9 +40,7 @@ def check_moves(info: FeedInfo, schema: str, table: str) -> None:
             hint="set scheduler.enable-table-across-nodes = true by `cdc cli changefeed update`,"
             " or move its upstream by `cdc cli upstream move`",
         )
-    if not TableRules(config.filter.rules, case_sensitive=config.case_sensitive).matches(
-        schema, table
-    ):
+    if not rule_matcher(config).matches(schema, table):
         raise TableMoveRefused(
             "the rules of the changefeed do not match it",
             object=about,
@@ -57,11 +55,7 @@ def check_takes(store: Store, keys: Keys, info: FeedInfo, capture: str) -> froze
         return frozenset(there)
     found = there.get(capture)
     if found is None:
-        raise CaptureNotFound(
-            "there is no such capture",
-            object=f"capture {capture}",
-            hint="cdc cli capture list shows those that run",
-        )
+        raise CaptureNotFound.of(capture)
     placed, _ = placing.of(store, keys, info.upstream)
     plans = placed is not None and placed.capture == capture
     if capture in election.all_drained(store, keys) or not (plans or found.lends):

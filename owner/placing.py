@@ -173,11 +173,7 @@ def move(store: Store, keys: Keys, upstream: str, capture: str, clock: Clock) ->
     about = f"upstream {upstream}"
     known = next((m for m in members if m.id == capture), None)
     if known is None:
-        raise CaptureNotFound(
-            "there is no such capture",
-            object=f"capture {capture}",
-            hint="cdc cli capture list shows those that run",
-        )
+        raise CaptureNotFound.of(capture)
     if known.drained:
         raise PlacementRefused(
             "the capture was told to own nothing",

@@ -103,7 +103,7 @@ class BorrowedJobs(OwnJobs):
     @property
     def parallelism(self) -> int:
         """Tasks that run at once, here and elsewhere."""
-        return self._own.parallelism + sum(lender.tasks for lender in self._usable())
+        return sum(self.captures.rooms.values())
 
     @property
     def captures(self) -> Captures:
@@ -116,14 +116,16 @@ class BorrowedJobs(OwnJobs):
         """As of a JobRunner; raises LenderLost, too, but not before all others have ended."""
         wanted = [descriptor.capture for descriptor in descriptors]
         lenders = self._usable() if len(wanted) > 1 or wanted[0] else []
-        places = runs_at(wanted, self._captures(lenders))
-        own = [n for n, place in enumerate(places) if place == self._capture]
-        if len(own) == len(places):
+        numbers_at: dict[str, list[int]] = {}
+        for n, place in enumerate(runs_at(wanted, self._captures(lenders))):
+            numbers_at.setdefault(place, []).append(n)
+        own = numbers_at.pop(self._capture, [])
+        if not numbers_at:
             return self._own.run(descriptors, description, timeout_s, shared)
         given = [
-            (lender, [n for n, place in enumerate(places) if place == lender.capture])
+            (lender, numbers_at[lender.capture])
             for lender in lenders
-            if lender.capture in places
+            if lender.capture in numbers_at
         ]
         acks: dict[int, Ack] = {}
         with ThreadPoolExecutor(len(given), "lender") as pool:
@@ -136,7 +138,7 @@ class BorrowedJobs(OwnJobs):
                 acks |= zip(own, self._own.run(ours, description, timeout_s, ""), strict=True)
             for answer, (_, numbers) in zip(asked, given, strict=True):
                 acks |= zip(numbers, answer.result(), strict=True)
-        return [acks[n] for n in range(len(places))]
+        return [acks[n] for n in range(len(descriptors))]
 
     def _captures(self, lenders: Sequence[Lender]) -> Captures:
         rooms = {lender.capture: lender.tasks for lender in lenders}

@@ -48,15 +48,13 @@ class CreateChangefeed(_Request):
         )
 
 
-class MovedTable(BaseModel):
+class MovedTable(_Request):
     """What ``POST /changefeeds/{id}/move_table`` has in its query, as TiCDC names it.
 
     ``tableID``: a name, or an id as ``GET /processors/{id}/{capture}`` has it. ``targetNodeID``: a
     capture's id, or ``any``. ``mode`` 1 is of TiCDC's redo log, of which there is none. ``wait`` is
     taken and means nothing: a move is in force with the next window.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     table: str = Field(alias="tableID", min_length=1)
     capture: str = Field(alias="targetNodeID", min_length=1)

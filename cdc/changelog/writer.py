@@ -408,9 +408,7 @@ class LogWriter:
         broken. Raises LogCorrupt.
         """
         if self._lock_fd < 0:
-            raise LogWriteFailed(
-                self._broken, object=names.shown(self._folder), hint="open the log anew"
-            )
+            raise self._unusable()
         self._behind.give_up()
         self._close_files()
         self._broken = "the log could not be recovered"
@@ -443,12 +441,16 @@ class LogWriter:
             os.close(self._tables_fd)
             self._tables_fd = -1
 
+    def _unusable(self) -> LogWriteFailed:
+        """That nothing can be written any more, and what has broken it."""
+        return LogWriteFailed(
+            self._broken, object=names.shown(self._folder), hint="open the log anew"
+        )
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         if self._broken:
-            raise LogWriteFailed(
-                self._broken, object=names.shown(self._folder), hint="open the log anew"
-            )
+            raise self._unusable()
         try:
             yield
         except OSError as error:

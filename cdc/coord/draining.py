@@ -13,6 +13,15 @@ class CaptureNotFound(InvalidError):
 
     code = "TG:ErrCaptureNotExist"
 
+    @classmethod
+    def of(cls, capture: str) -> CaptureNotFound:
+        """That of this id."""
+        return cls(
+            "there is no such capture",
+            object=f"capture {capture}",
+            hint="cdc cli capture list shows those that run",
+        )
+
 
 class NoOtherCapture(InvalidError):
     """The work of a capture has nowhere to go."""
@@ -37,11 +46,7 @@ def drain(store: Store, keys: Keys, capture: str) -> None:
     """
     entry = store.get(keys.capture(capture))
     if entry is None:
-        raise CaptureNotFound(
-            "there is no such capture",
-            object=f"capture {capture}",
-            hint="cdc cli capture list shows those that run",
-        )
+        raise CaptureNotFound.of(capture)
     check_others(store, keys, capture)
     # One that has gone meanwhile has nothing to hand over.
     held = [Unchanged(keys.capture(capture), entry.mod_revision)]

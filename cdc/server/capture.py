@@ -178,7 +178,7 @@ class Capture:
         access = self._endpoint.access if self._endpoint is not None else None
         # A local master's workers see the files.
         theirs = None if settings.processor.local else access
-        self._spark = SparkRunner(settings.processor, self._dir.spark, theirs, begun)
+        self._spark = SparkRunner(settings.processor, self._dir.spark, theirs, begun, clock)
         jobs: JobRunner = self._spark
         self._resident: ResidentJobs | None = None
         if spawner is not None:

@@ -207,9 +207,11 @@ class Pullers:
         with self._guard:
             for info in with_nodes(self._registered.info(name)):
                 puller = self._pullers.get(info.name)
-                if puller is not None and puller.failed:
+                if puller is None:
+                    continue
+                if puller.failed:
                     puller.part.join(_END_S)
-                if puller is not None and puller.part.over:
+                if puller.part.over:
                     self._start_anew(info)
 
     def end(self, name: str) -> None:

@@ -10,6 +10,7 @@ class StartBeside:
     """One attempt at a time, in a thread of its own, and none within ``again_s`` of the last one.
 
     ``start`` raises if it fails, which is for it to log; ``now()`` are seconds of a steady clock.
+    ``failed``: the last attempt that has ended did not succeed.
     """
 
     def __init__(
@@ -19,12 +20,7 @@ class StartBeside:
         self._guard = threading.Lock()
         self._attempt: threading.Thread | None = None
         self._next_s = 0.0
-        self._failed = False
-
-    @property
-    def failed(self) -> bool:
-        """Whether the last attempt that has ended did not succeed."""
-        return self._failed
+        self.failed = False
 
     def begin(self) -> None:
         """Begin an attempt, if it is time for one."""
@@ -45,6 +41,6 @@ class StartBeside:
         try:
             self._start()
         except Exception:
-            self._failed = True
+            self.failed = True
         else:
-            self._failed = False
+            self.failed = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,8 +66,8 @@ class SparkRunner:
         self._context: SparkContext | None = None
         self._cores: tuple[SparkContext, float, int] | None = None
         self._warmed = False
-        clock = clock or SystemClock()
-        self._beside = StartBeside("spark-start", self._begin, _AGAIN_S, clock.monotonic)
+        self._clock = clock or SystemClock()
+        self._beside = StartBeside("spark-start", self._begin, _AGAIN_S, self._clock.monotonic)
         self._due = ExecutorsDue(0.0 if settings.local else settings.executors_timeout_s)
         self._starting = threading.Lock()
         self._shared = SharedJobs(self._one_by_one, lambda: self.parallelism)
@@ -138,10 +137,10 @@ class SparkRunner:
         if self._context is None and (cores := self._settings.local_cores) is not None:
             return cores
         context, known = self._need(), self._cores
-        if known is None or known[0] is not context or known[1] < time.monotonic():
+        if known is None or known[0] is not context or known[1] < self._clock.monotonic():
             # Each window asks; only the JVM knows, and executors come and go.
             cores = int(context.defaultParallelism)
-            known = self._cores = context, time.monotonic() + _CORES_S, cores
+            known = self._cores = context, self._clock.monotonic() + _CORES_S, cores
         return known[2]
 
     def run(
