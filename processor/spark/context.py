@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc.base import egress
 from processor.settings import ProcessorSettings
@@ -79,7 +79,16 @@ def open_context(settings: ProcessorSettings, scratch: Path) -> SparkContext:
     """A new context, or the one that this process has. Raises what Spark raises."""
     from pyspark import SparkContext
 
+    if SparkContext._gateway is not None and has_ended(SparkContext._gateway):
+        # pyspark keeps one JVM for the process and would ask the dead one, whenever it has died.
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
     return SparkContext.getOrCreate(_conf(settings, scratch))
+
+
+def has_ended(gateway: Any) -> bool:
+    """Whether the JVM behind a gateway has ended, killed or out of memory."""
+    process = getattr(gateway, "proc", None)
+    return process is not None and process.poll() is not None
 
 
 def may_be_forked(settings: ProcessorSettings) -> bool:

@@ -16,7 +16,7 @@ from processor.jobs import ALONE, Captures
 from processor.settings import ProcessorSettings
 from processor.shared_jobs import SharedJobs
 from processor.spark.beside import StartBeside
-from processor.spark.context import ContextStart, open_context
+from processor.spark.context import ContextStart, has_ended, open_context
 from processor.spark.task import read, run, tend, warm
 from processor.spark.watching_jobs import ExecutorsDue, ExecutorsLost, watched
 
@@ -242,7 +242,6 @@ class SparkRunner:
     def _need(self) -> SparkContext:
         with self._starting:
             if self._context is not None and _is_dead(self._context):
-                _forget(type(self._context))
                 self._context, self._warmed = None, False
             if self._context is None:
                 self.start()
@@ -265,15 +264,8 @@ def end_jvm() -> None:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(60)
-        _forget(SparkContext)
 
 
 def _is_dead(context: Any) -> bool:
     """Whether the JVM behind a context has ended, killed or out of memory."""
-    process = getattr(context._gateway, "proc", None)
-    return process is not None and process.poll() is not None
-
-
-def _forget(kind: Any) -> None:
-    # pyspark keeps one context and gateway for the process and would hand the dead ones out again.
-    kind._active_spark_context = kind._gateway = kind._jvm = None
+    return has_ended(context._gateway)

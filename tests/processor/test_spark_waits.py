@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from processor.settings import ProcessorSettings
 from processor.spark import session
 from processor.spark.session import SparkRunner
 from tests.changelog.logs import StillClock
+from tests.processor import dying_jvm
 from tests.waiting import until
 
 _AGAIN_MS = 10_000
@@ -139,3 +142,9 @@ def test_one_whose_workers_do_not_start_is_ended_and_another_one_opened(
     until(lambda: runner.up, "another one runs")
     assert len(opened) == 2
     assert not opened[1].stop.called
+
+
+def test_one_that_dies_while_it_starts_is_replaced(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", dying_jvm.__name__, str(tmp_path / "scratch")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
