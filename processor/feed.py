@@ -10,69 +10,57 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from cdc.base.backoff import Backoff
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, FencedError, TidegateError, TransientError, text_of_foreign
+from cdc.base.errors import ErrorKind, TidegateError, TransientError, text_of_foreign
 from cdc.base.parts import Parts
-from cdc.base.position import Position, Stand, TransactionName, stand
+from cdc.base.position import Position, TransactionName
 from cdc.base.ts import MAX_TS, Ts
 from cdc.changelog.index import Runs
-from cdc.changelog.origin import load
 from cdc.changelog.reader import ChangeLog
-from cdc.coord.feed_config import FeedConfig
 from cdc.coord.messages import (
     Assignment,
     CopiedRows,
-    CopyReport,
     ErrorInfo,
     FeedInfo,
     Names,
     Report,
-    TableStop,
 )
 from cdc.schema.table import Table
 from cdc.snapshot.log import SnapshotRows
 from cdc.snapshot.servers import SourceServers
-from filter.copied import CopiedTables
 from processor.acknowledged import Acknowledged
-from processor.catalog import (
-    DeliveredTables,
-    Replicated,
-    Span,
-    TableNotRouted,
-    Unfit,
-    delivered_tables,
-)
+from processor.catalog import Replicated, Span, TableNotRouted, Unfit
 from processor.ddl_horizon import DdlHorizon
 from processor.failures import failure
 from processor.feed_lines import FeedLines
-from processor.feed_service import FeedService
 from processor.jobs import JobRunner
 from processor.log_news import Awaited
 from processor.measured import Measured
+from processor.ordered_copy import OrderedCopy
 from processor.phase import Phase, Phases
-from processor.placed_tables import dealt, placed_destinations
+from processor.recovery import Recovery
 from processor.reporter import Reporter
 from processor.settings import ProcessorSettings
-from processor.slot import remove_older
-from processor.standing import Standing, passed, together
+from processor.standing import Standing
 from processor.table_copying import TableCopying
+from processor.table_stops import TableStops
 from processor.takeover import Takeover
-from processor.task_messages import Ack, Descriptor, FeedPlan
-from processor.transaction_names import TransactionNames, strangers
-from processor.window import Window, group, reach, take, weigh
+from processor.task_messages import Ack
+from processor.transaction_names import TransactionNames
+from processor.window import Window, reach, weigh
+from processor.window_cutting import late_runs, main_runs
+from processor.window_jobs import CutWindow, WindowJobs
 from processor.window_pace import WindowPace
-from processor.window_size import WindowSize, may_be_too_much
-from sink.contract import RECOVERY_BITS, Destination, Recovered
+from processor.window_size import WindowSize
 from sink.errors import WindowTooLarge
-from sink.open import sink_of
 
 _log = logging.getLogger("processor")
 
@@ -83,8 +71,6 @@ _QUIET_S = 10.0
 # So long a window that would end at a DDL waits for the owner to judge it: else many DDLs make many
 # small windows, each with the price of a job.
 _JUDGING_S = 0.2
-# A window of so few bytes of the log is delivered at once: those of others may wait for it.
-_SMALL = 64 << 10
 # What was acknowledged last is written down even if nothing follows.
 _SAVE_S = 1.0
 # An idle upstream resolves at its heartbeats, a second apart: one that comes a little early counts,
@@ -102,18 +88,6 @@ class TableHasStopped(TransientError):
     """A window failed for one table's rows: the others are delivered without it."""
 
     code = "TG:ErrTableHasStopped"
-
-
-class LogDisagrees(TransientError):
-    """The log gives other ts than the one that a position of the ledger belongs to."""
-
-    code = "TG:ErrLogDisagrees"
-
-
-class EpochUsedUp(FencedError):
-    """The sink was taken over so often in one epoch that only a new one has numbers left."""
-
-    code = "TG:ErrEpochUsedUp"
 
 
 class Feed:
@@ -140,7 +114,6 @@ class Feed:
         copied_rows: Callable[[], CopiedRows | None] = lambda: None,
         lines: FeedLines | None = None,
     ) -> None:
-        self.window_size = window_size or WindowSize(settings.window_bytes, settings.window_bytes)
         self._info = info
         self._acknowledged = acknowledged
         # What the owner said last, and what this turn goes by: nothing of it changes in a turn.
@@ -148,42 +121,37 @@ class Feed:
         self._log = log
         self._horizon = DdlHorizon(log)
         self._transactions = TransactionNames(log, known or {})
-        self._log_disagrees = log_disagrees
-        self._log_folder = log_folder
         self._rows_before = rows
-        self._server = server
-        self._copied_rows = copied_rows
         self._repeatable = assignment.repeatable
-        self._copying: TableCopying | None = None
-        self._jobs = jobs
         self._lines = lines or FeedLines.of(1)
         self._settings = settings
-        self._register_slots = register_slots
         self._clock = clock
         self._phases = Phases(info.id)
-        self._config = FeedConfig.model_validate(info.config)
         self._standing = Standing(
             Position(assignment.checkpoint_ts),
             {table: Position(ts) for table, ts in assignment.tables.items()},
         )
         self._told: tuple[Standing, Names] = self._standing, {}
-        self._stops: dict[str, TableStop] = {}
-        self._recoveries = 0
-        self._told_copied: CopyReport | None = None
+        self._stops = TableStops(info.id, clock)
         # None: the sink must be taken over, for the first time or anew.
         self._taken: Takeover | None = None
-        self._catalog: DeliveredTables | None = None
         self._backoff = Backoff(settings.retry_first_s, max_s=settings.retry_max_s)
         self._failing_since: float | None = None
         self._last_watermark = 0.0
         self._measured = Measured(info.id, clock)
-        # Bytes of the turn's job, and when that began.
-        self._tried: tuple[int, float] | None = None
+        self._jobs = WindowJobs(
+            info, jobs, settings,
+            window_size or WindowSize(settings.window_bytes, settings.window_bytes),
+            acknowledged, self._transactions, self._measured, self._lines, clock,
+        )  # fmt: skip
+        self._recovery = Recovery(
+            info, log, log_folder, jobs, settings, register_slots, acknowledged,
+            self._transactions, log_disagrees, self._lines, self._phases,
+        )  # fmt: skip
         self._pace = WindowPace()
         self._awaited_ts: Ts = 0
         self._reach: Ts = 0
         self._awaited: Awaited | None = None
-        self._service = FeedService()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._parts = parts or Parts()
@@ -191,6 +159,14 @@ class Feed:
             f"changefeed {info.id}", self._go_on, self._stopping, changefeed=info.id
         )
         self._reporter = Reporter(publish, settings, clock, self._part, self._stopping)
+        begin_copy = None
+        if server is not None:
+            begin_copy = partial(
+                TableCopying, info=info, log_folder=log_folder, jobs=jobs, settings=settings,
+                server=server, clock=clock, parts=self._parts, poke=self._wake.set,
+                copied=copied_rows,
+            )  # fmt: skip
+        self._copies = OrderedCopy(begin_copy)
 
     @property
     def epoch(self) -> int:
@@ -203,9 +179,14 @@ class Feed:
         return self._part.alive
 
     @property
+    def window_size(self) -> WindowSize:
+        """How much the next window takes."""
+        return self._jobs.size
+
+    @property
     def pauses(self) -> bool:
         """Whether the copy that goes on beside it is paused."""
-        return self._copying is not None and self._copying.paused
+        return self._copies.paused
 
     @property
     def awaited(self) -> Awaited | None:
@@ -231,9 +212,8 @@ class Feed:
         """End after the window that is being delivered, or leave it to recovery after a while."""
         self._stopping.set()
         self._wake.set()
-        if self._copying is not None:
-            self._copying.stop(0)
-        self._service.end()
+        self._copies.stop()
+        self._recovery.end()
         self._part.join(timeout_s)
         self._parts.forget(self._part)
         if self._part.alive:
@@ -286,10 +266,11 @@ class Feed:
         if self._newest.barrier_ts != self._assignment.barrier_ts:
             # The owner may wait to hear that it counts, though nothing moves.
             self._reporter.owed = True
-        self._assignment, self._tried = self._newest, None
+        self._assignment, self._jobs.tried = self._newest, None
         self._reach = self._upper()
         self._leave_rows()
-        self._follow_order()
+        if self._copies.follow(self._assignment.copy_order):
+            self._reporter.owed = True
         taken = self._taken
         # Where all stands at one position, a new layout can begin.
         if taken is None or (taken.kept and taken.at_one_position(self._standing)):
@@ -297,8 +278,7 @@ class Feed:
             # The owner may wait for it where nothing can be delivered: no change runs before.
             with self._lines.work.outside():
                 self._report()
-        if self._copying is not None:
-            self._copying.answer(self._standing, taken.starts.values(), self._assignment.ties)
+        self._copies.answer(self._standing, taken.starts.values(), self._assignment.ties)
         window = self._next_window(taken)
         if window is None:
             return None
@@ -314,9 +294,10 @@ class Feed:
         # All up to now is delivered: rows gather, also for sinks to which each window costs files.
         if all_now:
             rests.append(taken.sink.interval_s)
-            if self._tried is not None and self._assignment.barrier_ts == MAX_TS:
+            tried = self._jobs.tried
+            if tried is not None and self._assignment.barrier_ts == MAX_TS:
                 ended = self._clock.monotonic()
-                rests.append(self._pace.rest_s(began, ended, self._tried[0]))
+                rests.append(self._pace.rest_s(began, ended, tried.size))
         rest_s = max(rests)
         return None if all_now and not rest_s and self._nothing_else() else rest_s
 
@@ -339,24 +320,6 @@ class Feed:
             # Workers have them open: the next recovery tells them of a log without.
             self._rows_before = self._taken = None
             rows.remove()
-
-    def _follow_order(self) -> None:
-        """Copy rows beside, if that is asked for; what was copied is then told."""
-        order, copying = self._assignment.copy_order, self._copying
-        if copying is not None and (order is None or order.id != copying.order.id):
-            copying.stop(0)
-            self._copying = copying = None
-        if order is not None and copying is None and self._server is not None:
-            self._copying = copying = TableCopying(
-                order, self._info, self._log_folder, self._jobs, self._settings, self._server,
-                self._clock, self._parts, self._wake.set, self._copied_rows,
-            )  # fmt: skip
-            copying.start()
-        if copying is not None and order is not None:
-            copying.pause(order.paused)
-        if copying is not None and copying.copied is not self._told_copied:
-            self._told_copied = copying.copied
-            self._reporter.owed = True
 
     def _outgrown(self, taken: Takeover, window: Window) -> bool:
         """Whether tables that pass a schema change in the window belong elsewhere behind it.
@@ -397,7 +360,7 @@ class Feed:
             or self._stops
             or self._caps(taken)
             or self._rows_before is not None
-            or self._copying is not None
+            or self._copies.under_way
         )
         return None if progress else taken.catalog.awaited
 
@@ -432,120 +395,22 @@ class Feed:
         return window
 
     def _recover(self, at: Ts | None = None, beside: Iterable[Table] = ()) -> Takeover:
-        """Take the sink over, with destinations for the tables at ``at`` and those ``beside``.
-
-        Tables that the log knows to come have them too, so that they need no recovery of their own.
-        """
-        self._phases.enter(Phase.TAKING_OVER)
-        slots = self._register_slots(
-            self._info.id, self._settings.slots_per_core * self._jobs.parallelism
-        )
-        if self._recoveries + 1 == 1 << RECOVERY_BITS:
-            # One more would be the owner's next epoch: the owner begins that.
-            raise EpochUsedUp("no recovery is left in it", object=f"epoch {self._assignment.epoch}")
-        self._recoveries += 1
-        epoch = (self._assignment.epoch << RECOVERY_BITS) + self._recoveries
-        if self._catalog is None:
-            lowest = self._standing.lowest().resolved()
-            self._catalog = DeliveredTables(
-                self._log, self._info.start_ts, self._config, known_above=lowest
-            )
-        catalog, main = self._catalog, self._standing.main
-        newest = self._log.refresh().resolved_ts
-        catalog.refresh(newest)
-        sink = sink_of(self._info.sink_uri, self._config)
-        rows, begin_ts = self._rows_before, self._begin_ts
-        first_rows = rows is not None and not rows.between
-        if first_rows or (self._repeatable and main <= Position(begin_ts)):
-            copied = CopiedTables(self._config)
-            # Between the two ts of the rows nothing changes what tables there are.
-            there = delivered_tables(catalog.at(self._info.snapshot_ts), self._config)
-            first = sink.first_rows(self._config.snapshot.on_existing)
-            chosen = [t for t in there if (t.schema, t.name) in copied]
-            with self._lines.taking_over():
-                first.prepare(self._info.ledger_id, chosen)
-        repeatable = self._repeatable or (rows is not None and rows.repeated)
-        if repeatable:
-            sink = sink.repeatable()
-        driver = sink.driver()
-        known: dict[str, Table] = {}
-        last, asked = catalog.at(newest), catalog.at(main.ts if at is None else at)
-        for schemas in [last] if last is asked else [last, asked]:
-            known |= {t.full_name: t for t in delivered_tables(schemas, self._config)}
-        known |= {t.full_name: t for t in beside}
-        begun = main > Position(begin_ts)
-        # Single tables may stand lower: a destination that is ahead with one of them is ahead.
-        here, tables = self._standing.stand(), list(known.values())
-        self._phases.enter(Phase.FENCING)
-        with self._lines.taking_over():
-            found = driver.recover(self._info.ledger_id, epoch, slots, tables, here, begun=begun)
-        if found.recorded:
-            self._acknowledged.check(found.positions)
-        self._check_log(found)
-        self._service.begin(sink)
-        self._phases.enter(Phase.PLANNING)
-        stands = {d: stand(p) for d, p in found.positions.items()}
-        taken = self._taken = Takeover(
-            plan=self._planned(epoch, slots, found, repeatable=repeatable),
-            sink=sink,
-            driver=driver,
-            catalog=catalog,
-            starts={d: p for d, p in stands.items() if not passed(p, self._standing)},
-            kept=found.kept,
-            parted=found.parted,
-            recorded=found.recorded,
-        )
+        """Take the sink over, with destinations for the tables at ``at`` and those ``beside``."""
+        taken = self._taken = self._recovery.take_over(
+            self._assignment.epoch, self._standing, self._rows_before, at, beside,
+            repeatable=self._repeatable,
+        )  # fmt: skip
         # All tables were placed by what the target is now, behind every change that has run.
-        catalog.crossed(min(newest, self._upper()), self._caps(taken))
-        catalog.use(sink.routes(found.layout))
+        taken.catalog.crossed(min(taken.newest_ts, self._upper()), self._caps(taken))
+        taken.catalog.use(taken.sink.routes(taken.plan.layout))
         return taken
-
-    @property
-    def _begin_ts(self) -> Ts:
-        """Above which something was delivered; rows that were lost may have been before that."""
-        return self._info.snapshot_ts if self._info.again is not None else self._info.start_ts
-
-    def _check_log(self, found: Recovered) -> None:
-        """Raises LogDisagrees if a position does not lie where this log has its transaction."""
-        self._transactions.take(found.positions.values())
-        names = self._transactions.names(self._standing)
-        here = Stand(*self._standing.main, self._standing.tables, names)
-        strange = strangers([here, *found.positions.values()], self._log, load(self._log_folder))
-        if not strange:
-            return
-        self._log_disagrees(self._info.upstream)
-        ts, name = strange[0]
-        raise LogDisagrees(
-            f"the position at ts {ts} lies behind {name}, which the change log has elsewhere",
-            object=f"changefeed {self._info.id}",
-            position=f"{len(strange)} positions",
-            hint="nothing to do: the log is pulled anew, with the ts that ledgers have",
-        )
-
-    def _planned(self, epoch: int, slots: int, found: Recovered, *, repeatable: bool) -> FeedPlan:
-        run_folder = self._log_folder / "run" / self._info.id
-        # What an older epoch left: recovery has fenced it, so its slots protect nothing any more.
-        remove_older(run_folder, epoch)
-        return FeedPlan(
-            feed=self._info.ledger_id,
-            epoch=epoch,
-            log_folder=str(self._log_folder),
-            start_ts=self._info.start_ts,
-            sink_uri=self._info.sink_uri,
-            config=self._info.config,
-            slots=slots,
-            run_folder=str(run_folder / str(epoch)),
-            layout=found.layout,
-            rows=self._rows_before,
-            log=begun.log if (begun := load(self._log_folder)) is not None else "",
-            repeatable=repeatable,
-        )
 
     def _deliver(self, taken: Takeover, window: Window) -> None:
         taken.catalog.refresh(window.hi.ts)
         caps = self._caps(taken)
-        late, caught = self._late(taken, caps)
-        runs, hi = self._cut(taken, window)
+        size, ties = self._jobs.size.now, self._assignment.ties
+        late, caught = late_runs(self._log, taken, self._standing, caps, size, ties)
+        runs, hi = main_runs(self._log, taken, window, size)
         runs = Runs.concat([late, runs]) if len(late) else runs
         spans = self._standing.spans(hi, caps, caught)
         passing = self._passing(taken, runs, hi, spans, caught)
@@ -558,34 +423,12 @@ class Feed:
             weights = {d: weights.get(d, 0) for d in taken.plan.layout.destinations()}
         after = self._standing.after(hi, spans)
         if weights:
-            groups = self._groups(weights, tables.values())
-            self._run_job(taken, window, hi, weights, groups, spans, after, watermark, runs)
+            cut = CutWindow(window.lo, hi, runs, spans, tables, weights, watermark, after)
+            self._run_job(taken, cut, last=hi >= window.hi)
         self._standing = after
         taken = self._taken = taken.after(after)
         taken.catalog.collect(after.lowest().resolved())
         self._reporter.owed = True
-
-    def _late(self, taken: Takeover, caps: Mapping[str, Ts]) -> tuple[Runs, dict[str, Position]]:
-        """Runs that tables catch up, and up to where they are complete, a share of a window each.
-
-        Others wait for no more than a window's work.
-        """
-        whole = taken.sink.whole_transactions
-        behind = self._standing.behind(caps)
-        parts, caught = [], {}
-        for table, span in behind.items():
-            ids = taken.catalog.ids_of(table)
-            size = max(1, self.window_size.now // len(behind))
-            runs, caught[table] = take(self._log, span.lo, span.hi, ids, size, whole=whole)
-            parts.append(runs)
-        return Runs.concat(parts), together(caught, behind, self._assignment.ties)
-
-    def _cut(self, taken: Takeover, window: Window) -> tuple[Runs, Position]:
-        """The window's runs and its end."""
-        if window.lo == window.hi:
-            return Runs.empty(), window.hi
-        size, whole = self.window_size.now, taken.sink.whole_transactions
-        return take(self._log, window.lo, window.hi, taken.catalog.ids, size, whole=whole)
 
     def _caps(self, taken: Takeover) -> dict[str, Ts]:
         """Tables of which nothing above a ts is delivered: the owner's, our own stops, parted.
@@ -596,8 +439,8 @@ class Feed:
         caps = dict.fromkeys(self._standing.tables, self._reach)
         for more in (
             self._assignment.table_barriers,
-            {name: stop.ts - 1 for name, stop in self._stops.items()},
-            self._copying.caps if self._copying else {},
+            self._stops.caps(),
+            self._copies.caps,
             taken.caps(self._standing),
         ):
             for name, ts in more.items():
@@ -638,90 +481,18 @@ class Feed:
                 return taken, (runs if keep.all() else runs.take(keep)), spans, fit
             for table_id, one in unfit.items():
                 ts = int(runs.commit_ts[runs.table == table_id].min())
-                self._stop_table(one.name, ts, one.error)
+                self._stops.add(one.name, ts, one.error)
             spans = self._standing.spans(hi, self._caps(taken), caught)
 
-    def _stop_table(self, name: str, ts: Ts, error: TidegateError) -> None:
-        known = self._stops.get(name.lower())
-        if known is None or ts < known.ts:
-            _log.warning("changefeed %s: stops at ts %d: %s", self._info.id, ts, error)
-            said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
-            self._stops[name.lower()] = TableStop(table=name, ts=ts, error=said)
-
-    def _run_job(
-        self,
-        taken: Takeover,
-        window: Window,
-        hi: Position,
-        weights: Mapping[Destination, int],
-        groups: Sequence[tuple[str, list[Destination]]],
-        spans: Mapping[str, Span],
-        after: Standing,
-        watermark: Ts | None,
-        runs: Runs,
-    ) -> None:
-        size = sum(weights.values())
-        names = self._transactions.names(after)
-        at_once = self.window_size.at_once(len(groups))
-        descriptors = [
-            Descriptor(
-                plan=taken.plan,
-                lo=window.lo,
-                hi=hi,
-                destinations=tuple(sorted(g)),
-                starts={d: taken.starts[d] for d in g if d in taken.starts},
-                spans=spans,
-                held=after.held(),
-                watermark=watermark,
-                acknowledged={d: at for d in g if (at := self._acknowledged.of(d)) is not None},
-                at_once=at_once,
-                transactions=names,
-                log_bytes=sum(weights[d] for d in g),
-                capture=capture,
-            )
-            for capture, g in groups
-        ]
-        places = ", ".join(sorted({topic for topic, _ in weights}))
+    def _run_job(self, taken: Takeover, cut: CutWindow, *, last: bool) -> None:
         self._phases.enter(Phase.DELIVERING)
-        self._tried = (size, self._clock.monotonic())
-        what = f"{self._info.id}: {size >> 10} KiB to {len(weights)} destinations of {places}"
-        timeout_s = self._settings.job_timeout_s * max(1.0, size / self._settings.window_bytes)
-        if hi >= window.hi:
+        if last:
             # Behind this window it is idle, if nothing that concerns it comes meanwhile.
             self._awaited = self._awaits()
-        with self._lines.work.outside(), self._measured.job():
-            acks = self._jobs.run(descriptors, what[:200], timeout_s, self._shared(size))
-        if taken.recorded:
-            for ack in acks:
-                self._acknowledged.add(ack.reached)
-        self._check(taken, acks, runs)
-        self.window_size = self.window_size.delivered(size)
-        self._measured.delivered(acks, hi.ts)
-
-    def _groups(
-        self, weights: Mapping[Destination, int], tables: Collection[Replicated]
-    ) -> list[tuple[str, list[Destination]]]:
-        """The destinations of each task of a window, and whose workers are to deliver it."""
-        size = sum(weights.values())
-        tasks = 1 if size <= self._settings.single_task_bytes else self._jobs.parallelism
-        if not self._assignment.placed:
-            return [("", g) for g in group(weights, tasks)]
-        destinations: dict[str, set[Destination]] = {}
-        for one in tables:
-            destinations.setdefault(one.name.lower(), set()).update(one.route.destinations())
-        captures = self._jobs.captures
-        placed = placed_destinations(self._assignment.placed, destinations, captures)
-        return dealt(weights, placed, tasks, captures)
-
-    def _shared(self, size: int) -> str:
-        """Windows of which changefeeds may go in one job with this one: those of the same servers.
-
-        What is large, or has just failed, goes by itself.
-        """
-        if size > _SMALL or self._failing_since is not None or self._backoff.attempt:
-            return ""
-        sink = urlsplit(self._info.sink_uri)
-        return f"{sink.scheme}://{sink.netloc}"
+        failing = self._failing_since is not None or self._backoff.attempt > 0
+        acks = self._jobs.run(taken, cut, self._assignment.placed, alone=failing)
+        self._check(taken, acks, cut.runs)
+        self._jobs.delivered(cut, acks)
 
     def _check(self, taken: Takeover, acks: Sequence[Ack], runs: Runs) -> None:
         """Raise what went wrong; a table whose rows cannot be delivered stops, and no other."""
@@ -732,7 +503,7 @@ class Feed:
         ours = np.isin(runs.table, taken.catalog.ids_of(table.lower())) if table else None
         if table is None or ours is None or not ours.any():
             raise error
-        self._stop_table(table, int(runs.commit_ts[ours].min()), error)
+        self._stops.add(table, int(runs.commit_ts[ours].min()), error)
         raise TableHasStopped(error.message, object=table, hint="the other tables go on")
 
     def _watermark(self, taken: Takeover, hi: Position, spans: Mapping[str, Span]) -> Ts | None:
@@ -770,7 +541,7 @@ class Feed:
         return self._told
 
     def _report(self, error: TidegateError | None = None) -> None:
-        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+        shown = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
         standing, names = self._progress(error)
         report = Report(
             feed=self._info.id,
@@ -778,13 +549,13 @@ class Feed:
             checkpoint_ts=standing.main.resolved(),
             resolved_ts=self._log.state.resolved_ts,
             table_checkpoints=standing.checkpoints(),
-            stopped_tables=list(self._stops.values()),
-            error=said,
+            stopped_tables=self._stops.told(),
+            error=shown,
             rows=self._measured.rows,
             bytes=self._measured.bytes,
             running=self._taken is not None and error is None,
             transactions=names,
-            copied=self._copying.copied if self._copying else None,
+            copied=self._copies.copied,
             barrier_ts=self._assignment.barrier_ts,
             furthest_ts=self._furthest_ts(),
         )
@@ -796,23 +567,14 @@ class Feed:
         here: Ts = max(at.ts for at in (self._standing.main, *self._standing.tables.values()))
         return max([here, *(at.ts for at in ahead)])
 
-    def _shrunk(self, error: TidegateError) -> bool:
-        """Whether windows are smaller from here on, as the turn's may have been too much."""
-        if self._tried is None or self._taken is None:
-            return False
-        (size, began), before = self._tried, self.window_size
-        if may_be_too_much(error, self._clock.monotonic() - began, self._taken.sink.patience_s):
-            self.window_size = before.failed(size)
-        return self.window_size.now < before.now
-
     def _failed(self, error: TidegateError, began: float) -> bool:
         """Deal with a failed turn; False if the owner must decide how it goes on."""
         if self._stopping.is_set():
             return False
         _log.warning("changefeed %s: %s", self._info.id, error)
         self._measured.failed(error)
-        shrunk = self._shrunk(error)
-        self._taken = None
+        taken, self._taken = self._taken, None
+        shrunk = taken is not None and self._jobs.shrunk(error, taken.sink.patience_s)
         if shrunk and isinstance(error, WindowTooLarge):
             # There is something to try that has not been tried.
             return True

@@ -17,7 +17,8 @@ from sink.contract import Destination, Sink, SinkDriver
 class Takeover:
     """The sink, taken over; ``kept``, ``parted`` and ``recorded`` as ``sink.contract.Recovered``.
 
-    ``starts``: destinations that the ledger says are ahead of where all tables stand.
+    ``starts``: destinations that the ledger says are ahead of where all tables stand. ``newest_ts``
+    is how far the log had resolved: the sink has places for the tables up to there.
     """
 
     plan: FeedPlan
@@ -28,6 +29,7 @@ class Takeover:
     kept: bool
     parted: frozenset[str]
     recorded: bool
+    newest_ts: Ts
 
     def after(self, standing: Standing) -> Takeover:
         """It, once all tables stand so."""

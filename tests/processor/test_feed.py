@@ -210,7 +210,7 @@ def test_an_epoch_whose_recoveries_are_used_up_never_runs_into_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The owner's next epoch would not be a newer one: it must begin before that."""
-    monkeypatch.setattr("processor.feed.RECOVERY_BITS", 2)
+    monkeypatch.setattr("processor.recovery.RECOVERY_BITS", 2)
     dead = []
 
     def die(job: int, task: int) -> None:
