@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from cdc.base import measures
 from cdc.base.clock import Clock
-from cdc.base.errors import ErrorKind, TidegateError
+from cdc.base.errors import TidegateError
 from cdc.base.log_fields import about
 from cdc.base.parts import Parts
 from cdc.base.ts import Ts
@@ -27,25 +27,20 @@ from cdc.coord.contract import (
     StoreFailed,
     Unchanged,
 )
-from cdc.coord.feed_config import DdlPolicy, FeedConfig
 from cdc.coord.keys import Keys, last
 from cdc.coord.messages import (
     Assignment,
-    CopyStatus,
-    DdlEntries,
     ErrorInfo,
     FeedInfo,
     FeedState,
     FeedStatus,
-    Report,
-    UpstreamStatus,
 )
 from cdc.coord.stored import StoredValueUnreadable
 from owner.broken import Broken
 from owner.changes import next_retry_ms, undecided
 from owner.concerned import EVERY, Concerned
 from owner.copies import read_now
-from owner.ddl import FeedScope
+from owner.effect_ops import effect_ops
 from owner.executor import (
     Executor,
     MakeTables,
@@ -54,17 +49,16 @@ from owner.executor import (
     no_points,
     no_tables,
 )
+from owner.feed_inputs import FeedInputs, OwnedFeed
 from owner.guards import Guards, HeldNow, OwnershipLost
 from owner.leftovers import leftovers
-from owner.logs import Logs, UpstreamLog
+from owner.logs import Logs
 from owner.ports import FeedObserver
 from owner.retry import RetryPolicy
-from owner.scope import scope_of
 from owner.state import ACTIVE, FeedEvent, allowed, transition
 from owner.stored_values import StoredValues
 from owner.sync_points import SyncTurn
-from owner.target_ties import TargetTies
-from owner.tick import Effects, FeedInput, FeedTick, scan_from, step
+from owner.tick import Effects, FeedInput, FeedTick, step
 from owner.waking import Waking
 
 _log = logging.getLogger("owner")
@@ -83,34 +77,13 @@ _KEEP_S = 30.0
 _TOGETHER = MAX_OPS // 2
 
 
-@dataclass(slots=True)
-class _Feed:
-    """The owner's working copy of one changefeed; ``shown`` is what the store says of its DDLs.
-
-    ``held`` guards what is written of it.
-    """
-
-    held: Held
-    tick: FeedTick = field(default_factory=FeedTick)
-    capture: str = ""
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
-    ddl_policy: DdlPolicy = DdlPolicy.AUTO
-    sync_interval_ms: int = 0
-    scope: FeedScope | None = None
-    scope_revision: int = 0
-    ties: TargetTies = field(default_factory=TargetTies)
-    invalid: ErrorInfo | None = None
-    forgotten_ts: Ts = 0
-    shown: DdlEntries | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Ticked:
     """A tick of a changefeed, and what must be written before it counts."""
 
     entry: StoredKey
     info: FeedInfo
-    feed: _Feed
+    feed: OwnedFeed
     seen: FeedInput
     tick: FeedTick
     effects: Effects
@@ -162,14 +135,11 @@ class OwnerRunner:
         self._turning = threading.Lock()
         self._logs = logs
         self._clock = clock
-        self._policy = policy or RetryPolicy()
         self._observer = observer
-        self._feeds: dict[str, _Feed] = {}
+        self._feeds: dict[str, OwnedFeed] = {}
         self._broken: dict[str, Broken] = {}
         self._stored = StoredValues(keys)
         self._progress: list[_Ticked] = []
-        # Of this turn, by upstream, each with its resolved ts.
-        self._open_logs: dict[str, tuple[UpstreamLog, Ts]] = {}
         # When each changefeed must be ticked though nothing concerns it, in the clock's seconds.
         self._due: dict[str, float] = {}
         self._turns = Turns(clock.monotonic())
@@ -183,6 +153,9 @@ class OwnerRunner:
         self._part = parts.make("owner", self._look_on, self._stop)
         self._waking = Waking(store, keys, logs, clock, self._stop, parts)
         self._executor = Executor(open_changer, clock, self._wake, make_tables, open_points)
+        self._inputs = FeedInputs(
+            keys, self._stored, logs, self._executor, policy or RetryPolicy(), clock
+        )
 
     def start(self) -> None:
         """Begin to tick."""
@@ -254,7 +227,8 @@ class OwnerRunner:
         alive = len(captures)
         if self._only:
             captures = [c for c in captures if c == self._only]
-        self._progress, self._open_logs = [], {}
+        self._progress = []
+        self._inputs.begin_turn()
         before, self._held = self._held, self._ours(held)
         known = set(self._held)
         infos = [found[keys.feed_info(name)] for name in self._held]
@@ -346,7 +320,7 @@ class OwnerRunner:
                 _log.error("changefeed %s: its turn has failed", name, exc_info=error)
         self._broken[name] = broken
         known = self._feeds.get(name)
-        self._feeds[name] = _Feed(self._held[name], capture=known.capture if known else "")
+        self._feeds[name] = OwnedFeed(self._held[name], capture=known.capture if known else "")
         if broken.final:
             self._fail(entry, broken.error)
         return broken.until - now_s
@@ -415,16 +389,16 @@ class OwnerRunner:
                 self._logs(upstream).forget_below(lowest[upstream])
 
     def _tick(self, entry: StoredKey, info: FeedInfo, captures: list[str]) -> float:
-        feed = self._feeds.setdefault(info.id, _Feed(self._held[info.id]))
+        feed = self._feeds.setdefault(info.id, OwnedFeed(self._held[info.id]))
         if feed.capture not in captures:
             if not captures:
                 return 1.0
             # Whoever ran it before is gone or unknown: start anew there, under a new epoch.
             feed.capture = self._place(captures)
             feed.tick = FeedTick(retry=feed.tick.retry)
-        seen = self._look(entry, info, feed)
+        seen = self._inputs.look(entry, info, feed)
         tick, effects = step(feed.tick, seen, self._clock.now_ms())
-        ops = self._changes(entry, info, feed, effects)
+        ops = effect_ops(self._keys, self._stored, entry, info, feed, effects)
         ticked = _Ticked(entry, info, feed, seen, tick, effects, ops)
         if ticked.progress_only:
             self._progress.append(ticked)
@@ -455,7 +429,9 @@ class OwnerRunner:
             self._observer.observe_feed(effects.info or info, status, ddls, reads)
         self._carry_out(info, ticked.feed, seen, effects)
 
-    def _carry_out(self, info: FeedInfo, feed: _Feed, seen: FeedInput, effects: Effects) -> None:
+    def _carry_out(
+        self, info: FeedInfo, feed: OwnedFeed, seen: FeedInput, effects: Effects
+    ) -> None:
         """What is written down is done now."""
         self._executor.taken(info.id, seen.outcomes)
         for order in effects.orders:
@@ -491,101 +467,6 @@ class OwnerRunner:
             if feed.capture in load:
                 load[feed.capture] += 1
         return min(captures, key=lambda c: (load[c], c))
-
-    def _look(self, entry: StoredKey, info: FeedInfo, feed: _Feed) -> FeedInput:
-        stored = self._stored
-        status = stored.status(info)
-        report = stored.derived(self._keys.report(feed.capture, info.id), Report)
-        if feed.scope is None or feed.scope_revision != entry.mod_revision:
-            config = FeedConfig.model_validate(info.config)
-            feed.policy = replace(self._policy, stuck_s=config.changefeed_error_stuck_duration)
-            feed.ddl_policy = config.ddl_policy
-            feed.sync_interval_ms = config.sync_interval_ms
-            feed.scope, feed.invalid = scope_of(info, config, self._clock)
-            feed.scope_revision = entry.mod_revision
-            feed.ties = TargetTies(feed.scope.filter.targets)
-        if feed.shown is None:
-            feed.shown = stored.ddls(info.id)
-        scope = feed.scope
-        above = scan_from(feed.tick, info, status)
-        seen = FeedInput(
-            info=info,
-            status=status,
-            report=report,
-            resolved_ts=0,
-            ddls_above=above,
-            ddls=(),
-            scope=scope,
-            ddl_policy=feed.ddl_policy,
-            sync_interval_ms=feed.sync_interval_ms,
-            policy=feed.policy,
-            # A new owner's first look too: what had ended before it is still shown.
-            shown=feed.shown,
-            orders=stored.orders(info.id),
-        )
-        if feed.invalid is not None:
-            return replace(seen, changer_error=feed.invalid)
-        if info.copies:
-            # Nothing is delivered, and no change is judged: both begin at the copied rows.
-            return seen
-        if feed.tick.epoch and (info.state in ACTIVE or self._executor.knows(info)):
-            progress = self._executor.progress(info)
-            seen = replace(
-                seen,
-                scope=replace(scope, ties=progress.ties),
-                recorded=progress.recorded,
-                outcomes=progress.outcomes,
-                changer_error=progress.error,
-                synced=progress.synced,
-                decisions=stored.decisions(info.id),
-            )
-        if info.state not in ACTIVE:
-            return seen
-        try:
-            looked = self._open_logs.get(info.upstream)
-            if looked is None:
-                log = self._logs(info.upstream)
-                looked = self._open_logs[info.upstream] = log, log.resolved_ts()
-            log, resolved = looked
-            ddls = log.ddls(above, resolved) if resolved > above else ()
-            schemas = log.schemas()
-            seen = replace(seen, scope=feed.ties.in_scope(seen.scope, schemas, ddls))
-        except TidegateError as e:
-            if e.kind is ErrorKind.TRANSIENT:
-                return seen
-            return replace(seen, log_error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms()))
-        upstream = stored.derived(self._keys.upstream_status(info.upstream), UpstreamStatus)
-        error = upstream.error if upstream else None
-        if error is not None and error.kind == ErrorKind.TRANSIENT:
-            error = None
-        return replace(seen, resolved_ts=resolved, ddls=ddls, schemas=schemas, upstream_error=error)
-
-    def _changes(
-        self, entry: StoredKey, info: FeedInfo, feed: _Feed, effects: Effects
-    ) -> tuple[Op, ...]:
-        """What differs from what is stored."""
-        keys, ops = self._keys, list[Op]()
-        key = keys.assignment(feed.capture, info.id)
-        old = self._stored.derived(key, Assignment)
-        new = effects.assignment
-        # Progress alone is no news to the processor: it knows better.
-        progress = {"checkpoint_ts": new.checkpoint_ts, "tables": new.tables}
-        if old is None or old.model_copy(update=progress) != new:
-            ops.append(Put(key, new.model_dump_json().encode()))
-        if effects.status is not None:
-            ops.append(Put(keys.feed_status(info.id), effects.status.model_dump_json().encode()))
-        if effects.ddls is not None and effects.ddls != feed.shown:
-            ops.append(Put(keys.feed_ddls(info.id), effects.ddls.model_dump_json().encode()))
-        if effects.info is not None:
-            ops.append(Put(entry.key, effects.info.model_dump_json().encode()))
-        if effects.copied_rows is not None:
-            copied = effects.copied_rows.model_dump_json().encode()
-            ops.append(Put(keys.copied_rows(info.id), copied))
-        for number, said in effects.copies.items():
-            key = keys.copy_status(info.id, number)
-            if self._stored.derived(key, CopyStatus) != said:
-                ops.append(Put(key, said.model_dump_json().encode()))
-        return tuple(ops)
 
     def _written(self, *ticks: _Ticked) -> bool:
         """Write what these ticks want, all or nothing; whether nobody else was faster."""
