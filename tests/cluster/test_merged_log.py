@@ -40,6 +40,7 @@ from tests.cluster.conftest import NAMES, Recorded, coordinator_with, merged
 from tests.cluster.coordinator import ACCOUNTS, START
 from tests.cluster.reading import Books, changes_in
 from tests.merge.bank import Change, Part
+from tests.seeds import drawn
 
 Moved = tuple[int, Change]  # node, change
 
@@ -216,7 +217,7 @@ def test_the_order_begins_behind_the_first_heartbeat_of_all(
             assert at.schema[name] >= max(ddls.commit_ts.tolist(), default=0)
 
 
-@pytest.mark.parametrize("carrier", ["timestamp", "commit-log"])
+@pytest.mark.parametrize("carrier", drawn(["timestamp", "commit-log"]))
 def test_a_kill_at_any_step_changes_nothing(
     recorded: Recorded, whole: MergedLog, tmp_path: Path, carrier: str
 ) -> None:
@@ -237,7 +238,7 @@ def test_a_kill_at_any_step_changes_nothing(
     assert kills > 3
 
 
-@pytest.mark.parametrize("carrier", ["timestamp", "commit-log"])
+@pytest.mark.parametrize("carrier", drawn(["timestamp", "commit-log"]))
 def test_a_log_in_the_place_of_another_has_the_same_order_and_ts(
     recorded: Recorded, whole: MergedLog, tmp_path: Path, carrier: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.codec.shown_events import shown_events
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
+from tests.seeds import drawn
 from tests.servers import Broker, Database
 
 pytestmark = pytest.mark.real
@@ -32,7 +33,9 @@ def way(
 
 
 @pytest.mark.parametrize(
-    ("way", "schema"), [("mariadb-11.4", True), ("mysql-8.0", False)], indirect=["way"]
+    ("way", "schema"),
+    drawn([("mariadb-11.4", True), ("mysql-8.0", False)], names=2),
+    indirect=["way"],
 )
 def test_a_consumer_of_debezium_has_the_rows_of_the_upstream(way: Way, schema: bool) -> None:
     way.execute("CREATE TABLE t (a INT, b VARCHAR(10), v INT, PRIMARY KEY (b, a))")

@@ -24,6 +24,7 @@ from cdc.base.ts import compose
 from sink.file.reader import messages, tables
 from tests.e2e.beside import WritesBeside
 from tests.e2e.capture_process import SETTINGS, CaptureProcess
+from tests.seeds import drawn
 from tests.servers import Database
 from tests.servers.etcd import Etcd
 from tests.waiting import until
@@ -92,7 +93,7 @@ def _owner(captures: list[CaptureProcess]) -> CaptureProcess | None:
     return None
 
 
-@pytest.mark.parametrize("how", ["disk", "frozen", "resigns"])
+@pytest.mark.parametrize("how", drawn(["disk", "frozen", "resigns"]))
 def test_another_capture_goes_on(
     etcd: Etcd, mariadb: Database, schema_name: str, tmp_path: Path, how: str
 ) -> None:

@@ -18,6 +18,7 @@ from tests.consumer.same import assert_same
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
+from tests.seeds import drawn
 from tests.waiting import until
 
 pytestmark = pytest.mark.real
@@ -100,7 +101,10 @@ def _rebuilt(way: Way, target: servers.Database, *silent: str, watermarks: bool 
 
 @pytest.mark.parametrize(
     ("server", "placing"),
-    [("mariadb-11.4", "index-value"), ("mariadb-11.4", "table"), ("mysql-8.0", "index-value")],
+    drawn(
+        [("mariadb-11.4", "index-value"), ("mariadb-11.4", "table"), ("mysql-8.0", "index-value")],
+        names=2,
+    ),
 )
 def test_the_topic_alone_rebuilds_the_upstream(
     capture: CaptureProcess,

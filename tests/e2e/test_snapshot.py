@@ -13,6 +13,7 @@ import pytest
 from cdc.server.new_tables import LARGE_ROWS
 from tests.e2e.capture_process import SMALL_WINDOWS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker, Way, make_way
+from tests.seeds import drawn
 from tests.servers import Broker, Database
 from tests.sink_mysql.replay import content
 from tests.snapshot.test_copying import ROWS, TABLES, Changes, fill
@@ -82,7 +83,7 @@ def test_rows_reach_another_server_though_all_dies(
     assert content(target, fresh_name) == content(way.database, fresh_name)
 
 
-@pytest.mark.parametrize("mode", ["initial", "only"])
+@pytest.mark.parametrize("mode", drawn(["initial", "only"]))
 def test_indexes_of_a_large_table_come_behind_its_rows(
     way: Way, database: object, fresh_name: str, mode: str
 ) -> None:
