@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from cdc.verify import canal, keys
-from cdc.verify.canal import Values
+from cdc.verify import keys
+from cdc.verify.columns import Compared
 from cdc.verify.differences import Found
 from cdc.verify.fold import FoldedState, FoldedTable
 from cdc.verify.fold_store import FoldStore
 from cdc.verify.keys import Key, Range
 from cdc.verify.layout import ComparedColumns, Name
+from cdc.verify.messages import MISSING, MessageForm, Values
 from cdc.verify.pair import Pair
 from cdc.verify.repair import RowsToRepair, rows_to_repair
 from cdc.verify.report import (
@@ -34,6 +35,11 @@ _AT_ONCE = 100
 _MET: Values = ()
 
 
+def shown_value(form: MessageForm, column: Compared, text: str | None) -> str | None:
+    """A text of a message as a report has it."""
+    return short(text if text in (None, MISSING) else form.shown(column, text))
+
+
 class ByFold:
     """The way of comparing a table that has a key; an identity is the key's text.
 
@@ -48,6 +54,7 @@ class ByFold:
         pair: Pair,
         layout: ComparedColumns,
         folded: FoldedTable,
+        form: MessageForm,
         store: FoldStore,
         chunk_rows: int,
         whole: bool,
@@ -57,6 +64,7 @@ class ByFold:
         self._pair = pair
         self._layout = layout
         self._folded = folded
+        self._form = form
         self._store = store
         self._chunk_rows = chunk_rows
         self._whole = whole
@@ -130,7 +138,7 @@ class ByFold:
 
     def repair(self, found: Found) -> RowsToRepair | None:
         """By their keys: messages that come behind those that are there."""
-        return rows_to_repair(self._layout, found, partial(canal.key_cells, self._layout.key))
+        return rows_to_repair(self._layout, found, partial(self._form.key_cells, self._layout.key))
 
     def _upstream(self, result: TableResult) -> Iterator[tuple[Key, list[Values]]]:
         """All rows of the upstream, some at a time, each portion of one cut; values by names first.
@@ -148,7 +156,7 @@ class ByFold:
     def _rows(
         self, session: Streamed, layout: ComparedColumns, result: TableResult
     ) -> Iterator[list[Values]]:
-        sql, after = canal.select(layout), None
+        sql, after = self._form.select(layout), None
         while True:
             self._pair.fresh()
             upto = None
@@ -160,7 +168,7 @@ class ByFold:
             for rows in session.portions(f"{sql} WHERE {where}"):
                 self._pair.check()
                 result.upstream_rows += len(rows)
-                yield [canal.values(layout, row) for row in rows]
+                yield [self._form.values(layout, row) for row in rows]
                 result.done = result.upstream_rows
                 result.rows = max(result.rows, result.done)
             if upto is None:
@@ -178,9 +186,10 @@ class ByFold:
                 own = [key[:count] for key in some if key[count:] == given]
                 if not own:
                     continue
-                sql = f"{canal.select(layout)} WHERE {canal.condition(self._layout, own)}"
+                cells = (self._form.key_cells(layout.key, key) for key in own)
+                sql = f"{self._form.select(layout)} WHERE {keys.one_of(layout.key, cells)}"
                 for row in self._pair.upstream.server(table[0]).rows(sql):
-                    texts = canal.values(layout, row)
+                    texts = self._form.values(layout, row)
                     key = self._key(texts) + given
                     mine[key] = _MET if key in mine else texts
         states = self._folded.states(asked)
@@ -198,29 +207,31 @@ class ByFold:
         """
         if state is None or state.row is None:
             return None, False
-        other = canal.said(self._layout, state.row)
+        other = self._form.told(self._layout, state.row)
         unsaid = state.unsaid
         if not mine or other == mine or not (unsaid or self._widened):
             return other, False
         lent = tuple(
             a
-            if column.name in unsaid or "*" in unsaid or (self._widened and canal.MISSING in (a, b))
+            if column.name in unsaid or "*" in unsaid or (self._widened and MISSING in (a, b))
             else b
             for column, a, b in zip(self._layout.columns, mine, other, strict=True)
         )
         return lent, lent != other
 
     def _difference(self, key: Key, mine: Values | None, other: Values | None) -> RowDifference:
-        names = [c.name for c in self._layout.columns]
+        columns = self._layout.columns
         own = {c.name for c in self._layout.key}
-        shown: dict[str, str | None] = {
-            name: short(k) for name, k in zip(self._layout.identity, key, strict=True)
-        }
-        nothing: Values = (None,) * len(names)
+        shown: dict[str, str | None] = dict(
+            zip(self._layout.identity, map(short, key), strict=True)
+        )
+        for column, text in zip(self._layout.key, key, strict=False):
+            shown[column.name] = shown_value(self._form, column, text)
+        nothing: Values = (None,) * len(columns)
         values = tuple(
-            ValueDifference(name, short(a), short(b))
-            for name, a, b in zip(names, mine or nothing, other or nothing, strict=True)
-            if a != b and name not in own
+            ValueDifference(c.name, shown_value(self._form, c, a), shown_value(self._form, c, b))
+            for c, a, b in zip(columns, mine or nothing, other or nothing, strict=True)
+            if a != b and c.name not in own
         )
         if mine is None:
             return RowDifference(RowKind.EXTRA, shown, values, 0, 1)
@@ -233,11 +244,17 @@ class ByFoldedRows:
     """The way of comparing a table without a key; an identity is a row's texts as JSON."""
 
     def __init__(
-        self, pair: Pair, layout: ComparedColumns, folded: FoldedTable, store: FoldStore
+        self,
+        pair: Pair,
+        layout: ComparedColumns,
+        folded: FoldedTable,
+        form: MessageForm,
+        store: FoldStore,
     ) -> None:
         self._pair = pair
         self._layout = layout
         self._folded = folded
+        self._form = form
         self._store = store
 
     def sweep(self, result: TableResult) -> list[Iterator[Found]]:
@@ -260,11 +277,11 @@ class ByFoldedRows:
 
     def describe(self, found: Found, limit: int) -> tuple[int, list[RowDifference]]:
         """How many rows these are, and at most ``limit`` of them."""
-        names = [c.name for c in self._layout.columns]
         shown = []
         for identity in sorted(found)[:limit]:
             mine, theirs = found[identity]
-            texts = dict(zip(names, map(short, json.loads(identity[0])), strict=True))
+            values = zip(self._layout.columns, json.loads(identity[0]), strict=True)
+            texts = {c.name: shown_value(self._form, c, text) for c, text in values}
             shown.append(RowDifference(RowKind.COUNT, texts, (), mine or 0, theirs or 0))
         return self.count(found), shown
 
@@ -281,9 +298,9 @@ class ByFoldedRows:
         self._store.count_anew()
         for table in self._layout.parts:
             layout = self._layout.at(table)
-            for rows in self._pair.upstream.server(table[0]).portions(canal.select(layout)):
+            for rows in self._pair.upstream.server(table[0]).portions(self._form.select(layout)):
                 self._pair.check()
-                self._store.total((canal.values(self._layout, row), 1, 0) for row in rows)
+                self._store.total((self._form.values(self._layout, row), 1, 0) for row in rows)
         counts = self._folded.counts()
         while portion := list(islice(counts, _AT_ONCE)):
-            self._store.total((canal.said(self._layout, row), 0, n) for row, n in portion)
+            self._store.total((self._form.told(self._layout, row), 0, n) for row, n in portion)

@@ -100,12 +100,14 @@ class Compared:
     SQL for people. A ``loose`` column has no text that servers agree on: its values are fetched
     and compared here, as JSON documents. ``ordered``: both sides sort its values alike.
     ``constant``: the texts are of one value, which all rows of a table without the column have.
+    ``info`` is the column upstream, of the first table where there are several.
     """
 
     name: str
     form: ValueForm
     text: str
     shown: str
+    info: ColumnInfo
     loose: bool = False
     single: bool = False
     ordered: bool = False
@@ -136,13 +138,15 @@ def compared(*columns: ColumnInfo, value: str = "") -> Compared:
     q = value or quoted(name)
     forms = {c.form for c in columns}
     if forms == {ValueForm.JSON, ValueForm.TEXT}:
-        return Compared(name, ValueForm.JSON, "''", f"CAST({q} AS CHAR)", loose=True)
+        shown = f"CAST({q} AS CHAR)"
+        return Compared(name, ValueForm.JSON, "''", shown, columns[0], loose=True)
     form = forms.pop() if len(forms) == 1 else ValueForm.MIXED
     return Compared(
         name,
         form,
         _text(q, form, columns),
         _shown(q, form),
+        columns[0],
         single=any(c.single for c in columns),
         ordered=form in _ORDERED and len({_collation(c) for c in columns}) == 1,
     )

@@ -1,31 +1,41 @@
-"""Messages of canal-json folded into the tables that they describe.
+"""Messages folded into the tables that they describe.
 
 Each partition is folded by itself, in its own order, schema changes included: every partition of a
-topic shows them at the same place between rows. So partitions may be read in any order. The last
-state of every key is kept, also that it was deleted: in a store, whose memory has a bound.
+topic shows them at the same place between rows, or they are told apart from rows and come where
+their ts is. So partitions may be read in any order. The last state of every key is kept, also that
+it was deleted: in a store, whose memory has a bound.
 """
 
 from __future__ import annotations
 
-import json
+from bisect import insort
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cdc.base.errors import DefiniteError
+from cdc.base.ts import Ts
 from cdc.schema.session import Session
 from cdc.verify import fold_ddl
 from cdc.verify.fold_store import Cell, FoldStore, Key, TextRow
 from cdc.verify.folded_part import FoldedPart, Name
-
-_KINDS = frozenset({"INSERT", "UPDATE", "DELETE"})
+from cdc.verify.messages import ChangeTold, RowsTold, TopicForm
 
 
 class MessageUnreadable(DefiniteError):
-    """A message of the topic is not one of canal-json's."""
+    """A message of the topic is none of the changefeed's protocol."""
 
     code = "TG:ErrVerifyMessageUnreadable"
+
+
+class _Apart(NamedTuple):
+    """A schema change that is told apart from rows: sorted by ts, ``number`` as it came."""
+
+    ts: Ts
+    number: int
+    told: ChangeTold
 
 
 class FoldedState(NamedTuple):
@@ -98,8 +108,8 @@ class FoldedTable:
 
     def _parts(self) -> list[FoldedPart]:
         fold = self._fold
-        if fold is not None and self._found_at != fold.messages:
-            self._found_at = fold.messages
+        if fold is not None and self._found_at != fold.version:
+            self._found_at = fold.version
             self._found = [t[self._name] for t in fold.places.values() if self._name in t]
             for part in self._found:
                 part.keyed_by(self.key)
@@ -110,72 +120,114 @@ class Fold:
     """The tables of a changefeed by schema and name; the others are folded for what they become.
 
     ``session`` is how the upstream reads its statements, as far as messages do not say it; rows
-    are kept in ``store``.
+    are kept in ``store``. ``version`` rises with all that may change a table.
     """
 
     def __init__(
         self,
         tables: Mapping[Name, FoldedTable],
         store: FoldStore,
+        topic_form: TopicForm,
         session: Session | None = None,
     ) -> None:
         self.store = store
         self.tables = tables
-        self.messages = 0
+        self.messages = self.version = 0
         self.earlier_names: set[Name] = set()
+        self.topic_form = topic_form
         self._session = session or Session()
         self.places: dict[Hashable, dict[Name, FoldedPart]] = {}
         self._changes: Counter[Hashable] = Counter()
+        # Schema changes that are told apart from rows, with their numbers, and by ts those that a
+        # place has not behind it. Changes of tables that do not concern each other come in any
+        # order.
+        self._apart: list[_Apart] = []
+        self._ahead: dict[Hashable, list[_Apart]] = {}
         for name, table in tables.items():
             table._name, table._fold, table._found_at = name, self, -1
 
-    def add(self, place: Hashable, message: bytes, where: str) -> None:
+    def add(self, place: Hashable, key: bytes | None, value: bytes, where: str) -> None:
         """Take the next message of a partition, ``place``. Raises MessageUnreadable."""
-        try:
-            said = json.loads(message)
-            kind = said["type"]
+        with self._readable(where):
+            told = self.topic_form.form.read(key, value, self._session)
             self.messages += 1
-            tables = self.places.setdefault(place, {})
-            if said.get("isDdl"):
-                self._ddl(place, tables, said)
-            elif kind in _KINDS:
-                name = said.get("database"), said.get("table")
-                part = tables.get(name)
-                if part is None:
-                    part = tables[name] = FoldedPart(self.store)
-                self._rows(part, kind, said, name)
+            self.version += 1
+            tables = self._tables(place)
+            if isinstance(told, RowsTold):
+                if told.ts is not None:
+                    self._pass(place, told.ts)
+                self._rows(tables, told)
+            elif told is not None and not self.topic_form.changes_apart:
+                self._change(place, told)
+
+    def add_change(self, key: bytes | None, value: bytes, where: str) -> None:
+        """Take the next message of the place where schema changes are told, apart from rows."""
+        with self._readable(where):
+            told = self.topic_form.form.read(key, value, self._session)
+            if isinstance(told, ChangeTold):
+                change = _Apart(told.ts or 0, len(self._apart), told)
+                self._apart.append(change)
+                for ahead in self._ahead.values():
+                    insort(ahead, change)
+
+    @property
+    def told_apart(self) -> int:
+        """How many schema changes are known of those that are told apart from rows."""
+        return len(self._apart)
+
+    def settle(self, count: int, places: Collection[Hashable]) -> None:
+        """The first ``count`` of these are behind all rows of some places so far."""
+        for place in places:
+            self._tables(place)
+            self._carry_out(place, [c for c in self._ahead[place] if c.number < count])
+        self.version += 1
+
+    def _tables(self, place: Hashable) -> dict[Name, FoldedPart]:
+        known = self.places.get(place)
+        if known is None:
+            known = self.places[place] = {}
+            self._ahead[place] = sorted(self._apart)
+        return known
+
+    @contextmanager
+    def _readable(self, where: str) -> Iterator[None]:
+        try:
+            yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MessageUnreadable(
-                f"it is not canal-json: {type(error).__name__} {error}"[:200],
+                f"it is not {self.topic_form.name}: {type(error).__name__} {error}"[:200],
                 object=where,
                 hint="see what else writes into the topic",
             ) from None
 
-    def _rows(self, part: FoldedPart, kind: str, said: Mapping[str, Any], name: Name) -> None:
-        olds = said.get("old") or [{}] * len(said["data"])
-        for row, old in zip(said["data"], olds, strict=True):
-            key = tuple(said.get("pkNames") or ())
-            if not key and name in self.tables:
+    def _rows(self, tables: dict[Name, FoldedPart], told: RowsTold) -> None:
+        part = tables.get(told.table)
+        if part is None:
+            part = tables[told.table] = FoldedPart(self.store)
+        for row, old in zip(told.rows, told.old, strict=True):
+            key = told.key
+            if not key and told.table in self.tables:
                 # A unique key does for a key, which messages do not name.
-                wanted = self.tables[name].key
+                wanted = self.tables[told.table].key
                 key = wanted if all(column in row for column in wanted) else ()
             part.keyed_by(key)
-            part.add(kind, row, old)
+            part.add(told.kind, row, old)
 
-    def _ddl(
-        self, place: Hashable, tables: dict[Name, FoldedPart], said: Mapping[str, Any]
-    ) -> None:
-        context = said.get("_tidegate") or {}
-        modes = str(context.get("session", {}).get("sql_mode", "")).split(",")
-        session = replace(
-            self._session,
-            default_schema=context.get("defaultDatabase", said["database"]),
-            ansi_quotes="ANSI_QUOTES" in modes,
-            no_backslash_escapes="NO_BACKSLASH_ESCAPES" in modes,
-        )
+    def _pass(self, place: Hashable, ts: Ts) -> None:
+        """Carry out the schema changes below a row of this ts."""
+        ahead = self._ahead[place]
+        if ahead and ahead[0].ts < ts:
+            self._carry_out(place, [c for c in ahead if c.ts < ts])
+
+    def _carry_out(self, place: Hashable, changes: Collection[_Apart]) -> None:
+        for change in changes:
+            self._change(place, change.told)
+        self._ahead[place] = [c for c in self._ahead[place] if c not in changes]
+
+    def _change(self, place: Hashable, change: ChangeTold) -> None:
         self._changes[place] += 1
-        # Without the extension only milliseconds are known; the order, the same in every partition
-        # of a topic, does the rest.
-        since = (said.get("_tidb") or {}).get("commitTs")
-        since = int(since or (int(said["es"]) << 18) + self._changes[place])
-        self.earlier_names |= fold_ddl.apply(tables, said["sql"], session, since, self.store)
+        # Where only milliseconds are known the order, the same in every partition of a topic, does
+        # the rest.
+        since = change.ts or (change.ms << 18) + self._changes[place]
+        tables = self.places[place]
+        self.earlier_names |= fold_ddl.apply(tables, change.sql, change.session, since, self.store)

@@ -8,12 +8,23 @@ least: those then differ, and the row is found on both sides when it is looked u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cdc.base.errors import DefiniteError
 from cdc.verify.columns import Compared, ValueForm
 
 Key = tuple[str, ...]
+
+_DIGITS = re.compile(r"[-+.0-9eE]+")
+_PRINTED = re.compile(r"[^'\\\\\x00]*")
+
+
+class KeyUnreadable(DefiniteError):
+    """A key of a message is none of its column's type."""
+
+    code = "TG:ErrVerifyKeyUnreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +52,20 @@ def literal(column: Compared, value: str) -> str:
     if column.form is ValueForm.BYTES:
         return f"X'{value}'"
     if column.form in (ValueForm.NUMBER, ValueForm.DECIMAL, ValueForm.MEMBERS):
-        return value
+        return _safe(column, value, _DIGITS)
     # Times, years and what has only a text: none of them holds a quote.
-    return f"'{value}'"
+    return f"'{_safe(column, value, _PRINTED)}'"
+
+
+def _safe(column: Compared, value: str, form: re.Pattern[str]) -> str:
+    # A topic may hold messages of others, and what they say must not become SQL.
+    if form.fullmatch(value):
+        return value
+    raise KeyUnreadable(
+        f"{value[:100]!r} is no key of its type",
+        object=f"column {column.name}",
+        hint="see whether the type of the key was changed, and what else writes into the topic",
+    )
 
 
 def within(columns: Sequence[Compared], range_: Range) -> str:

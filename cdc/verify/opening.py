@@ -22,6 +22,7 @@ from cdc.logical.parts import KnownParts
 from cdc.source.settings import SourceSettings
 from cdc.source.statements import History
 from cdc.verify.delivery import FeedProgress, LogDelivery
+from cdc.verify.formats import TOPIC_FORMS
 from cdc.verify.job import Job
 from cdc.verify.running import Run, Task
 from cdc.verify.sessions import TargetSession, UpstreamServers
@@ -29,7 +30,6 @@ from cdc.verify.table import CompareOptions
 from cdc.verify.widened import Kept
 from filter.online import OnlineDdl
 from filter.rules import TableRules
-from sink.codec.protocols import FORMATS
 from sink.dispatch.extracted import Given, given_columns
 from sink.dispatch.target import TargetRouter
 from sink.kafka.settings import SCHEMES as KAFKA
@@ -117,7 +117,7 @@ def _work(
     scheme = urlsplit(sink_uri).scheme
     if scheme in KAFKA:
         topics = KafkaSettings.parse(sink_uri, config.sink)
-        if not FORMATS[topics.protocol].readable:
+        if topics.protocol not in TOPIC_FORMS:
             raise _not_supported(sink_uri, f"messages of {topics.protocol} cannot be read back")
         names = TargetRouter.of(
             topics.dispatchers, case_sensitive=config.case_sensitive, merging=config.merging
@@ -136,5 +136,5 @@ def _not_supported(sink_uri: str, what: str) -> VerifyNotSupported:
     return VerifyNotSupported(
         what,
         object=mask_uri(sink_uri),
-        hint="verify works for canal-json in Kafka topics, and for databases",
+        hint=f"verify works for {' and '.join(TOPIC_FORMS)} in Kafka topics, and for databases",
     )

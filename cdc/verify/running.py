@@ -24,6 +24,7 @@ from cdc.verify.columns import ValueForm
 from cdc.verify.delivery import Delivery
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.fold_store import FoldStore
+from cdc.verify.formats import TOPIC_FORMS
 from cdc.verify.given import condition, of_nobody
 from cdc.verify.layout import ComparedColumns, Name, TableInfo, group_layout, layout
 from cdc.verify.pair import Pair, ServerPair, Upstream
@@ -197,12 +198,13 @@ class Run:
         topic = partial(topic_of, settings, case_sensitive=task.case_sensitive)
         first = {topic(*source) for plan, _, _ in chosen for source in plan.sources}
         with closing(FoldStore(task.scratch)) as store:
-            self.fold = fold = Fold(wanted, store, session)
+            form = TOPIC_FORMS[settings.protocol]
+            self.fold = fold = Fold(wanted, store, form, session)
             open_topics = partial(TopicReader, settings, first, topic, fold, self.stop)
             with self._pair(open_topics, Pair) as pair:
                 for plan, result, made in chosen:
                     with self._judged(result):
-                        self._topic_table(pair, plan, result, made, store)
+                        self._topic_table(pair, plan, result, made, fold)
 
     def _server_table(self, pair: ServerPair, table: ComparedTable, result: TableResult) -> None:
         # At a cut: a schema change that the upstream's tables were seen behind has come, and so has
@@ -239,9 +241,9 @@ class Run:
         plan: ComparedColumns,
         result: TableResult,
         made: FoldedTable,
-        store: FoldStore,
+        fold: Fold,
     ) -> None:
-        options = self.task.options
+        options, form, store = self.task.options, fold.topic_form.form, fold.store
         pair.fresh()
         if made.unsure:
             result.verdict = ComparisonVerdict.SKIPPED
@@ -251,6 +253,7 @@ class Run:
                 pair,
                 plan,
                 made,
+                form,
                 store,
                 options.chunk_rows,
                 options.whole,
@@ -258,7 +261,7 @@ class Run:
             )
             compare_table(pair, plan, way, options, result)
         else:
-            compare_table(pair, plan, ByFoldedRows(pair, plan, made, store), options, result)
+            compare_table(pair, plan, ByFoldedRows(pair, plan, made, form, store), options, result)
 
     def _tables(self, *, together: bool = False) -> list[ComparedTable]:
         """What is compared. ``together``: also tables whose rows have other values by their names.

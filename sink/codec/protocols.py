@@ -1,7 +1,7 @@
 """The message formats of the house: a row each.
 
 A sink that sends messages makes its codec, its checks and its hints of this table; the pages about
-formats and ``changefeed verify`` are held to it.
+formats are held to it.
 """
 
 from __future__ import annotations
@@ -48,15 +48,13 @@ class Format:
     whether several tables may become one.
     ``options`` are the names of those that the protocol reads, of the ones that not all do.
     ``watermarks`` says whether it has watermarks under these options, ``keys`` whether records have
-    keys, ``readable`` whether ``changefeed verify`` can fold its messages. With ``changes_apart``
-    schema changes go to the sink's own topic only, not among the rows.
+    keys. With ``changes_apart`` schema changes go to the sink's own topic only, not among the rows.
     """
 
     codec: Callable[[FormatOptions, bool, bool], MessageCodec[Any]]
     options: frozenset[str]
     watermarks: Callable[[FormatOptions], bool]
     keys: bool
-    readable: bool
     changes_apart: bool
 
 
@@ -110,7 +108,6 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
             ),
             watermarks=lambda options: options.enable_tidb_extension,
             keys=False,
-            readable=True,
             changes_apart=False,
         ),
         Protocol.DEBEZIUM: Format(
@@ -118,7 +115,6 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
             options=frozenset({"debezium-disable-schema", "debezium-output-old-value"}),
             watermarks=lambda _: False,
             keys=True,
-            readable=False,
             changes_apart=True,
         ),
         Protocol.MAXWELL: Format(
@@ -126,7 +122,6 @@ FORMATS: Final[Mapping[Protocol, Format]] = MappingProxyType(
             options=frozenset(),
             watermarks=lambda _: False,
             keys=True,
-            readable=False,
             changes_apart=True,
         ),
     }

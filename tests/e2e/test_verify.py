@@ -148,10 +148,13 @@ def test_a_topic_that_lacks_one_message_is_found_out(way: Way) -> None:
     assert found("update") == [("nokey", "skipped", 0), ("t", "different", 1)]
 
 
-def test_under_load_what_is_equal_is_found_equal(way: Way) -> None:
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
+def test_under_load_what_is_equal_is_found_equal(way: Way, protocol: str) -> None:
     way.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     way.execute("INSERT INTO t VALUES " + ", ".join(f"({i}, 0)" for i in range(2000)))
-    way.create()
+    rule = {"matcher": ["*.*"], "topic": f"{way.schema}.rows", "partition": "index-value"}
+    sink = way.sink(protocol=protocol, partition_num=2)
+    way.create(sink=sink, config={"sink": {"dispatchers": [rule]}})
     stop = threading.Event()
 
     def load() -> None:
@@ -160,6 +163,8 @@ def test_under_load_what_is_equal_is_found_equal(way: Way) -> None:
             while not stop.wait(0.01):
                 step += 1
                 connection.cursor().execute(f"UPDATE t SET v = {step} WHERE id = {step % 2000}")
+                if step % 50 == 0:
+                    connection.cursor().execute(f"ALTER TABLE t ADD c{step} INT NOT NULL DEFAULT 1")
 
     writer = threading.Thread(target=load)
     writer.start()

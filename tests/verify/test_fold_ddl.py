@@ -11,6 +11,8 @@ import pytest
 
 from cdc.verify.fold import Fold, FoldedState, FoldedTable
 from cdc.verify.fold_store import HELD_BYTES, FoldStore
+from cdc.verify.formats import TOPIC_FORMS
+from sink.codec.protocols import Protocol
 
 Rows = dict[str, str | None]
 
@@ -36,12 +38,12 @@ def folded(
     """
     made = FoldedTable(key)
     kept = FoldStore(held_bytes=random.Random(repr(parts)).choice((0, HELD_BYTES)))
-    fold = Fold({("s", table): made}, kept)
+    fold = Fold({("s", table): made}, kept, TOPIC_FORMS[Protocol.CANAL_JSON])
     order = list(enumerate(parts))
     random.Random(len(parts[0])).shuffle(order)
     for place, messages in order:
         for n, message in zip(count(), messages, strict=False):
-            fold.add(("topic", place), message, f"{place}:{n}")
+            fold.add(("topic", place), None, message, f"{place}:{n}")
     return made
 
 

@@ -12,14 +12,17 @@ import pytest
 
 from cdc.source.settings import SourceSettings
 from cdc.verify.by_fold import ByFold
+from cdc.verify.canal import CanalForm
 from cdc.verify.catalogue import table_info
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.fold_store import FoldStore
+from cdc.verify.formats import TOPIC_FORMS
 from cdc.verify.pair import Pair
 from cdc.verify.report import ComparisonVerdict, RowKind, TableResult
 from cdc.verify.running import ComparedTable, delivered
 from cdc.verify.sessions import UpstreamServers
 from cdc.verify.table import CompareOptions, compare_table
+from sink.codec.protocols import Protocol
 from sink.dispatch.columns import ColumnSelectors
 from sink.dispatch.extracted import Given
 from sink.dispatch.settings import DispatcherSettings
@@ -280,10 +283,10 @@ def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
     target = (two.schema, "t")
     made = FoldedTable(("id",))
     store = FoldStore()
-    fold = Fold({target: made}, store)
+    fold = Fold({target: made}, store, TOPIC_FORMS[Protocol.CANAL_JSON])
     for row in rows:
         body = {"type": "INSERT", "database": target[0], "table": "t", "data": [row], "old": None}
-        fold.add(0, json.dumps(body).encode(), "")
+        fold.add(0, None, json.dumps(body).encode(), "")
     servers = UpstreamServers(upstream(two.ours), SourceSettings())
     pair = Pair(servers, _NoView(), Still(), threading.Event())
     try:
@@ -292,7 +295,7 @@ def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
         plan, why = delivered(ComparedTable(target, parts), ColumnSelectors(()), widened=True)
         assert (len(parts), why) == (2, "")
         result, options = TableResult("t"), CompareOptions(chunk_rows=100)
-        way = ByFold(pair, plan, made, store, 100, True, widened=True)
+        way = ByFold(pair, plan, made, CanalForm(), store, 100, True, widened=True)
         compare_table(pair, plan, way, options, result)
     finally:
         pair.close()

@@ -12,8 +12,8 @@ KAFKA = "kafka://127.0.0.1:9/t?protocol=canal-json"
 
 def test_messages_of_a_protocol_that_is_not_read() -> None:
     _work(KAFKA, FeedConfig())
-    with pytest.raises(VerifyNotSupported, match="debezium") as e:
-        _work(KAFKA.replace("canal-json", "debezium"), FeedConfig())
+    with pytest.raises(VerifyNotSupported, match="maxwell") as e:
+        _work(KAFKA.replace("canal-json", "maxwell"), FeedConfig())
     assert e.value.hint
 
 
