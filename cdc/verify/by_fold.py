@@ -37,7 +37,9 @@ _MET: Values = ()
 
 def shown_value(form: MessageForm, column: Compared, text: str | None) -> str | None:
     """A text of a message as a report has it."""
-    return short(text if text in (None, MISSING) else form.shown(column, text))
+    if text is None:
+        return None
+    return "(not told)" if text == MISSING else short(form.shown(column, text))
 
 
 class ByFold:

@@ -1,5 +1,7 @@
 """Messages of ``protocol=debezium``, and rows of the upstream as they would have them.
 
+The topics may begin with those of a connector of Debezium's that a changefeed has gone on from.
+
 Types and their forms:
 https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-data-types
 Keys and values are read with their schemas and without, whatever the option says.
@@ -17,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from cdc.base.ts import LOGICAL_BITS, Ts
 from cdc.schema.session import Session
 from cdc.verify.columns import ColumnInfo, Compared, ValueForm
+from cdc.verify.documents import canonical
 from cdc.verify.fold_store import TextRow
 from cdc.verify.keys import Key, KeyUnreadable
 from cdc.verify.layout import ComparedColumns
@@ -45,8 +49,11 @@ class DebeziumForm:
         """As ``MessageForm.read``."""
         payload = _payload(value)
         source = payload["source"]
-        ts = int(source["commit_ts"])
+        ts = _commit_ts(source)
         if "ddl" in payload:
+            if source["snapshot"] != "false":
+                # What a connector finds there when it begins: no change.
+                return None
             here = replace(session, default_schema=payload["databaseName"])
             return ChangeTold(payload["ddl"], here, ts, int(source["ts_ms"]))
         kind, before, after = _KINDS[payload["op"]], payload["before"], payload["after"]
@@ -71,7 +78,9 @@ class DebeziumForm:
 
     def shown(self, column: Compared, value: str) -> str:
         """As ``MessageForm.shown``."""
-        if column.form in (ValueForm.TEXT, ValueForm.MEMBERS):
+        if column.form is ValueForm.MEMBERS:
+            return value.replace("\\,", ",")
+        if column.form is ValueForm.TEXT:
             return value
         try:
             shown = _cell(column, value)
@@ -82,6 +91,15 @@ class DebeziumForm:
     def key_cells(self, columns: Sequence[Compared], key: Key) -> Key:
         """As ``MessageForm.key_cells``."""
         return tuple(_cell(c, v) for c, v in zip(columns, key, strict=True))
+
+
+def _commit_ts(source: dict[str, Any]) -> Ts:
+    """Ours say it; a connector's have seconds, and within them their place in the binlog."""
+    if (known := source.get("commit_ts")) is not None:
+        return int(known)
+    second_ms = int(source["ts_ms"]) // 1000 * 1000
+    # Events are longer than 8 bytes, and a second has room for a gigabyte of them.
+    return (second_ms << LOGICAL_BITS) + (int(source["pos"]) >> 3)
 
 
 def _payload(text: bytes) -> dict[str, Any]:
@@ -127,9 +145,12 @@ def _value(column: Compared, value: object) -> str | None:
 
 
 def _told(column: Compared, value: str | None) -> str | None:
-    if value is not None and value is not MISSING and column.form is ValueForm.FLOAT:
+    if value is None or value is MISSING:
+        return value
+    if column.form is ValueForm.FLOAT:
         return _float(column, value)
-    return value
+    # A connector's documents have no spaces.
+    return canonical(value) if column.form is ValueForm.JSON else value
 
 
 def _float(column: Compared, text: str) -> str:
@@ -212,6 +233,7 @@ _WRITTEN: dict[ValueForm, Callable[[Compared, str], str | None]] = {
     ValueForm.YEAR: _year,
     ValueForm.BYTES: _bytes,
     ValueForm.MEMBERS: _members,
+    ValueForm.JSON: lambda _, text: canonical(text),
 }
 
 

@@ -7,6 +7,7 @@ from that moment, with none.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable
@@ -33,6 +34,16 @@ NAME = "c"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
+_KINDS = (
+    "j JSON, d DECIMAL(7,2), at DATETIME(3), st TIMESTAMP(6) NULL, e ENUM('a', 'b,c'), b BINARY(4),"
+    " u BIGINT UNSIGNED, f FLOAT, n BIT(9), gone INT"
+)
+_VALUES = (
+    """'{"bb": [1, 2.5, null], "a":  "é"}', -1.25, '2026-01-02 03:04:05.6',"""
+    " '2026-01-02 03:04:05', 'b,c', X'0102', 18446744073709551615, 0.1, 257, 7"
+)
+
+
 class Shown(Connect):
     """The connector with the messages of its defaults."""
 
@@ -48,6 +59,8 @@ class Shown(Connect):
             | {
                 "bigint.unsigned.handling.mode": "long",
                 "tombstones.on.delete": "true",
+                "table.include.list": "bench.t,bench.kinds",
+                "include.schema.changes": "true",
             }
         )
 
@@ -127,9 +140,21 @@ def test_a_changefeed_goes_on_where_the_connector_has_stopped(
     gate.create()
     connect, load = Shown(tmp_path, broker, gate, prefix), Load(db)
     topic = f"{prefix}.bench.t"
-    topics.create(broker.bootstrap, topic)
+    db.execute(f"CREATE TABLE bench.kinds (id INT PRIMARY KEY, {_KINDS})")
+    for name in (topic, f"{prefix}.bench.kinds", prefix):
+        topics.create(broker.bootstrap, name)
     try:
         connect.start()
+        # Within a second, which is all that the connector says of when a row was committed.
+        db.execute(
+            f"INSERT INTO kinds VALUES (1, {_VALUES}), (2, {_VALUES})",
+            "DROP TABLE kinds",
+            f"CREATE TABLE kinds (id INT PRIMARY KEY, {_KINDS})",
+            f"INSERT INTO kinds VALUES (2, {_VALUES}), (3, {_VALUES})",
+            "ALTER TABLE kinds DROP COLUMN gone, ADD more INT",
+            "INSERT INTO kinds (id, more) VALUES (4, 4)",
+            database="bench",
+        )
         load.start()
         until(lambda: size(broker, topic) > 300, "the connector delivers", 60)
         load.rests = rests
@@ -164,6 +189,9 @@ def test_a_changefeed_goes_on_where_the_connector_has_stopped(
             wanted = load.events[id]
             assert found[id][-len(wanted) :] == wanted
             assert found[id][: -len(wanted)] == wanted[: len(found[id]) - len(wanted)]
+        done = capture.cli("changefeed", "verify", "-c", NAME, "--whole")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"bench\.kinds +equal +3 +3 ", done.stdout), done.stdout
     finally:
         load.stop()
         connect.stop()

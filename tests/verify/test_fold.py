@@ -7,9 +7,11 @@ import tracemalloc
 from contextlib import closing
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cdc.schema.session import Session
 from cdc.verify.columns import ColumnInfo, compared
 from cdc.verify.documents import canonical
 from cdc.verify.fold import Fold, FoldedTable, MessageUnreadable
@@ -108,7 +110,7 @@ def _row_of(ts: int, row: int, table: str = "t") -> tuple[bytes, bytes]:
 
 
 def _change_of(ts: int, sql: str) -> bytes:
-    source = {"db": "s", "commit_ts": ts, "ts_ms": 0}
+    source = {"db": "s", "commit_ts": ts, "ts_ms": 0, "snapshot": "false"}
     return json.dumps({"source": source, "databaseName": "s", "ddl": sql}).encode()
 
 
@@ -135,6 +137,20 @@ def test_changes_that_are_told_apart_count_by_their_ts_in_any_order() -> None:
     fold.settle(2, [0, 1])
     assert there() == {"3"}
     assert table.complete
+
+
+def test_what_a_connector_tells_has_a_place_within_its_second_and_what_it_finds_is_none() -> None:
+    form = TOPIC_FORMS[Protocol.DEBEZIUM].form
+
+    def told(pos: int, second: int, **more: object) -> Any:
+        source = {"db": "s", "table": "t", "ts_ms": second * 1000 + 7, "pos": pos}
+        source |= {"snapshot": "false"} | more
+        message = {"source": source, "databaseName": "s", "ddl": "TRUNCATE t"}
+        return form.read(None, json.dumps(message).encode(), Session())
+
+    places = [told(4, 1), told(1 << 20, 1), told((1 << 20) + 19, 1), told(4, 2)]
+    assert [one.ts for one in places] == sorted({one.ts for one in places})
+    assert told(4, 1, snapshot="true") is None
 
 
 def test_a_key_from_a_message_does_not_become_sql() -> None:
