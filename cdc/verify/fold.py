@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -179,7 +179,7 @@ class Fold:
         """The first ``count`` of these are behind all rows of some places so far."""
         for place in places:
             self._tables(place)
-            self._carry_out(place, [c for c in self._ahead[place] if c.number < count])
+            self._carry_out(place, lambda change: change.number < count)
         self.version += 1
 
     def _tables(self, place: Hashable) -> dict[Name, FoldedPart]:
@@ -217,12 +217,13 @@ class Fold:
         """Carry out the schema changes below a row of this ts."""
         ahead = self._ahead[place]
         if ahead and ahead[0].ts < ts:
-            self._carry_out(place, [c for c in ahead if c.ts < ts])
+            self._carry_out(place, lambda change: change.ts < ts)
 
-    def _carry_out(self, place: Hashable, changes: Collection[_Apart]) -> None:
-        for change in changes:
+    def _carry_out(self, place: Hashable, due: Callable[[_Apart], bool]) -> None:
+        ahead = self._ahead[place]
+        self._ahead[place] = [change for change in ahead if not due(change)]
+        for change in filter(due, ahead):
             self._change(place, change.told)
-        self._ahead[place] = [c for c in self._ahead[place] if c not in changes]
 
     def _change(self, place: Hashable, change: ChangeTold) -> None:
         self._changes[place] += 1
