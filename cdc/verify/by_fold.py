@@ -12,13 +12,12 @@ from functools import partial
 from itertools import islice
 
 from cdc.verify import keys
-from cdc.verify.columns import Compared
 from cdc.verify.differences import Found
 from cdc.verify.fold import FoldedState, FoldedTable
 from cdc.verify.fold_store import FoldStore
 from cdc.verify.keys import Key, Range
 from cdc.verify.layout import ComparedColumns, Name
-from cdc.verify.messages import MISSING, MessageForm, Values
+from cdc.verify.messages import MISSING, TopicForm, Values
 from cdc.verify.pair import Pair
 from cdc.verify.repair import RowsToRepair, rows_to_repair
 from cdc.verify.report import (
@@ -35,13 +34,6 @@ _AT_ONCE = 100
 _MET: Values = ()
 
 
-def shown_value(form: MessageForm, column: Compared, text: str | None) -> str | None:
-    """A text of a message as a report has it."""
-    if text is None:
-        return None
-    return "(not told)" if text == MISSING else short(form.shown(column, text))
-
-
 class ByFold:
     """The way of comparing a table that has a key; an identity is the key's text.
 
@@ -56,7 +48,7 @@ class ByFold:
         pair: Pair,
         layout: ComparedColumns,
         folded: FoldedTable,
-        form: MessageForm,
+        form: TopicForm,
         store: FoldStore,
         chunk_rows: int,
         whole: bool,
@@ -222,16 +214,16 @@ class ByFold:
         return lent, lent != other
 
     def _difference(self, key: Key, mine: Values | None, other: Values | None) -> RowDifference:
-        columns = self._layout.columns
+        columns, count = self._layout.columns, len(self._layout.key)
         own = {c.name for c in self._layout.key}
-        shown: dict[str, str | None] = dict(
-            zip(self._layout.identity, map(short, key), strict=True)
-        )
-        for column, text in zip(self._layout.key, key, strict=False):
-            shown[column.name] = shown_value(self._form, column, text)
+        keyed = zip(self._layout.key, key[:count], strict=True)
+        shown = {column.name: self._form.shown(column, text) for column, text in keyed}
+        # What a row has by its table's name is as it is.
+        given = map(short, key[count:])
+        shown |= dict(zip(self._layout.identity[count:], given, strict=True))
         nothing: Values = (None,) * len(columns)
         values = tuple(
-            ValueDifference(c.name, shown_value(self._form, c, a), shown_value(self._form, c, b))
+            ValueDifference(c.name, self._form.shown(c, a), self._form.shown(c, b))
             for c, a, b in zip(columns, mine or nothing, other or nothing, strict=True)
             if a != b and c.name not in own
         )
@@ -250,7 +242,7 @@ class ByFoldedRows:
         pair: Pair,
         layout: ComparedColumns,
         folded: FoldedTable,
-        form: MessageForm,
+        form: TopicForm,
         store: FoldStore,
     ) -> None:
         self._pair = pair
@@ -283,7 +275,7 @@ class ByFoldedRows:
         for identity in sorted(found)[:limit]:
             mine, theirs = found[identity]
             values = zip(self._layout.columns, json.loads(identity[0]), strict=True)
-            texts = {c.name: shown_value(self._form, c, text) for c, text in values}
+            texts = {c.name: self._form.shown(c, text) for c, text in values}
             shown.append(RowDifference(RowKind.COUNT, texts, (), mine or 0, theirs or 0))
         return self.count(found), shown
 

@@ -6,7 +6,7 @@ These are made from what the server itself prints.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,7 @@ import numpy as np
 
 from cdc.schema.session import Session
 from cdc.verify.columns import Compared, ValueForm
-from cdc.verify.fold_store import TextRow
-from cdc.verify.keys import Key
-from cdc.verify.layout import ComparedColumns
-from cdc.verify.messages import MISSING, ChangeTold, RowsTold, Values
-from cdc.verify.sessions import Row
+from cdc.verify.messages import ChangeTold, RowsTold, float_text
 
 _KINDS = frozenset({"INSERT", "UPDATE", "DELETE"})
 
@@ -45,26 +41,49 @@ class CanalForm:
             message.get("old") or [{}] * len(rows),
         )
 
-    def select(self, layout: ComparedColumns) -> str:
-        """As ``MessageForm.select``."""
-        columns = ", ".join(f"{_sql(c)} AS c{i}" for i, c in enumerate(layout.columns))
-        return f"SELECT {columns} FROM {layout.table}"
+    def sql(self, column: Compared) -> str:
+        """As ``MessageForm.sql``."""
+        q = column.sql
+        if column.form in (ValueForm.NUMBER, ValueForm.MEMBERS):
+            return f"({q} + 0)"
+        if column.form is ValueForm.FLOAT:
+            return f"({q} + 0e0)"
+        if column.form is ValueForm.TEXT:
+            return f"CONVERT({q} USING utf8mb4)"
+        if column.form in (ValueForm.BYTES, ValueForm.VECTOR):
+            return f"HEX({q})"
+        return f"CAST({q} AS CHAR)"
 
-    def values(self, layout: ComparedColumns, row: Row) -> Values:
-        """As ``MessageForm.values``."""
-        return tuple(_value(c, v) for c, v in zip(layout.columns, row, strict=True))
+    def value(self, column: Compared, text: str) -> str:
+        """As ``MessageForm.value``."""
+        if column.form is ValueForm.FLOAT:
+            return float_text(column, text)
+        if column.form is ValueForm.BYTES:
+            return bytes.fromhex(text).decode("latin-1")
+        if column.form is ValueForm.MEMBERS:
+            return str(int(float(text))) if "." in text else text
+        return text
 
-    def told(self, layout: ComparedColumns, row: TextRow) -> Values:
+    def told(self, column: Compared, text: str) -> str:
         """As ``MessageForm.told``."""
-        return tuple(_told(c, row.get(c.name, MISSING)) for c in layout.columns)
+        if text == "-0" and column.form is ValueForm.FLOAT:
+            return "0"
+        if column.form is ValueForm.VECTOR:
+            try:
+                return np.array(json.loads(text), "<f4").tobytes().hex().upper()
+            except ValueError:
+                return text
+        return text
 
-    def shown(self, column: Compared, value: str) -> str:
+    def shown(self, column: Compared, text: str) -> str:
         """As ``MessageForm.shown``."""
-        return value
+        return text
 
-    def key_cells(self, columns: Sequence[Compared], key: Key) -> Key:
-        """As ``MessageForm.key_cells``."""
-        return tuple(_cell(c, v) for c, v in zip(columns, key, strict=True))
+    def cell(self, column: Compared, text: str) -> str:
+        """As ``MessageForm.cell``."""
+        if column.form is ValueForm.TEXT:
+            return text.encode().hex()
+        return text.encode("latin-1").hex() if column.form is ValueForm.BYTES else text
 
 
 def _change(message: Mapping[str, Any], session: Session) -> ChangeTold:
@@ -78,52 +97,3 @@ def _change(message: Mapping[str, Any], session: Session) -> ChangeTold:
     )
     ts = (message.get("_tidb") or {}).get("commitTs")
     return ChangeTold(message["sql"], here, int(ts) if ts else None, int(message["es"]))
-
-
-def _sql(column: Compared) -> str:
-    q = column.sql
-    if column.constant:
-        return "NULL"
-    if column.form in (ValueForm.NUMBER, ValueForm.MEMBERS):
-        return f"({q} + 0)"
-    if column.form is ValueForm.FLOAT:
-        return f"({q} + 0e0)"
-    if column.form is ValueForm.TEXT:
-        return f"CONVERT({q} USING utf8mb4)"
-    if column.form in (ValueForm.BYTES, ValueForm.VECTOR):
-        return f"HEX({q})"
-    return f"CAST({q} AS CHAR)"
-
-
-def _value(column: Compared, value: object) -> str | None:
-    if column.constant:
-        return MISSING
-    if value is None:
-        return None
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    if column.form is ValueForm.FLOAT:
-        number = float(text)
-        single = np.float32(number) if column.single else np.float64(number)
-        return np.format_float_positional(single, trim="-")
-    if column.form is ValueForm.BYTES:
-        return bytes.fromhex(text).decode("latin-1")
-    if column.form is ValueForm.MEMBERS:
-        return str(int(float(text))) if "." in text else text
-    return text
-
-
-def _told(column: Compared, value: str | None) -> str | None:
-    if value == "-0" and column.form is ValueForm.FLOAT:
-        return "0"
-    if value is not None and column.form is ValueForm.VECTOR:
-        try:
-            return np.array(json.loads(value), "<f4").tobytes().hex().upper()
-        except ValueError:
-            return value
-    return value
-
-
-def _cell(column: Compared, value: str) -> str:
-    if column.form is ValueForm.TEXT:
-        return value.encode().hex()
-    return value.encode("latin-1").hex() if column.form is ValueForm.BYTES else value

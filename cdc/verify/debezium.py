@@ -12,22 +12,18 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-import numpy as np
-
-from cdc.base.ts import LOGICAL_BITS, Ts
+from cdc.base.ts import Ts, compose
 from cdc.schema.session import Session
 from cdc.verify.columns import ColumnInfo, Compared, ValueForm
 from cdc.verify.documents import canonical
 from cdc.verify.fold_store import TextRow
-from cdc.verify.keys import Key, KeyUnreadable
-from cdc.verify.layout import ComparedColumns
-from cdc.verify.messages import MISSING, ChangeTold, RowsTold, Values
-from cdc.verify.sessions import Row
+from cdc.verify.keys import KeyUnreadable
+from cdc.verify.messages import ChangeTold, RowsTold, float_text
 
 _KINDS = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
@@ -63,34 +59,52 @@ class DebeziumForm:
         named = tuple(_payload(key)) if key is not None else ()
         return RowsTold(kind, (source["db"], source["table"]), named, [row], [old], ts)
 
-    def select(self, layout: ComparedColumns) -> str:
-        """As ``MessageForm.select``."""
-        columns = ", ".join(f"{_sql(c)} AS c{i}" for i, c in enumerate(layout.columns))
-        return f"SELECT {columns} FROM {layout.table}"
+    def sql(self, column: Compared) -> str:
+        """As ``MessageForm.sql``."""
+        q = column.sql
+        if column.form is ValueForm.NUMBER:
+            return f"({q} + 0)"
+        if column.form is ValueForm.FLOAT:
+            return f"({q} + 0e0)"
+        if column.form in (ValueForm.TEXT, ValueForm.MEMBERS):
+            return f"CONVERT({q} USING utf8mb4)"
+        return f"HEX({q})" if column.form is ValueForm.BYTES else f"CAST({q} AS CHAR)"
 
-    def values(self, layout: ComparedColumns, row: Row) -> Values:
-        """As ``MessageForm.values``."""
-        return tuple(_value(c, v) for c, v in zip(layout.columns, row, strict=True))
+    def value(self, column: Compared, text: str) -> str | None:
+        """As ``MessageForm.value``."""
+        written = _WRITTEN.get(column.form)
+        return text if written is None else written(column, text)
 
-    def told(self, layout: ComparedColumns, row: TextRow) -> Values:
+    def told(self, column: Compared, text: str) -> str | None:
         """As ``MessageForm.told``."""
-        return tuple(_told(c, row.get(c.name, MISSING)) for c in layout.columns)
+        if column.form is ValueForm.FLOAT:
+            try:
+                return float_text(column, text)
+            except ValueError:
+                # Of another type, before a schema change.
+                return text
+        # A connector's documents have no spaces.
+        return canonical(text) if column.form is ValueForm.JSON else text
 
-    def shown(self, column: Compared, value: str) -> str:
+    def shown(self, column: Compared, text: str) -> str:
         """As ``MessageForm.shown``."""
         if column.form is ValueForm.MEMBERS:
-            return value.replace("\\,", ",")
+            return text.replace("\\,", ",")
         if column.form is ValueForm.TEXT:
-            return value
+            return text
         try:
-            shown = _cell(column, value)
+            shown = self.cell(column, text)
         except KeyUnreadable:
-            return value
+            return text
         return f"0x{shown.upper()}" if column.form is ValueForm.BYTES else shown
 
-    def key_cells(self, columns: Sequence[Compared], key: Key) -> Key:
-        """As ``MessageForm.key_cells``."""
-        return tuple(_cell(c, v) for c, v in zip(columns, key, strict=True))
+    def cell(self, column: Compared, text: str) -> str:
+        """As ``MessageForm.cell``."""
+        read = _READ.get(column.form)
+        try:
+            return text if read is None else read(column.info, text)
+        except (ValueError, OverflowError):
+            raise KeyUnreadable.of(column, text) from None
 
 
 def _commit_ts(source: dict[str, Any]) -> Ts:
@@ -99,7 +113,7 @@ def _commit_ts(source: dict[str, Any]) -> Ts:
         return int(known)
     second_ms = int(source["ts_ms"]) // 1000 * 1000
     # Events are longer than 8 bytes, and a second has room for a gigabyte of them.
-    return (second_ms << LOGICAL_BITS) + (int(source["pos"]) >> 3)
+    return compose(second_ms) + (int(source["pos"]) >> 3)
 
 
 def _payload(text: bytes) -> dict[str, Any]:
@@ -119,48 +133,6 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return None if value is None else str(value)
-
-
-def _sql(column: Compared) -> str:
-    q = column.sql
-    if column.constant:
-        return "NULL"
-    if column.form is ValueForm.NUMBER:
-        return f"({q} + 0)"
-    if column.form is ValueForm.FLOAT:
-        return f"({q} + 0e0)"
-    if column.form in (ValueForm.TEXT, ValueForm.MEMBERS):
-        return f"CONVERT({q} USING utf8mb4)"
-    return f"HEX({q})" if column.form is ValueForm.BYTES else f"CAST({q} AS CHAR)"
-
-
-def _value(column: Compared, value: object) -> str | None:
-    if column.constant:
-        return MISSING
-    if value is None:
-        return None
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    written = _WRITTEN.get(column.form)
-    return text if written is None else written(column, text)
-
-
-def _told(column: Compared, value: str | None) -> str | None:
-    if value is None or value is MISSING:
-        return value
-    if column.form is ValueForm.FLOAT:
-        return _float(column, value)
-    # A connector's documents have no spaces.
-    return canonical(value) if column.form is ValueForm.JSON else value
-
-
-def _float(column: Compared, text: str) -> str:
-    try:
-        number = np.float32(text) if column.single else np.float64(text)
-    except ValueError:
-        # Of another type, before a schema change.
-        return text
-    # Servers print a zero without its sign.
-    return np.format_float_positional(number + 0, trim="-")
 
 
 def _number(column: Compared, text: str) -> str:
@@ -228,25 +200,13 @@ def _members(column: Compared, text: str) -> str:
 _WRITTEN: dict[ValueForm, Callable[[Compared, str], str | None]] = {
     ValueForm.NUMBER: _number,
     ValueForm.DECIMAL: _decimal,
-    ValueForm.FLOAT: _float,
+    ValueForm.FLOAT: float_text,
     ValueForm.TIME: _time,
     ValueForm.YEAR: _year,
     ValueForm.BYTES: _bytes,
     ValueForm.MEMBERS: _members,
     ValueForm.JSON: lambda _, text: canonical(text),
 }
-
-
-def _cell(column: Compared, value: str) -> str:
-    read = _READ.get(column.form)
-    try:
-        return value if read is None else read(column.info, value)
-    except (ValueError, OverflowError):
-        raise KeyUnreadable(
-            f"a message has the key {value[:100]!r} in it",
-            object=f"column {column.name}",
-            hint="see whether the type of the key was changed, and what else writes into the topic",
-        ) from None
 
 
 def _number_cell(info: ColumnInfo, value: str) -> str:

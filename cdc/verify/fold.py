@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cdc.base.errors import DefiniteError
-from cdc.base.ts import Ts
+from cdc.base.ts import Ts, compose
 from cdc.schema.session import Session
 from cdc.verify import fold_ddl
 from cdc.verify.fold_store import Cell, FoldStore, Key, TextRow
@@ -229,6 +229,6 @@ class Fold:
         self._changes[place] += 1
         # Where only milliseconds are known the order, the same in every partition of a topic, does
         # the rest.
-        since = change.ts or (change.ms << 18) + self._changes[place]
+        since = change.ts or compose(change.ms) + self._changes[place]
         tables = self.places[place]
         self.earlier_names |= fold_ddl.apply(tables, change.sql, change.session, since, self.store)

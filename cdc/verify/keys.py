@@ -26,6 +26,15 @@ class KeyUnreadable(DefiniteError):
 
     code = "TG:ErrVerifyKeyUnreadable"
 
+    @classmethod
+    def of(cls, column: Compared, text: str) -> KeyUnreadable:
+        """That of a key's value."""
+        return cls(
+            f"{text[:100]!r} is no key of its type",
+            object=f"column {column.name}",
+            hint="see whether the key's type was changed, and what else writes into the topic",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -61,11 +70,7 @@ def _safe(column: Compared, value: str, form: re.Pattern[str]) -> str:
     # A topic may hold messages of others, and what they say must not become SQL.
     if form.fullmatch(value):
         return value
-    raise KeyUnreadable(
-        f"{value[:100]!r} is no key of its type",
-        object=f"column {column.name}",
-        hint="see whether the type of the key was changed, and what else writes into the topic",
-    )
+    raise KeyUnreadable.of(column, value)
 
 
 def within(columns: Sequence[Compared], range_: Range) -> str:

@@ -243,7 +243,7 @@ class Run:
         made: FoldedTable,
         fold: Fold,
     ) -> None:
-        options, form, store = self.task.options, fold.topic_form.form, fold.store
+        options, form, store = self.task.options, fold.topic_form, fold.store
         pair.fresh()
         if made.unsure:
             result.verdict = ComparisonVerdict.SKIPPED

@@ -10,17 +10,13 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from cdc.source.settings import SourceSettings
 from cdc.verify.report import TableResult
-from cdc.verify.running import Run, Task
-from cdc.verify.sessions import UpstreamServers
-from cdc.verify.table import CompareOptions
 from sink.kafka.settings import KafkaSettings
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
 from tests.servers import Broker, Database
-from tests.verify.sides import Still, upstream
+from tests.verify.sides import topics_compared
 from tests.verify.test_servers import VALUES
 from tests.waiting import until
 
@@ -93,16 +89,8 @@ def test_a_topic_of_every_type_is_equal_to_its_upstream_until_one_value_changes(
 
 def _fold(way: Way, topic: str, **options: bool) -> dict[str, TableResult]:
     """The schema's tables against a topic, without a server between."""
-    task = Task(
-        lambda: UpstreamServers(upstream(way.database), SourceSettings()),
-        Still(),
-        lambda schema, _: schema == way.schema,
-        True,
-        CompareOptions(**options),  # type: ignore[arg-type]
-    )
-    run = Run(task)
-    run.topics(KafkaSettings.parse(way.sink(topic)))
-    return {r.table.partition(".")[2]: r for r in run.results}
+    settings = KafkaSettings.parse(way.sink(topic))
+    return topics_compared(way.database, way.schema, settings, **options)
 
 
 def test_a_topic_that_lacks_one_message_is_found_out(way: Way) -> None:

@@ -6,17 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from cdc.source.settings import SourceSettings
 from cdc.verify.report import TableResult
-from cdc.verify.running import Run, Task
-from cdc.verify.sessions import UpstreamServers
-from cdc.verify.table import CompareOptions
 from cdc.verify.topic import TopicReader
 from sink.kafka.settings import KafkaSettings
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.conftest import Way, make_way
 from tests.servers import Broker, Database
-from tests.verify.sides import Still, upstream
+from tests.verify.sides import topics_compared
 from tests.verify.test_servers import VALUES
 from tests.waiting import until
 
@@ -58,17 +54,8 @@ _KEYS = (
 
 def _compared(way: Way, sink: str, **options: object) -> dict[str, TableResult]:
     """The schema's tables against the changefeed's topics, without a server between."""
-    task = Task(
-        lambda: UpstreamServers(upstream(way.database), SourceSettings()),
-        Still(),
-        lambda schema, _: schema == way.schema,
-        True,
-        CompareOptions(**options),  # type: ignore[arg-type]
-        mariadb="mariadb" in way.database.version,
-    )
-    run = Run(task)
-    run.topics(KafkaSettings.parse(sink, {"dispatchers": [_rule(way)]}))
-    return {r.table.partition(".")[2]: r for r in run.results}
+    settings = KafkaSettings.parse(sink, {"dispatchers": [_rule(way)]})
+    return topics_compared(way.database, way.schema, settings, **options)
 
 
 def _rule(way: Way) -> dict[str, object]:

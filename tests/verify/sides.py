@@ -18,6 +18,7 @@ from cdc.verify.sessions import TargetSession, UpstreamServers, UpstreamSession
 from cdc.verify.side import Side, TableSide
 from cdc.verify.table import CompareOptions, compare_table, way_of
 from sink.dispatch.target import NO_RULES, TargetRouter
+from sink.kafka.settings import KafkaSettings
 from sink.mysql.settings import MysqlSettings
 from tests.servers import Database
 
@@ -44,6 +45,23 @@ class Still:
 def upstream(database: Database) -> UpstreamInfo:
     """Return a server as a registered upstream."""
     return UpstreamInfo(name="main", uri=database.uri(), server_kind=database.kind)
+
+
+def topics_compared(
+    database: Database, schema: str, settings: KafkaSettings, **options: object
+) -> dict[str, TableResult]:
+    """Return the tables of a schema, by name, against topics, without a server between."""
+    task = Task(
+        lambda: UpstreamServers(upstream(database), SourceSettings()),
+        Still(),
+        lambda found, _: found == schema,
+        True,
+        CompareOptions(**options),  # type: ignore[arg-type]
+        mariadb=database.kind == "mariadb",
+    )
+    run = Run(task)
+    run.topics(settings)
+    return {r.table.partition(".")[2]: r for r in run.results}
 
 
 def target(database: Database) -> MysqlSettings:

@@ -12,7 +12,6 @@ import pytest
 
 from cdc.source.settings import SourceSettings
 from cdc.verify.by_fold import ByFold
-from cdc.verify.canal import CanalForm
 from cdc.verify.catalogue import table_info
 from cdc.verify.fold import Fold, FoldedTable
 from cdc.verify.fold_store import FoldStore
@@ -295,7 +294,7 @@ def test_messages_of_tables_that_differ_are_compared_by_what_both_have(
         plan, why = delivered(ComparedTable(target, parts), ColumnSelectors(()), widened=True)
         assert (len(parts), why) == (2, "")
         result, options = TableResult("t"), CompareOptions(chunk_rows=100)
-        way = ByFold(pair, plan, made, CanalForm(), store, 100, True, widened=True)
+        way = ByFold(pair, plan, made, fold.topic_form, store, 100, True, widened=True)
         compare_table(pair, plan, way, options, result)
     finally:
         pair.close()
