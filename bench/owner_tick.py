@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure
+from bench.processes import figures_of, most_bytes
 from bench.schema import table_text
 from bench.settings import Settings
 from cdc.base.ts import Ts
-from sink.schema_change import Recorded, SchemaChange
+from sink.blackhole.sink import BlackholeChanger
 
 _TABLES, _TABLES_EACH = 100_000, 20
 _LIMIT_MS, _LIMIT_BYTES = 50.0, 2e9
@@ -36,11 +36,7 @@ def owner_tick(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     count = settings.rows or _TABLES
     found = []
     for _ in range(settings.runs):
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.owner_tick", str(count)],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        found.append(one := json.loads(done.stdout))
+        found.append(one := figures_of("bench.owner_tick", count))
         print(
             f"owner_tick_100k: {count:,} tables, progress {one['progress_ms']:.2f} ms,"
             f" ALTER {one['alter_ms']:.2f} ms (longest {one['longest_ms']:.1f}), first turn"
@@ -60,31 +56,7 @@ def owner_tick(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     return figures, {"owner_tick_100k": {"tables": count, "runs": found}}
 
 
-class _Target:
-    """A target that has done what it is told."""
-
-    def take_over(self) -> dict[Ts, Recorded]:
-        return {}
-
-    def ties(self) -> tuple[tuple[str, str], ...]:
-        return ()
-
-    def execute(self, change: SchemaChange) -> None:
-        """Done."""
-
-    def skip(self, change: SchemaChange) -> None:
-        """Done."""
-
-    def forget_below(self, ts: Ts) -> None:
-        """Done."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
 def _measured(count: int, folder: Path) -> dict[str, float]:
-    import resource
-
     from cdc.base.clock import SystemClock
     from cdc.base.ts import compose
     from cdc.changelog.settings import ChangelogSettings
@@ -135,7 +107,7 @@ def _measured(count: int, folder: Path) -> dict[str, float]:
     logs = DdlLogs(lambda _: folder / "log", lambda _: upstream)
     runner = OwnerRunner(
         store, keys, OwnersGuards(store, keys, owner.create_revision), logs.log,
-        lambda _: _Target(), clock,
+        lambda _: BlackholeChanger(), clock,
     )  # fmt: skip
     admin.create(store, keys, info)
 
@@ -183,14 +155,12 @@ def _measured(count: int, folder: Path) -> dict[str, float]:
     runner.stop()
     writer.close()
     store.close()
-    # ru_maxrss is in KiB on Linux.
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         "first_ms": first_ms,
         "progress_ms": statistics.median(progress),
         "alter_ms": statistics.median(alters[_WARMED:]),
         "longest_ms": max(alters[_WARMED:]),
-        "bytes": float(most),
+        "bytes": most_bytes(),
     }
 
 

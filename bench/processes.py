@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import resource
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+
+def figures_of(module: str, count: int) -> dict[str, float]:
+    """What a module of the bench prints, as JSON, of ``count`` in a process of its own."""
+    command = [sys.executable, "-m", module, str(count)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def most_bytes() -> float:
+    """The most memory that this process has had, pages of files included."""
+    # In KiB on Linux.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
 def cpu_seconds(pid: int) -> float:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 from typing import Any
 
 from bench.figures import Figure
+from bench.processes import figures_of, most_bytes
 from bench.settings import Settings
 
 _TABLES = 100_000
@@ -46,11 +46,7 @@ def tables(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     count = settings.rows or _TABLES
     found = []
     for _ in range(settings.runs):
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.schema", str(count)],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        found.append(json.loads(done.stdout))
+        found.append(figures_of("bench.schema", count))
         print(
             f"schema_tables ours: {found[-1]['seconds']:.1f} s, {found[-1]['bytes'] / 1e9:.2f} GB"
         )
@@ -65,7 +61,6 @@ def tables(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
 
 
 def _read(count: int) -> dict[str, float]:
-    import resource
     import time
 
     from cdc.base.collector import collection_paused
@@ -83,9 +78,7 @@ def _read(count: int) -> dict[str, float]:
         columns = sum(len(table.columns) for key in made if (table := made.table(*key)))
     seconds = time.process_time() - began
     assert columns == 10 * count
-    # ru_maxrss is in KiB on Linux.
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": seconds, "bytes": float(most)}
+    return {"seconds": seconds, "bytes": most_bytes()}
 
 
 if __name__ == "__main__":
