@@ -28,7 +28,7 @@ _CONTROLS = {
     "mysql": (Control.LEDGER, Control.ATOMICITY, Control.MASK),
     "ddl": (Control.BARRIER,),
     "faults": (),
-    "cluster": (),
+    "cluster": (Control.EPOCH, Control.GUARD),
     "cluster-db": (Control.SORT, Control.HOLES, Control.PART, Control.HEARTBEAT),
     "snapshot": (Control.TOUCHED, Control.PLACE),
     "shards": (Control.BARRIER,),

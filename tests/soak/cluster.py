@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.fold import Verdict
 from bench.workload import Committed
@@ -24,11 +24,23 @@ from tests import servers
 from tests.servers.etcd import Etcd
 from tests.servers.process import data_folder
 from tests.soak.cluster_captures import Captures
-from tests.soak.places import FEEDS, Places, start_servers
-from tests.soak.plan import CATCH_UP_S, SETTINGS, Fault, Kind, Plan, Result, Say, show_stuck
+from tests.soak.decisions import Decisions
+from tests.soak.places import FEEDS, UPSTREAM, Places, start_servers
+from tests.soak.plan import (
+    CATCH_UP_S,
+    SETTINGS,
+    Control,
+    Fault,
+    Kind,
+    Plan,
+    Result,
+    Say,
+    show_stuck,
+)
 from tests.waiting import until
 
 TTL_S = 5
+_MODULES = {Control.EPOCH: "tests.soak.without_epoch", Control.GUARD: "tests.soak.without_guard"}
 _SETTINGS = f"{SETTINGS}[changelog]\nanchor-s = 2.0\n[source]\nsilence-s = 4.0\n"
 _STUCK_S = 240.0
 # Roles change while it is asked: it is not the owner any more, or the other one has just gone.
@@ -50,6 +62,7 @@ class Cluster:
     captures: Captures
     etcd: Etcd
     chosen: random.Random
+    control: Control | None = None
     owner_s: float = 0.0
     rows_s: float = 0.0
     began: float = 0.0
@@ -67,6 +80,18 @@ class Cluster:
         """Wait until both places show what was written since the blow; each blow ends so."""
         newer = self.places.await_newer(_STUCK_S, self.began, self.captures.supervise)
         self.rows_s = newer - self.began
+
+    def another_goes_on(self) -> None:
+        """Wait until a moment of what another one does: taking over, delivering, long since so."""
+        dice = self.chosen.random()
+        if self.control is None and dice < 0.6:
+            time.sleep(self.chosen.uniform(0.0, 2.0))
+        elif self.control is None and dice < 0.8:
+            self.newer()
+        else:
+            # What is frozen may hold the topic's readers up, never those of the database.
+            self.places.await_newer_rows(_STUCK_S, self.began)
+            time.sleep(self.chosen.uniform(0.0, 2.0))
 
     def owner(self) -> int:
         """The number of the owner."""
@@ -105,13 +130,9 @@ def _frozen(stage: Cluster, *, spark: bool) -> None:
     try:
         stage.struck()
         stage.moved(n)
-        # It wakes at any moment of what the other does: taking over, or long since delivering.
-        if stage.chosen.random() < 0.5:
-            time.sleep(stage.chosen.uniform(0.0, 2.0))
-        else:
-            stage.newer()
+        stage.another_goes_on()
     finally:
-        stage.captures.thaw(n, spark=spark)
+        stage.captures.thaw(n, spark=spark, workers_first_s=stage.chosen.choice((0.0, 1.0)))
     stage.newer()
 
 
@@ -269,12 +290,13 @@ def set_up(stack: ExitStack, plan: Plan) -> Cluster:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
     between = start_servers(stack, plan)
     etcd = stack.enter_context(servers.etcd(count=3))
-    captures = Captures(stack, folder, etcd, _SETTINGS, ttl_s=TTL_S)
+    module = _MODULES[plan.control] if plan.control else "cdc.cli.main"
+    captures = Captures(stack, folder, etcd, _SETTINGS, ttl_s=TTL_S, module=module)
     captures.start()
     between.create(captures.all[captures.await_owner()])
     places = between.look(stack)
     places.load.start()
-    stage = Cluster(places, captures, etcd, random.Random(plan.seed))
+    stage = Cluster(places, captures, etcd, random.Random(plan.seed), plan.control)
     stage.struck()
     stage.newer()
     return stage
@@ -290,6 +312,8 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     began = time.monotonic()
     say(f"{plan.server}, three captures, to a topic and to a database, SEED={plan.seed}")
     stage = set_up(stack, plan)
+    decisions = Decisions(stage.captures.store, UPSTREAM, FEEDS)
+    stack.callback(decisions.close)
     took: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     met: Counter[str] = Counter()
     left: list[str] = []
@@ -308,7 +332,8 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         took[name].append((stage.owner_s, stage.rows_s))
         owner = f"another owner after {stage.owner_s:.1f} s, " if stage.owner_s else ""
         say(f"{time.monotonic() - began:7.1f} s    {owner}newer rows after {stage.rows_s:.1f} s")
-    return _judged(stage, took, met, began)
+    result = _judged(stage, took, met, began)
+    return replace(result, faults=(*result.faults, *decisions.close()))
 
 
 def strike(stage: Cluster, name: str, say: Say) -> None:

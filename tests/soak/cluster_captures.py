@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,8 +29,8 @@ from tests.waiting import until
 class Captures:
     """``count`` captures whose session lasts ``ttl_s``; between each and each etcd stands a proxy.
 
-    ``down`` are those (by number) that are away on purpose: others are started again by
-    :meth:`supervise`, which counts them in ``ended``.
+    ``store`` is what they share, seen past the proxies. ``down`` are those (by number) that are
+    away on purpose: others are started again by :meth:`supervise`, which counts them in ``ended``.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Captures:
         *,
         count: int = 3,
         ttl_s: int = 5,
+        module: str = "cdc.cli.main",
     ) -> None:
         self.all: list[CaptureProcess] = []
         self.phases: list[PhaseLog] = []
@@ -48,13 +50,14 @@ class Captures:
         self.ended = 0
         self._lines: list[Sequence[Proxy]] = []
         self._keys = Keys()
-        self._store = open_store(f"{etcd.address}/soak", folder / "none", SystemClock())
-        stack.callback(self._store.close)
+        self.store = open_store(f"{etcd.address}/soak", folder / "none", SystemClock())
+        stack.callback(self.store.close)
         for n in range(count):
             line = [stack.enter_context(Proxy(member.port)) for member in etcd.members]
             store = "etcd://" + ",".join(f"127.0.0.1:{p.port}" for p in line)
             head = f'store = "{store}/soak"\ncapture-session-ttl = {ttl_s}\n'
-            capture = CaptureProcess(folder / f"capture-{n}", settings=head + settings)
+            folder_n = folder / f"capture-{n}"
+            capture = CaptureProcess(folder_n, settings=head + settings, module=module)
             stack.callback(capture.close)
             self.all.append(capture)
             self.phases.append(PhaseLog(capture.log))
@@ -70,7 +73,7 @@ class Captures:
     def owner(self) -> int | None:
         """The number of the capture that the store knows as owner; None between two."""
         try:
-            entry = self._store.get(self._keys.owner)
+            entry = self.store.get(self._keys.owner)
             return self._number(entry.value.decode()) if entry else None
         except TransientError:
             return None
@@ -83,7 +86,7 @@ class Captures:
 
     def _number(self, capture: str) -> int | None:
         """That of the capture with this id; None of one that has gone."""
-        known = self._store.get(self._keys.capture(capture))
+        known = self.store.get(self._keys.capture(capture))
         if known is None:
             return None
         port = int(read(known, CaptureInfo).address.rpartition(":")[2])
@@ -104,7 +107,7 @@ class Captures:
 
         def look() -> bool:
             try:
-                return len(self._store.range(prefix)[1]) > 1
+                return len(self.store.range(prefix)[1]) > 1
             except TransientError:
                 return False
 
@@ -139,8 +142,16 @@ class Captures:
         for process in self._of(n, spark):
             _signal(process, signal.SIGSTOP)
 
-    def thaw(self, n: int, *, spark: bool = False) -> None:
-        """Let it go on, as if no time had passed."""
+    def thaw(self, n: int, *, spark: bool = False, workers_first_s: float = 0.0) -> None:
+        """Let it go on, as if no time had passed.
+
+        ``workers_first_s``: by so much its workers are ahead of what would end them; on a host that
+        wakes the order is nobody's.
+        """
+        if spark and workers_first_s and self.all[n].running:
+            for worker in self.all[n].workers():
+                _signal(worker, signal.SIGCONT)
+            time.sleep(workers_first_s)
         for process in self._of(n, spark):
             _signal(process, signal.SIGCONT)
 

@@ -24,6 +24,7 @@ from tests.waiting import until
 
 TOPIC, DATABASE = "topic", "database"
 FEEDS = (TOPIC, DATABASE)
+UPSTREAM = "main"
 _PARTITIONS, _BUCKETS = 3, 3
 _BY_KEY = {"sink": {"dispatchers": [{"matcher": ["*.*"], "partition": "index-value"}]}}
 
@@ -65,6 +66,15 @@ class Places:
         until(look, "newer rows in both places", timeout_s)
         return time.time()
 
+    def await_newer_rows(self, timeout_s: float, than: float) -> None:
+        """Wait until the database alone shows a row written after ``than`` (Unix time)."""
+
+        def look() -> bool:
+            self.watcher.check()
+            return self.watcher.newest > than
+
+        until(look, "newer rows in the database", timeout_s)
+
     def await_all(self, committed: Committed) -> bool:
         """Wait until all is in both places; whether it is."""
         complete = self.follower.wait(committed, CATCH_UP_S)
@@ -99,13 +109,13 @@ class Servers:
     def create(self, capture: CaptureProcess) -> None:
         """Register the upstream, and create both changefeeds."""
         uri = "mysql://root@127.0.0.1:{}/?ssl-mode=disabled"
-        capture.register("main", uri.format(self.ports["upstream"]))
+        capture.register(UPSTREAM, uri.format(self.ports["upstream"]))
         sink = f"kafka://127.0.0.1:{self.ports['broker']}/{TOPIC}?protocol=canal-json"
         sink += f"&partition-num={_PARTITIONS}&write-timeout=3s&read-timeout=3s"
-        capture.create(TOPIC, "main", sink, self.load.rules, _BY_KEY)
+        capture.create(TOPIC, UPSTREAM, sink, self.load.rules, _BY_KEY)
         sink = f"mysql://root@127.0.0.1:{self.ports['target']}/?worker-count={_BUCKETS}"
         sink += "&read-timeout=5s&write-timeout=5s"
-        capture.create(DATABASE, "main", sink, self.load.rules)
+        capture.create(DATABASE, UPSTREAM, sink, self.load.rules)
 
     def look(self, stack: ExitStack) -> Places:
         """Begin to look at both places; the topic must be there soon."""

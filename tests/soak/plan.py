@@ -49,6 +49,7 @@ class Kind(StrEnum):
     LATE = "late"
     LACKING = "lacking"
     SHOWN = "shown"
+    UNHELD = "unheld"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Control(StrEnum):
     TOUCHED = "touched"
     PLACE = "place"
     MASK = "mask"
+    EPOCH = "epoch"
+    GUARD = "guard"
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,12 @@ EXPECTED = {
     Control.HEARTBEAT: Expected(frozenset({Kind.STOPPED}), _NOT_COMING),
     # Answers have the sink's URI as it was given.
     Control.MASK: Expected(frozenset({Kind.SHOWN})),
+    # What was sent and not yet committed is, by those who wake, though others have delivered it.
+    Control.EPOCH: Expected(
+        frozenset({Kind.DUPLICATED}), frozenset({Kind.DISORDERED, Kind.DIFFERENT, Kind.LATE})
+    ),
+    # Who was replaced says still where another log could begin; ledgers keep rows from showing it.
+    Control.GUARD: Expected(frozenset({Kind.UNHELD}), frozenset({Kind.STOPPED, Kind.LATE})),
     # A row as it was read, though it has changed since: too many, too few, or refused.
     Control.TOUCHED: _OTHER_ROWS,
     # A row as it is behind changes that come later.

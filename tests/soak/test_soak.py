@@ -48,6 +48,20 @@ def test_owners_of_a_cluster_are_lost_with_and_without_their_disks() -> None:
     assert result.passed(plan), _shown(plan, result)
 
 
+@pytest.mark.control
+def test_what_a_frozen_host_commits_when_it_wakes_is_noticed() -> None:
+    plan = Plan(kills=6, only="host frozen", control=Control.EPOCH)
+    result = cluster.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
+@pytest.mark.control
+def test_what_is_decided_by_who_was_replaced_is_noticed() -> None:
+    plan = Plan(kills=6, only="owner frozen", control=Control.GUARD)
+    result = cluster.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
 @pytest.mark.soak
 def test_kills_of_each_kind_leave_a_target_of_the_other_family_equal() -> None:
     plan = Plan(kills=7, rows_per_s=400, server="mysql-8.0", target="mariadb-11.4")
