@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import BinaryIO
 
 from cdc.binlog.control import Rotate
@@ -81,11 +82,12 @@ def build_event(
     next_position: int = 0,
     flags: int = 0,
     crc32: bool = True,
+    seal: Callable[[bytes], bytes] = checksum,
 ) -> bytes:
-    """Header, body and, if ``crc32``, the checksum."""
+    """Header, body and, if ``crc32``, the checksum, which ``seal`` makes of what is before it."""
     length = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if crc32 else 0)
     event = EventHeader(timestamp, code, server_id, length, next_position, flags).encode() + body
-    return event + checksum(event) if crc32 else event
+    return event + seal(event) if crc32 else event
 
 
 class BinlogWriter:

@@ -19,6 +19,7 @@ from cdc.rows.agreement import check
 from cdc.rows.matrix import Matrix
 from cdc.rows.storage import Storage, storage
 from cdc.schema.table import Table
+from cdc.snapshot.checksums import checksum
 from cdc.snapshot.errors import SnapshotRowUnreadable
 from cdc.snapshot.rows_reader import RowBlock
 from cdc.snapshot.table_map import table_map
@@ -120,7 +121,9 @@ class RowImages:
         return self._event(self._code, head.encode(self._code) + images)
 
     def _event(self, code: int, body: bytes) -> bytes:
-        return build_event(code, body, timestamp=self._timestamp, server_id=self._server_id)
+        return build_event(
+            code, body, timestamp=self._timestamp, server_id=self._server_id, seal=checksum
+        )
 
     def _error(self, code: int, column: int) -> SnapshotRowUnreadable:
         name = self.table.full_name

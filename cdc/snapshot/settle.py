@@ -10,8 +10,10 @@ Papapanagiotou, 2020), with the log itself in place of watermarks that are writt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +38,15 @@ from cdc.rows.batch import RowBatch
 from cdc.rows.plan import PlanSet
 from cdc.schema.table import Table
 from cdc.snapshot.balance import Balance, Leaving, balance
+from cdc.snapshot.checksums import checksum
 from cdc.snapshot.keys import Image, key_hashes
 from cdc.snapshot.touched import Touched, TouchedRows, rows_plan, run_matrix, touched
 
 # Rows of the log are taken over in events of so many, and of so many bytes.
 _ROWS_OF_EVENT = 4096
 _EVENT_BYTES = 1 << 20
+# Events are appended so many bytes at a time: each append has a price of its own.
+_APPENDED_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -154,17 +159,13 @@ def settle(
             out.table(number, staged.table, staged.stored)
             plan, leaving = rows_plan(staged.table, staged.stored), one.touched.leaving()
             # Before the rows: what the upstream has of these keys by now comes behind them.
-            for rows, images in _gone(staged.target_only, plan):
-                out.deletes(rows, images)
-            for file in staged.files:
-                for rows, images in _untouched(staged, plan, file, leaving):
-                    out.rows(rows, images)
-                file.path.unlink()
+            out.deletes(_gone(staged.target_only, plan))
+            out.inserts(_untouched(staged, plan, leaving))
             if staged.whole:
                 leaving.check(staged.table.full_name)
-            for table_id, rows, images in _left(log, one.touched):
+            for table_id, left in groupby(_left(log, one.touched), itemgetter(0)):
                 out.table(number, staged.table, one.ids[table_id])
-                out.rows(rows, images)
+                out.inserts((rows, images) for _, rows, images in left)
             known.append((staged.table.full_name, out.ts, out.count - before))
         writer.commit(ts, {})
     return SettledRows(base_ts, ts, out.count, tuple(known))
@@ -193,37 +194,62 @@ class _Writer:
         columns = stored.columns
         self._head = RowsHeader(number, flags, columns, full_bitmap(columns), b"", b"", 0)
 
-    def rows(self, count: int, images: bytes) -> None:
-        """One transaction that inserts rows with these images."""
-        self._append(self._code, count, images)
+    def inserts(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """A transaction for each ``(rows, images)``, which inserts rows with these images."""
+        self._write(self._code, rows)
 
-    def deletes(self, count: int, images: bytes) -> None:
-        """One transaction that deletes rows with these images."""
-        self._append(self._delete, count, images)
+    def deletes(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """The same, which deletes them."""
+        self._write(self._delete, rows)
 
-    def _append(self, code: EventType, count: int, images: bytes) -> None:
-        self.ts += 1
-        data = self._map + build_event(code, self._head.encode(code) + images)
+    def _write(self, code: EventType, rows: Iterable[tuple[int, bytes]]) -> None:
+        together, size = list[tuple[int, bytes]](), 0
+        for made in self._made(code, rows):
+            together.append(made)
+            size += len(made[1])
+            if size >= _APPENDED_BYTES:
+                self._append(together)
+                together, size = [], 0
+        if together:
+            self._append(together)
+
+    def _made(
+        self, code: EventType, rows: Iterable[tuple[int, bytes]]
+    ) -> Iterator[tuple[int, bytes]]:
+        """``(rows, events)`` of each transaction."""
+        for count, images in rows:
+            body = self._head.encode(code) + images
+            yield count, self._map + build_event(code, body, seal=checksum)
+
+    def _append(self, made: Sequence[tuple[int, bytes]]) -> None:
+        lengths = np.array([len(data) for _, data in made], np.int64)
+        rows = np.array([count for count, _ in made], np.int32)
         runs = Runs.build(
-            1,
-            commit_ts=self.ts,
+            len(made),
+            commit_ts=self.ts + np.arange(1, len(made) + 1),
             flags=LAST_OF_TRANSACTION,
             table=self._table_id,
-            length=len(data),
-            rows=count,
+            offset=np.cumsum(lengths) - lengths,
+            length=lengths,
+            rows=rows,
         )
-        self._writer.append(data, runs)
-        self.count += count
+        self._writer.append(b"".join(data for _, data in made), runs)
+        self.ts += len(made)
+        self.count += int(rows.sum())
 
 
 def _untouched(
-    staged: StagedTable, plan: PlanSet, file: StagedFile, leaving: TouchedRows | Leaving
+    staged: StagedTable, plan: PlanSet, leaving: TouchedRows | Leaving
 ) -> Iterator[tuple[int, bytes]]:
-    """``(rows, images)`` for each event of a chunk: those that nothing has touched since."""
-    if not file.rows:
-        return
-    batch = _batch(file, plan)
-    yield from _events(batch, leaving.kept(key_hashes(batch, staged.columns, Image.AFTER)))
+    """``(rows, images)`` for each event of a table's chunks: those that nothing has touched since.
+
+    A chunk's file is removed behind its last event.
+    """
+    for file in staged.files:
+        if file.rows:
+            batch = _batch(file, plan)
+            yield from _events(batch, leaving.kept(key_hashes(batch, staged.columns, Image.AFTER)))
+        file.path.unlink()
 
 
 def _gone(file: StagedFile | None, plan: PlanSet) -> Iterator[tuple[int, bytes]]:
