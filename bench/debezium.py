@@ -20,10 +20,11 @@ from typing import Any
 
 import httpx
 
+from bench import peer_jars
 from bench.gate import Gate
 from bench.processes import cpu_seconds
 from bench.topic import End
-from tests.servers import cache, maven, process
+from tests.servers import process
 from tests.servers.broker import Broker
 from tests.servers.errors import Unavailable
 
@@ -45,9 +46,7 @@ _JVM = (
 
 def fetch() -> Path:
     """Return the folder of its jars, fetched by Maven if they are not in the cache."""
-    place = cache.root() / "servers" / "debezium-3.5" / maven.sha256(_POM)[:12]
-    print("debezium: fetching ...") if not place.exists() else None
-    return cache.entry(place, lambda base: maven.unpack_jars("debezium-3.5", _POM, base)) / "lib"
+    return peer_jars.fetch("debezium-3.5", _POM)
 
 
 class Connect:
@@ -106,10 +105,15 @@ class Connect:
         return began
 
     @property
+    def pid(self) -> int:
+        """The worker's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def cpu_s(self) -> float:
         """Processor time of the worker so far."""
-        assert self._process is not None
-        return cpu_seconds(self._process.pid)
+        return cpu_seconds(self.pid)
 
     def check(self) -> None:
         """Raise if the connector has failed."""

@@ -9,7 +9,7 @@ import time
 from itertools import chain
 from typing import Any
 
-from bench import debezium, load, ours
+from bench import debezium, flink_cdc, load, ours
 from bench.arena import arena, digest, marks, wait_marks
 from bench.figures import Figure
 from bench.gate import Gate
@@ -40,7 +40,12 @@ def kafka(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
         detail["snapshot_kafka"]["debezium"] = theirs
         peer = statistics.median(r["rows_per_s"] for r in theirs)
         name = f"Debezium {debezium.VERSION} (lz4)"
-        return [Figure.more("snapshot_kafka", rate, "rows/s", name, peer)], detail
+        figures = [Figure.more("snapshot_kafka", rate, "rows/s", name, peer)]
+        flinks = _flink(place, rows, settings)
+        detail["snapshot_kafka"]["flink"] = flinks
+        peer = statistics.median(r["rows_per_s"] for r in flinks)
+        name = f"Flink CDC {flink_cdc.VERSION} (lz4)"
+        return [*figures, Figure.more("snapshot_kafka_flink", rate, "rows/s", name, peer)], detail
 
 
 def _ours(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
@@ -183,4 +188,24 @@ def _debezium(place: Ground, rows: int, settings: Settings) -> list[dict[str, An
                 seconds = finished - began
                 runs.append({"rows_per_s": rows / seconds, "messages": found})
                 print(f"snapshot_kafka debezium: {rows / seconds:,.0f} rows/s ({found} messages)")
+    return runs
+
+
+def _flink(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
+    """Jobs of one JVM; the first is not counted."""
+    runs = []
+    user = Gate(place.database, "flink_snapshot")
+    user.create()
+    with flink_cdc.flink(place.broker, user) as worker:
+        for number in range(settings.runs + 1):
+            topic = f"flink-{number}"
+            End.create_topic(place.broker, topic, settings.partitions)
+            end = End(place.broker, topic)
+            began = worker.copy(topic)
+            finished, found = end.wait([0] * settings.partitions, rows, worker.check)
+            end.close()
+            if number:
+                seconds = finished - began
+                runs.append({"rows_per_s": rows / seconds, "messages": found})
+                print(f"snapshot_kafka flink: {rows / seconds:,.0f} rows/s ({found} messages)")
     return runs
