@@ -52,7 +52,7 @@ class Broken:
         backoff = (before.backoff if before else Backoff(_FIRST_S, max_s=_MAX_S)).failed()
         same = isinstance(error, StoredValueUnreadable)
         return cls(
-            ErrorInfo(**said.to_dict(), time_ms=now_ms),
+            ErrorInfo.of(said, now_ms),
             revision,
             backoff,
             now_s + backoff.delay_s(),

@@ -59,7 +59,7 @@ def past_target(info: FeedInfo, copied: SnapshotProgress, now_ms: int) -> ErrorI
         position=f"ts {copied.ts}",
         hint="update it with a later --target-ts, or 0 for none, and resume: rows are copied anew",
     )
-    return ErrorInfo(**error.to_dict(), time_ms=now_ms)
+    return ErrorInfo.of(error, now_ms)
 
 
 def rows_missing(info: FeedInfo, now_ms: int) -> ErrorInfo:
@@ -70,7 +70,7 @@ def rows_missing(info: FeedInfo, now_ms: int) -> ErrorInfo:
         position=f"ts {info.target_ts}",
         hint="update it with a later --target-ts, or 0 for none, and resume",
     )
-    return ErrorInfo(**error.to_dict(), time_ms=now_ms)
+    return ErrorInfo.of(error, now_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ def _never_sent(change: SchemaChange | None, name: TableName) -> bool:
 
 
 def _said(error: DefiniteError, ddl: Ddl, now_ms: int) -> ErrorInfo:
-    info = ErrorInfo(**error.to_dict(), time_ms=now_ms)
+    info = ErrorInfo.of(error, now_ms)
     return info.model_copy(
         update={
             "message": f"{info.message}; statement: {excerpt(ddl.sql)}",

@@ -239,7 +239,7 @@ class Executor:
     def _error(self, error: Exception, position: str) -> ErrorInfo:
         now = self._clock.now_ms()
         if isinstance(error, TidegateError):
-            said = ErrorInfo(**error.to_dict(), time_ms=now)
+            said = ErrorInfo.of(error, now)
             return said if said.position else said.model_copy(update={"position": position})
         _log.exception("a schema change failed", exc_info=error)
         return ErrorInfo(

@@ -134,7 +134,7 @@ class FeedInputs:
         except TidegateError as e:
             if e.kind is ErrorKind.TRANSIENT:
                 return seen
-            return replace(seen, log_error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms()))
+            return replace(seen, log_error=ErrorInfo.of(e, self._clock.now_ms()))
         status = self._stored.derived(self._keys.upstream_status(upstream), UpstreamStatus)
         error = status.error if status else None
         if error is not None and error.kind == ErrorKind.TRANSIENT:

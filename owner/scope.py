@@ -25,5 +25,5 @@ def scope_of(
         )
         return scope, None
     except TidegateError as e:
-        error = ErrorInfo(**e.to_dict(), time_ms=clock.now_ms())
+        error = ErrorInfo.of(e, clock.now_ms())
         return FeedScope(DdlFilter(FeedConfig())), error

@@ -215,7 +215,7 @@ class Copying:
             self._report()
 
     def _report(self, error: TidegateError | None = None) -> None:
-        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+        said = ErrorInfo.of(error, self._clock.now_ms()) if error else None
         names: Mapping[Ts, TransactionName] = {}
         if base_ts := self._progress.base_ts:
             names = TransactionNames(self._log, {}).names(Standing(Position(base_ts), {}))

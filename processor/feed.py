@@ -541,7 +541,7 @@ class Feed:
         return self._told
 
     def _report(self, error: TidegateError | None = None) -> None:
-        shown = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()) if error else None
+        shown = ErrorInfo.of(error, self._clock.now_ms()) if error else None
         standing, names = self._progress(error)
         report = Report(
             feed=self._info.id,

@@ -341,7 +341,7 @@ class ProcessorRunner:
             checkpoint_ts=assignment.checkpoint_ts,
             # The owner takes tables that are not named to stand where the others do.
             table_checkpoints=assignment.tables,
-            error=ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms()),
+            error=ErrorInfo.of(error, self._clock.now_ms()),
         )
 
     def _publish(self, report: Report) -> None:

@@ -227,7 +227,7 @@ class TableCopying:
         if self._stopping.is_set():
             return False
         _log.warning("changefeed %s: a copy of rows has failed: %s", self._info.id, error)
-        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
+        said = ErrorInfo.of(error, self._clock.now_ms())
         self._asked, self._caps = None, {}
         self._held.clear()
         self._copied = self._copied.model_copy(update={"error": said})

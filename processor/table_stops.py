@@ -28,7 +28,7 @@ class TableStops:
         known = self._stops.get(name.lower())
         if known is None or ts < known.ts:
             _log.warning("changefeed %s: stops at ts %d: %s", self._feed, ts, error)
-            shown = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
+            shown = ErrorInfo.of(error, self._clock.now_ms())
             self._stops[name.lower()] = TableStop(table=name, ts=ts, error=shown)
 
     def caps(self) -> dict[str, Ts]:

@@ -93,7 +93,7 @@ class ChangefeedSummary(BaseModel):
             state=FeedState.FAILED,
             checkpoint_tso=0,
             checkpoint_time="",
-            error=FeedError.of(ErrorInfo(**error.to_dict(), time_ms=0)),
+            error=FeedError.of(ErrorInfo.of(error)),
         )
 
 

@@ -143,7 +143,7 @@ class UpstreamOut(BaseModel):
     @classmethod
     def unreadable(cls, name: str, error: StoredValueUnreadable) -> UpstreamOut:
         """One of which nothing but its name is known."""
-        said = ErrorInfo(**error.to_dict(), time_ms=0)
+        said = ErrorInfo.of(error)
         nothing = UpstreamInfo(name=name, uri="", kind="")
         found = cls.of(nothing, UpstreamStatus(state="unknown", error=said))
         return found.model_copy(update={"create_time": ""})

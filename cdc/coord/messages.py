@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cdc.base.errors import TidegateError
 from cdc.base.ids import FeedId
 from cdc.base.position import Position, TransactionName
 from cdc.coord.snapshot_config import SnapshotMode
@@ -74,6 +75,11 @@ class ErrorInfo(Message):
     position: str = ""
     hint: str = ""
     time_ms: int = 0
+
+    @classmethod
+    def of(cls, error: TidegateError, time_ms: int = 0) -> ErrorInfo:
+        """An error as it was met at ``time_ms`` (Unix time; 0: when does not matter)."""
+        return cls(**error.to_dict(), time_ms=time_ms)
 
 
 class CaptureInfo(StoredMessage):

@@ -199,10 +199,10 @@ class Merger:
             missing = self._merging.missing()
             if error is None and missing is not None:
                 found = "retrying"
-                error = ErrorInfo(**missing.to_dict(), time_ms=self._clock.now_ms())
+                error = ErrorInfo.of(missing, self._clock.now_ms())
         if self._over is not None:
             found = "paused"
-            error = ErrorInfo(**self._over.to_dict(), time_ms=self._clock.now_ms())
+            error = ErrorInfo.of(self._over, self._clock.now_ms())
         self._on_status(
             UpstreamStatus(
                 state=found,

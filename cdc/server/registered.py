@@ -64,9 +64,7 @@ class Registered:
             return read(entry, UpstreamStatus)
         except StoredValueUnreadable as e:
             # The puller writes another one soon; until then this is what is to be said.
-            return UpstreamStatus(
-                state="unknown", error=ErrorInfo(**e.to_dict(), time_ms=self._clock.now_ms())
-            )
+            return UpstreamStatus(state="unknown", error=ErrorInfo.of(e, self._clock.now_ms()))
 
     def users(self, name: str) -> list[str]:
         """The changefeeds that read an upstream; also those of which nobody knows what they do."""

@@ -94,7 +94,7 @@ class SupervisedPuller:
             error = PullerFailed(type(e).__name__, object=f"upstream {info.name}")
         _log.error("upstream %s: %s", info.name, error)
         final = error.kind is not ErrorKind.TRANSIENT
-        said = ErrorInfo(**error.to_dict(), time_ms=self._clock.now_ms())
+        said = ErrorInfo.of(error, self._clock.now_ms())
         state = "failed" if final else "retrying"
         self._failed = final
         self.tell(self._last.model_copy(update={"state": state, "error": said}))

@@ -383,7 +383,6 @@ class Puller:
     def _status(self, state: str, error: TidegateError | None = None) -> None:
         self._last_status = self._clock.monotonic()
         log = self._writer.state
-        info: dict[str, Any] | None = error.to_dict() if error is not None else None
         self._on_status(
             UpstreamStatus(
                 state=state,
@@ -392,7 +391,7 @@ class Puller:
                 log_bytes=log.bytes(),
                 clock_skew_ms=self._server_clock.skew_us // 1000,
                 ahead_ms=self._ahead_ms(),
-                error=ErrorInfo(**info, time_ms=self._clock.now_ms()) if info else None,
+                error=ErrorInfo.of(error, self._clock.now_ms()) if error is not None else None,
                 prepared=self._prepared_for_long(),
                 first_ts=log.first_ts,
             )
