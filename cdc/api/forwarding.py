@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import httpx
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cdc.base.errors import TidegateError
+from cdc.base.http_client import httpx
 from cdc.server.peers import CaptureUnreachable, Peers
 
 # It would write a line for each request that is forwarded.

@@ -6,11 +6,10 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
 from cdc.base import own_token
 from cdc.base.errors import InvalidError
 from cdc.base.hosts import is_loopback
+from cdc.base.http_client import httpx
 
 DEFAULT_SERVER = "http://127.0.0.1:8300"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
-
 from cdc.base.errors import InvalidError, TransientError
+from cdc.base.http_client import httpx
 from cdc.client.access import DEFAULT_SERVER, Access
 
 # Asking is quick; an upstream with many tables takes minutes to be read.

@@ -162,7 +162,7 @@ class PeerLender:
         return answer.result()
 
     def _sent(self, url: str, message: bytes, timeout_s: float) -> bytes:
-        import httpx
+        from cdc.base.http_client import httpx
 
         how = httpx.Timeout(timeout_s, connect=3.0)
         headers = {"authorization": f"Bearer {self._peers.token(_CAPTURE)}"}
