@@ -56,6 +56,19 @@ class KnownParts:
         part = node, schema, table
         return None if part in self.awaited else self.names.of(*part)
 
+    def same(self, other: KnownParts, table: TableName) -> bool:
+        """Whether marks and statements tell ``other`` the same of where a table's rows lie.
+
+        Which tables there are by their names alone the nodes know.
+        """
+        return self._told_of(table) == other._told_of(table)
+
+    def _told_of(self, table: TableName) -> tuple[frozenset[Part], frozenset[Part], bool]:
+        names = self.names
+        has = frozenset(part for part, logical in names.told.items() if logical == table)
+        lacks = frozenset(p for p in names.gone | self.awaited if names.by_name(*p[1:]) == table)
+        return has, lacks, table in names.broadcast
+
 
 def parts_of(
     known: KnownParts, nodes: Mapping[str, Iterator[TableName] | Sequence[TableName]]

@@ -79,6 +79,10 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         asked_for = rules.matches(schema, name) and asked.matches(schema, name)
         return asked_for and not tools(schema, name)
 
+    def parts_now() -> KnownParts | None:
+        with closing(ChangeLog.open(feed.log)) as log:
+            return KnownParts.at(patterns, log.refresh().position) if patterns else None
+
     task = Task(
         open_upstream=lambda: UpstreamServers(feed.upstream, feed.source),
         delivery=delivery,
@@ -92,6 +96,7 @@ def open_job(feed: OpenedFeed, patterns: Sequence[str], options: CompareOptions)
         widened=config.by_name,
         kept=lambda target: feed.kept().get(".".join(target), {}),
         logical=KnownParts.at(patterns, position) if patterns else None,
+        logical_now=parts_now,
         scratch=feed.scratch,
     )
     return Job(feed.info.id, Run(task), work, delivery.close, feed.clock)

@@ -15,7 +15,8 @@ _SHOWN_CHARS = 120
 class ComparisonVerdict(StrEnum):
     """What is said of a table.
 
-    ``unsettled``: rows differed each time but never stood still, so nothing is proven. ``behind``:
+    ``unsettled``: rows differed each time but never stood still, or the parts of their table have
+    moved while they were read, so nothing is proven. ``behind``:
     the changefeed has not delivered all of it and does not go on. ``skipped``: it cannot be
     compared at all. Only ``equal`` is good.
     """
@@ -104,6 +105,13 @@ class TableResult:
             self.verdict = (
                 ComparisonVerdict.UNSETTLED if self.unsettled else ComparisonVerdict.EQUAL
             )
+
+    def prove_nothing(self, why: str) -> None:
+        """Take back what was found: it may have come of how it was read."""
+        self.verdict = ComparisonVerdict.UNSETTLED
+        self.different, self.unseen, self.more, self.repair = 0, 0, False, None
+        self.differences, self.structure = [], []
+        self.notes = [*self.notes, why]
 
 
 class Stopped(InvalidError):

@@ -66,7 +66,7 @@ class Task:
     group's tables that lack a column have a value of it there; ``kept``: by the target's name, the
     columns of which the target keeps what a table has dropped. ``given`` says which columns the
     rows of a table have there by its names. ``logical``: the upstream's tables are parts of logical
-    ones, which these names are of.
+    ones, which these names are of; ``logical_now`` tells whether that is still so.
 
     ``scratch`` is a folder for what memory does not take, None for the system's.
 
@@ -85,6 +85,7 @@ class Task:
     kept: Callable[[Name], Kept] = lambda _: {}
     given: Callable[[str, str], Given] = lambda *_: ()
     logical: KnownParts | None = None
+    logical_now: Callable[[], KnownParts | None] = lambda: None
     scratch: Path | None = None
 
     def source(self, node: str, schema: str, table: str) -> Name | None:
@@ -234,6 +235,7 @@ class Run:
         if table.all_given:
             result.structure += of_nobody(pair.target_server, table.target, table.all_given)
         compare_table(pair, plan, way_of(pair, plan, self.task.options), self.task.options, result)
+        self._unless_moved(pair, plan, result)
 
     def _topic_table(
         self,
@@ -262,6 +264,25 @@ class Run:
             compare_table(pair, plan, way, options, result)
         else:
             compare_table(pair, plan, ByFoldedRows(pair, plan, made, form, store), options, result)
+        self._unless_moved(pair, plan, result)
+
+    def _unless_moved(self, pair: Pair, plan: ComparedColumns, result: TableResult) -> None:
+        """Differences count where the parts that were read are those of the table still.
+
+        Of a part that has moved rows are read twice, or not at all.
+        """
+        known = self.task.logical
+        if known is None or result.verdict is not ComparisonVerdict.DIFFERENT:
+            return
+        # Nothing is repaired of which that cannot be told.
+        repair, result.repair = result.repair, None
+        # Behind a new cut the log tells what the servers had done by the end of the reading.
+        pair.renew()
+        now = self.task.logical_now()
+        if now is not None and all(known.same(now, source) for source in plan.sources):
+            result.repair = repair
+        else:
+            result.prove_nothing("its parts have moved while it was compared: verify it again")
 
     def _tables(self, *, together: bool = False) -> list[ComparedTable]:
         """What is compared. ``together``: also tables whose rows have other values by their names.
