@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.task_messages import Ack, Descriptor
 
 _LENGTH = struct.Struct("!Q")
@@ -29,6 +30,14 @@ class WindowAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkAsked:
+    """Rows of a table to read; ``number`` as of a window."""
+
+    number: int
+    task: ChunkTask
+
+
+@dataclass(frozen=True, slots=True)
 class FeedsKept:
     """The changefeeds that run; a worker gives back what it has of others."""
 
@@ -41,15 +50,15 @@ class FeedsHeard:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowAnswer:
-    """What became of a window; without ``ack``, what was raised that is no error of ours."""
+class TaskAnswer:
+    """What became of a window or chunk; without ``done``, what was raised that is none of ours."""
 
     number: int
-    ack: Ack | None = None
+    done: Ack | ChunkRead | None = None
     raised: str = ""
 
 
-Message = WorkerReady | WindowAsked | FeedsKept | FeedsHeard | WindowAnswer
+Message = WorkerReady | WindowAsked | ChunkAsked | FeedsKept | FeedsHeard | TaskAnswer
 
 
 def send(to: socket.socket, message: Message) -> None:

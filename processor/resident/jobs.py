@@ -4,8 +4,8 @@ A job costs some 20 ms of processor in the JVM and 10 in the capture before it d
 is nothing to a large window and nearly all of a small one. So a window of one task goes to a worker
 that stays, over a pair of sockets: to the same one each time, as its sink is open there. What it
 does is what a task of Spark's does, by the same code, and under the same ledger: whoever delivers
-next, here or there, finds what was delivered before. So these workers also deliver large windows
-while Spark's JVM does not run yet, which the first of them starts.
+next, here or there, finds what was delivered before. So these workers also deliver large windows,
+and read rows that are copied, while Spark's JVM does not run yet, which the first of them starts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from cdc.base.errors import TransientError
+from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.jobs import JobRunner, JobTimedOut, OwnJobs
 from processor.resident.frames import (
+    ChunkAsked,
     FeedsHeard,
     FeedsKept,
-    WindowAnswer,
+    TaskAnswer,
     WindowAsked,
     WorkerReady,
     receive,
@@ -42,10 +45,14 @@ _log = logging.getLogger("processor")
 _SEND_S = 10
 # It answers at once, but for what keeps the interpreter from it, which takes seconds at most.
 _SILENT_S = 30.0
+_DELIVERY_RECOVERS = "delivery recovers by itself"
+_READ_AGAIN = "the rows are read again"
+
+Done = TypeVar("Done", Ack, ChunkRead)
 
 
 class WorkerLost(TransientError):
-    """A resident worker ended while it delivered; the ledger knows how far it has come."""
+    """A resident worker ended before it had done what it was given; a ledger knows how far."""
 
     code = "TG:ErrWorkerLost"
 
@@ -89,6 +96,7 @@ class ResidentJobs(OwnJobs):
         self._workers: list[ResidentWorker | None] = []
         # By changefeed the worker that has its sink open.
         self._places: dict[str, int] = {}
+        self._chunks = 0
 
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
@@ -109,6 +117,19 @@ class ResidentJobs(OwnJobs):
         with ThreadPoolExecutor(len(given), "resident") as pool:
             asked = [pool.submit(w.deliver, d, description, timeout_s) for w, d in given]
             return [answer.result() for answer in asked]
+
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        """As of a JobRunner; raises WorkerLost, too. It starts a JVM that does not run."""
+        if self._jvm.up:
+            return super().read(tasks, description, timeout_s)
+        self._jvm.begin()
+        readers = [self._reader() for _ in tasks]
+        given = [(w, t) for w, t in zip(readers, tasks, strict=True) if w is not None]
+        if len(given) < len(tasks):
+            return super().read(tasks, description, timeout_s)
+        return [worker.read(task, description, timeout_s) for worker, task in given]
 
     def tend(self, feeds: Collection[str]) -> None:
         """As of a JobRunner."""
@@ -133,22 +154,32 @@ class ResidentJobs(OwnJobs):
 
     def _worker(self, feed: str, task: int) -> ResidentWorker | None:
         """The one that a task of a changefeed's windows goes to; None if there can be none."""
-        count = len(self._workers) or self._own.parallelism
         with self._guard:
-            if self._spawner is None:
-                return None
-            if not self._workers:
-                self._workers = [None] * count
+            count = self._count()
             at = self._places.get(feed)
             if at is None:
                 placed = list(self._places.values())
-                at = min(range(len(self._workers)), key=placed.count)
-                self._places[feed] = at
-            at = (at + task) % len(self._workers)
-            worker = self._workers[at]
-            if worker is None or worker.ended:
-                worker = self._workers[at] = self._spawned(self._spawner)
-            return worker
+                at = self._places[feed] = min(range(count), key=placed.count)
+            return self._at((at + task) % count)
+
+    def _reader(self) -> ResidentWorker | None:
+        """The one that reads the next chunk: each in its turn."""
+        with self._guard:
+            self._chunks += 1
+            return self._at(self._chunks % self._count())
+
+    def _count(self) -> int:
+        if not self._workers:
+            self._workers = [None] * self._own.parallelism
+        return len(self._workers)
+
+    def _at(self, at: int) -> ResidentWorker | None:
+        if self._spawner is None:
+            return None
+        worker = self._workers[at]
+        if worker is None or worker.ended:
+            worker = self._workers[at] = self._spawned(self._spawner)
+        return worker
 
     def _spawned(self, spawner: Spawner) -> ResidentWorker | None:
         try:
@@ -162,7 +193,7 @@ class ResidentJobs(OwnJobs):
 @dataclass(slots=True)
 class _Waiting:
     over: threading.Event = field(default_factory=threading.Event)
-    answer: WindowAnswer | None = None
+    answer: TaskAnswer | None = None
 
 
 class ResidentWorker:
@@ -174,7 +205,7 @@ class ResidentWorker:
         self._connection = connection
         self._guard = threading.Lock()
         self._sending = threading.Lock()
-        self._windows = 0
+        self._asked = 0
         self._waiting: dict[int, _Waiting] = {}
         self._process = -1
         # Since when it owes an answer to what is kept; None when it owes none.
@@ -188,32 +219,51 @@ class ResidentWorker:
         RuntimeError for what is no error of ours. Behind ``timeout_s`` the worker is killed, and
         nothing is known of what it did.
         """
-        of, waiting = f"changefeed {descriptor.plan.feed.name}", _Waiting()
+        of = f"changefeed {descriptor.plan.feed.name}"
+        asked = partial(WindowAsked, descriptor=descriptor)
+        return self._ask(Ack, asked, of, description, timeout_s, _DELIVERY_RECOVERS)
+
+    def read(self, task: ChunkTask, description: str, timeout_s: float) -> ChunkRead:
+        """What was read of a chunk. Raises as :meth:`deliver` does."""
+        of = f"upstream {task.info.name}"
+        asked = partial(ChunkAsked, task=task)
+        return self._ask(ChunkRead, asked, of, description, timeout_s, _READ_AGAIN)
+
+    def _ask(
+        self,
+        wanted: type[Done],
+        asked: Callable[[int], WindowAsked | ChunkAsked],
+        of: str,
+        description: str,
+        timeout_s: float,
+        then: str,
+    ) -> Done:
+        waiting = _Waiting()
         with self._guard:
-            number = self._windows = self._windows + 1
+            number = self._asked = self._asked + 1
             if not self.ended:
                 self._waiting[number] = waiting
             else:
                 waiting.over.set()
-        self._say(WindowAsked(number, descriptor))
+        self._say(asked(number))
         if not waiting.over.wait(timeout_s):
             self.end()
             raise JobTimedOut(
                 f"it did not end in {timeout_s:.0f} s: {description}",
                 object=of,
-                hint="its worker was killed; delivery recovers by itself",
+                hint=f"its worker was killed; {then}",
             )
         answer = waiting.answer
         if answer is None:
             raise WorkerLost(
                 f"its worker has ended: {description}",
                 object=of,
-                hint="delivery recovers by itself; the system's log may tell who has killed it",
+                hint=f"{then}; the system's log may tell who has killed it",
             )
-        if answer.ack is None:
+        if not isinstance(answer.done, wanted):
             # As Spark would; the worker has left its traceback in the capture's log.
             raise RuntimeError(f"{answer.raised} in a resident worker: {description}")
-        return answer.ack
+        return answer.done
 
     def keep(self, feeds: Collection[str], silent_s: float) -> None:
         """Have it give back what it has of other changefeeds; kill it if it is silent too long.
@@ -238,7 +288,7 @@ class ResidentWorker:
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
-    def _say(self, message: WindowAsked | FeedsKept) -> None:
+    def _say(self, message: WindowAsked | ChunkAsked | FeedsKept) -> None:
         try:
             with self._sending:
                 send(self._connection, message)

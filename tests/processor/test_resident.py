@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +18,17 @@ import pytest
 
 from cdc.base.ids import FeedId
 from cdc.base.position import Position
+from cdc.coord.messages import UpstreamInfo
+from cdc.source.settings import SourceSettings
 from processor import process_names
+from processor.chunk_reading import ChunkTask
 from processor.jobs import JobTimedOut
 from processor.resident.jobs import ResidentJobs, WorkerLost
 from processor.resident.spawner import Spawner
 from processor.slot import NoSlotFree, Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Layout
+from tests.codec.binlog_rows import table_of
 from tests.processor.workers import StandInJvm, Workers
 from tests.servers import Database, process
 from tests.source.pulling import Pulled
@@ -188,6 +193,42 @@ def test_until_the_jvm_runs_they_deliver_all_and_what_is_large_starts_it(
     residents.jvm.up = True
     residents.run(*halves)
     assert len(residents.spark.given) == 1
+
+
+def test_until_the_jvm_runs_they_read_the_rows_of_a_copy(
+    residents: Residents, mariadb: Database, tmp_path: Path
+) -> None:
+    residents.jvm.up = False
+    table = table_of(mariadb, _SCHEMA, "t")
+    info = UpstreamInfo(name="u", uri=mariadb.uri(), server_kind="mariadb")
+    task = ChunkTask(info, SourceSettings(), table, "id < 2", 1, str(tmp_path / "chunk"))
+    for number in range(2):
+        (read,) = residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
+        assert (read.error, read.rows, Path(read.path).parent) == (None, 2, tmp_path)
+        assert len(residents.workers()) == residents.jvm.begun == number + 1
+    (read,) = residents.jobs.read([replace(task, condition="nothing")], "a chunk", _TIMEOUT_S)
+    assert read.error is not None, "an error of ours is part of the answer"
+    residents.jvm.up = True
+    residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
+    assert residents.spark.chunks == [task]
+
+
+def test_a_worker_that_is_killed_while_it_reads_is_known(
+    residents: Residents, mariadb: Database, tmp_path: Path
+) -> None:
+    residents.jvm.up = False
+    table = table_of(mariadb, _SCHEMA, "t")
+    info = UpstreamInfo(name="u", uri=mariadb.uri(), server_kind="mariadb")
+    waits = "GET_LOCK('resident', 60) = 1"
+    long = ChunkTask(info, SourceSettings(), table, waits, 1, str(tmp_path / "chunk"))
+    with closing(mariadb.connect()) as held, ThreadPoolExecutor(1) as pool:
+        held.cursor().execute("SELECT GET_LOCK('resident', 1)")
+        reading = pool.submit(residents.jobs.read, [long], "a chunk of t", _TIMEOUT_S)
+        (worker,) = until(residents.workers, "it reads")
+        residents.run(residents.window(residents.plan("a")))
+        worker.kill()
+        with pytest.raises(WorkerLost, match="the rows are read again"):
+            reading.result()
 
 
 def test_one_of_several_tasks_that_is_lost_is_known_when_all_have_ended(

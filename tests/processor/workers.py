@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.base.errors import DefiniteError, TransientError
+from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.jobs import ALONE, Captures
 from processor.task_messages import Ack, Descriptor
 
@@ -18,6 +19,7 @@ class Workers:
     capture: str
     tasks: int
     given: list[list[Descriptor]] = field(default_factory=list)
+    chunks: list[ChunkTask] = field(default_factory=list)
     tended: list[set[str]] = field(default_factory=list)
     does: Callable[[], None] = lambda: None
     error: TransientError | DefiniteError | None = None
@@ -42,8 +44,11 @@ class Workers:
         error = self.error.to_dict() if self.error else None
         return [Ack(d.destinations, rows=d.destinations[0][1], error=error) for d in descriptors]
 
-    def read(self, tasks: Any, description: str, timeout_s: float) -> list[Any]:
-        raise NotImplementedError
+    def read(
+        self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
+    ) -> list[ChunkRead]:
+        self.chunks += tasks
+        return [ChunkRead(task.path) for task in tasks]
 
     def tend(self, feeds: Any) -> None:
         self.tended.append(set(feeds))
