@@ -120,14 +120,13 @@ class FlinkCdc:
                 process.wait_gone(self._process, 30, "flink")
 
     def _run(self, statement: str, timeout_s: float = 120.0) -> None:
+        assert self._process is not None
         os.write(self._pipe, f"{statement}\n".encode())
         self._said += 1
-        end = time.monotonic() + timeout_s
-        while self._log.read_text(errors="replace").count("done\n") < self._said:
-            self.check()
-            if time.monotonic() > end:
-                raise RuntimeError(f"flink: {statement}\n" + process.tail(self._log))
-            time.sleep(0.01)
+        process.wait_until(self._done, self._process, timeout_s, self._log, "flink")
+
+    def _done(self) -> bool:
+        return self._log.read_text(errors="replace").count("done\n") >= self._said
 
 
 def _options(options: dict[str, str]) -> str:

@@ -60,6 +60,12 @@ def server(folder: Path | None = None, config: str = _CONFIG) -> Iterator[CdcSer
             shutil.rmtree(place, ignore_errors=True)
 
 
+def register(one: CdcServer, gate: Gate, name: str) -> None:
+    """Make the gate's server, as the gate's user, an upstream."""
+    uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{gate.database.port}"
+    one.cli_json("upstream", "create", "-u", name, "--uri", uri)
+
+
 @contextmanager
 def streaming(
     database: Database,
@@ -117,8 +123,7 @@ def feeding(
     gate = Gate(database, f"ours_{name}"[:32])
     gate.create()
     with server(config=_CONFIG + settings) as one:
-        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{database.port}"
-        one.cli_json("upstream", "create", "-u", name, "--uri", uri)
+        register(one, gate, name)
         file = one.data_dir.parent / "feed.toml"
         file.write_text(f"{top}[filter]\nrules = {json.dumps(tables)}\n{config}")
         words = ["changefeed", "create", "-c", name, "--upstream", name, "--sink-uri", sink]

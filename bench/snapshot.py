@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import time
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from bench import debezium, flink_cdc, load, ours
 from bench.arena import arena, digest, marks, wait_marks
@@ -22,9 +22,9 @@ from tests.servers.database import Database
 ROWS = 2_000_000
 _MYSQL_ROWS = 1_000_000
 _POLL_S = 0.05
-_WARM_ROWS = 200_000
 # What makes ours warm: Spark's workers have read chunks, and the broker has taken batches.
-_CONFIG = '[filter]\nrules = ["bench.t"]\n[snapshot]\nmode = "initial"\n'
+_WARM_ROWS = 200_000
+COPY_ALL = '[filter]\nrules = ["bench.t"]\n[snapshot]\nmode = "initial"\n'
 
 
 def kafka(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
@@ -55,10 +55,9 @@ def _ours(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
     runs = []
     load.run(place.database, load.bulk(_WARM_ROWS))
     with ours.server() as server:
-        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{place.database.port}"
-        server.cli_json("upstream", "create", "-u", "snapshot", "--uri", uri)
+        ours.register(server, gate, "snapshot")
         file = server.data_dir.parent / "snapshot.toml"
-        file.write_text(_CONFIG)
+        file.write_text(COPY_ALL)
         for number in range(settings.runs + 1):
             count = _WARM_ROWS if number == 0 else rows
             if number == 1:
@@ -115,10 +114,9 @@ def mysql(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
         gate.create()
         load.run(place.upstream, chain(load.bulk(rows), marks()))
         wanted = digest(place.upstream)
-        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{place.upstream.port}"
-        server.cli_json("upstream", "create", "-u", "copy", "--uri", uri)
+        ours.register(server, gate, "copy")
         file = server.data_dir.parent / "copy.toml"
-        file.write_text(f"{_CONFIG}create-tables = true\n")
+        file.write_text(f"{COPY_ALL}create-tables = true\n")
         for number in range(settings.runs + 1):
             for side in runs if number % 2 else reversed(runs):
                 place.target.execute(f"DROP DATABASE IF EXISTS {load.SCHEMA}")
@@ -169,43 +167,49 @@ def _wait_rows(target: Database, rows: int, timeout_s: float = 600.0) -> None:
         time.sleep(_POLL_S)
 
 
+class Copier(Protocol):
+    """A peer that copies ``bench.t`` as often as it is told to."""
+
+    def copy(self, name: str) -> float:
+        """Begin another copy; ``time.monotonic()`` before."""
+
+    def check(self) -> None:
+        """Raise if it has failed."""
+
+
 def _debezium(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
-    """Runs of one worker, each with a new connector; the first is not counted."""
-    runs = []
+    """Runs of one worker, each with a new connector."""
     user = Gate(place.database, "debezium_snapshot")
     user.create()
     with debezium.connect(
-        place.broker, user, "ds0", codec="lz4", partitions=settings.partitions
+        place.broker, user, "ds", codec="lz4", partitions=settings.partitions
     ) as worker:
-        for number in range(settings.runs + 1):
-            topic = f"ds{number + 1}.bench.t"
-            End.create_topic(place.broker, topic, settings.partitions)
-            end = End(place.broker, topic)
-            began = worker.copy(f"ds{number + 1}")
-            finished, found = end.wait([0] * settings.partitions, rows, worker.check)
-            end.close()
-            if number:
-                seconds = finished - began
-                runs.append({"rows_per_s": rows / seconds, "messages": found})
-                print(f"snapshot_kafka debezium: {rows / seconds:,.0f} rows/s ({found} messages)")
-    return runs
+        return _copies("debezium", worker, ".bench.t", place, rows, settings)
 
 
 def _flink(place: Ground, rows: int, settings: Settings) -> list[dict[str, Any]]:
-    """Jobs of one JVM; the first is not counted."""
-    runs = []
+    """Jobs of one JVM."""
     user = Gate(place.database, "flink_snapshot")
     user.create()
     with flink_cdc.flink(place.broker, user) as worker:
-        for number in range(settings.runs + 1):
-            topic = f"flink-{number}"
-            End.create_topic(place.broker, topic, settings.partitions)
-            end = End(place.broker, topic)
-            began = worker.copy(topic)
-            finished, found = end.wait([0] * settings.partitions, rows, worker.check)
-            end.close()
-            if number:
-                seconds = finished - began
-                runs.append({"rows_per_s": rows / seconds, "messages": found})
-                print(f"snapshot_kafka flink: {rows / seconds:,.0f} rows/s ({found} messages)")
+        return _copies("flink", worker, "", place, rows, settings)
+
+
+def _copies(
+    peer: str, copier: Copier, suffix: str, place: Ground, rows: int, settings: Settings
+) -> list[dict[str, Any]]:
+    """Copies into topics that are called as they are, and ``suffix``; the first is not counted."""
+    runs = []
+    for number in range(settings.runs + 1):
+        name = f"{peer}-{number}"
+        topic = name + suffix
+        End.create_topic(place.broker, topic, settings.partitions)
+        end = End(place.broker, topic)
+        began = copier.copy(name)
+        finished, found = end.wait([0] * settings.partitions, rows, copier.check)
+        end.close()
+        if number:
+            seconds = finished - began
+            runs.append({"rows_per_s": rows / seconds, "messages": found})
+            print(f"snapshot_kafka {peer}: {rows / seconds:,.0f} rows/s ({found} messages)")
     return runs

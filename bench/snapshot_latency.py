@@ -28,23 +28,22 @@ from bench.gate import Gate
 from bench.ground import Ground, ground
 from bench.processes import family
 from bench.settings import Settings
+from bench.snapshot import COPY_ALL, ROWS
 from bench.topic import End
 from tests.servers import Database
 
-_ROWS = 2_000_000
 _KEYS = range(1, 10_001)
 _PER_S = 200
 _QUIET_S = 20.0
 _LIMIT = 1.2
 _SERVER, _OTHERS = {0}, {1}
-_CONFIG = '[filter]\nrules = ["bench.t"]\n[snapshot]\nmode = "initial"\n'
 
 Seconds = NDArray[np.float64]
 
 
 def latency(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """The client alone, beside our copy, and beside Debezium's."""
-    rows = settings.rows or _ROWS
+    rows = settings.rows or ROWS
     with ground(settings.server) as place:
         place.database.execute(
             "CREATE TABLE bench.point (id int NOT NULL PRIMARY KEY, n int NOT NULL)",
@@ -71,10 +70,9 @@ def _ours(place: Ground, rows: int, settings: Settings) -> dict[str, float]:
     with ours.server() as server:
         assert server.process is not None
         _pin(server.process.pid, _OTHERS)
-        uri = f"mysql://{gate.user}:{gate.password}@127.0.0.1:{place.database.port}"
-        server.cli_json("upstream", "create", "-u", "snapshot", "--uri", uri)
+        ours.register(server, gate, "snapshot")
         file = server.data_dir.parent / "snapshot.toml"
-        file.write_text(_CONFIG)
+        file.write_text(COPY_ALL)
         End.create_topic(place.broker, "latency", settings.partitions)
         end = End(place.broker, "latency")
         sink = f"kafka://{place.broker.bootstrap}/latency?protocol=canal-json"

@@ -40,9 +40,9 @@ class ShardGroups:
             if error is None or leader_of(self.rounds, p.ts) is not None:
                 continue
             if not (p.accepted and error.code in ACCEPTABLE):
-                said = error.to_dict() | {"position": f"ts {p.ts}"}
                 # A time of its own would be news in every tick.
-                found[p.ts] = ErrorInfo(**said, time_ms=p.since_ms)
+                said = ErrorInfo.of(error, p.since_ms)
+                found[p.ts] = said.model_copy(update={"position": f"ts {p.ts}"})
         return tuple(
             p if p.obstacle == found.get(p.ts) else replace(p, obstacle=found.get(p.ts))
             for p in pending

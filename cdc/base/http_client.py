@@ -1,6 +1,6 @@
 """httpx without its command line, which comes with rich, pygments and click where these are.
 
-They are a third of what a command of ours takes to start.
+They are a tenth of what a command of ours takes to start.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ class ComparisonVerdict(StrEnum):
     """What is said of a table.
 
     ``unsettled``: rows differed each time but never stood still, or the parts of their table have
-    moved while they were read, so nothing is proven. ``behind``:
-    the changefeed has not delivered all of it and does not go on. ``skipped``: it cannot be
-    compared at all. Only ``equal`` is good.
+    moved while they were read, so nothing is proven. ``behind``: the changefeed has not delivered
+    all of it and does not go on. ``skipped``: it cannot be compared at all. Only ``equal`` is good.
     """
 
     WAITING = "waiting"

@@ -112,11 +112,7 @@ class ResidentJobs(OwnJobs):
         given = [(w, d) for w, d in zip(workers, descriptors, strict=True) if w is not None]
         if len(given) < len(descriptors):
             return super().run(descriptors, description, timeout_s, shared)
-        if len(given) == 1:
-            return [given[0][0].deliver(descriptors[0], description, timeout_s)]
-        with ThreadPoolExecutor(len(given), "resident") as pool:
-            asked = [pool.submit(w.deliver, d, description, timeout_s) for w, d in given]
-            return [answer.result() for answer in asked]
+        return _at_once([partial(w.deliver, d, description, timeout_s) for w, d in given])
 
     def read(
         self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
@@ -129,7 +125,7 @@ class ResidentJobs(OwnJobs):
         given = [(w, t) for w, t in zip(readers, tasks, strict=True) if w is not None]
         if len(given) < len(tasks):
             return super().read(tasks, description, timeout_s)
-        return [worker.read(task, description, timeout_s) for worker, task in given]
+        return _at_once([partial(w.read, t, description, timeout_s) for w, t in given])
 
     def tend(self, feeds: Collection[str]) -> None:
         """As of a JobRunner."""
@@ -188,6 +184,15 @@ class ResidentJobs(OwnJobs):
             _log.warning("small windows are jobs of Spark, as nothing forks workers: %s", e)
             self._spawner = None
             return None
+
+
+def _at_once(asked: Sequence[Callable[[], Done]]) -> list[Done]:
+    """All answers in order; what one raises is raised when all have ended."""
+    if len(asked) == 1:
+        return [asked[0]()]
+    with ThreadPoolExecutor(len(asked), "resident") as pool:
+        answers = [pool.submit(one) for one in asked]
+        return [answer.result() for answer in answers]
 
 
 @dataclass(slots=True)

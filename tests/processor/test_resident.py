@@ -195,13 +195,18 @@ def test_until_the_jvm_runs_they_deliver_all_and_what_is_large_starts_it(
     assert len(residents.spark.given) == 1
 
 
+def _chunk(database: Database, folder: Path, condition: str) -> ChunkTask:
+    """Rows of the table to read into a file in ``folder``."""
+    info = UpstreamInfo(name="u", uri=database.uri(), server_kind=database.kind)
+    table = table_of(database, _SCHEMA, "t")
+    return ChunkTask(info, SourceSettings(), table, condition, 1, str(folder / "chunk"))
+
+
 def test_until_the_jvm_runs_they_read_the_rows_of_a_copy(
     residents: Residents, mariadb: Database, tmp_path: Path
 ) -> None:
     residents.jvm.up = False
-    table = table_of(mariadb, _SCHEMA, "t")
-    info = UpstreamInfo(name="u", uri=mariadb.uri(), server_kind="mariadb")
-    task = ChunkTask(info, SourceSettings(), table, "id < 2", 1, str(tmp_path / "chunk"))
+    task = _chunk(mariadb, tmp_path, "id < 2")
     for number in range(2):
         (read,) = residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
         assert (read.error, read.rows, Path(read.path).parent) == (None, 2, tmp_path)
@@ -217,10 +222,7 @@ def test_a_worker_that_is_killed_while_it_reads_is_known(
     residents: Residents, mariadb: Database, tmp_path: Path
 ) -> None:
     residents.jvm.up = False
-    table = table_of(mariadb, _SCHEMA, "t")
-    info = UpstreamInfo(name="u", uri=mariadb.uri(), server_kind="mariadb")
-    waits = "GET_LOCK('resident', 60) = 1"
-    long = ChunkTask(info, SourceSettings(), table, waits, 1, str(tmp_path / "chunk"))
+    long = _chunk(mariadb, tmp_path, "GET_LOCK('resident', 60) = 1")
     with closing(mariadb.connect()) as held, ThreadPoolExecutor(1) as pool:
         held.cursor().execute("SELECT GET_LOCK('resident', 1)")
         reading = pool.submit(residents.jobs.read, [long], "a chunk of t", _TIMEOUT_S)

@@ -290,7 +290,7 @@ def set_up(stack: ExitStack, plan: Plan) -> Cluster:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
     between = start_servers(stack, plan)
     etcd = stack.enter_context(servers.etcd(count=3))
-    module = _MODULES[plan.control] if plan.control else "cdc.cli.main"
+    module = plan.module(_MODULES)
     captures = Captures(stack, folder, etcd, _SETTINGS, ttl_s=TTL_S, module=module)
     captures.start()
     between.create(captures.all[captures.await_owner()])
@@ -333,7 +333,8 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         owner = f"another owner after {stage.owner_s:.1f} s, " if stage.owner_s else ""
         say(f"{time.monotonic() - began:7.1f} s    {owner}newer rows after {stage.rows_s:.1f} s")
     result = _judged(stage, took, met, began)
-    return replace(result, faults=(*result.faults, *decisions.close()))
+    decisions.close()
+    return replace(result, faults=(*result.faults, *decisions.faults()))
 
 
 def strike(stage: Cluster, name: str, say: Say) -> None:

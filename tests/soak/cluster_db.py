@@ -297,7 +297,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     folder, ours = data_folder(None, "cluster-db")
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    module = _MODULES.get(plan.control, "cdc.cli.main") if plan.control else "cdc.cli.main"
+    module = plan.module(_MODULES)
     capture = CaptureProcess(folder, settings=_SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()

@@ -39,14 +39,17 @@ class Decisions:
         self._thread = threading.Thread(target=self._follow, name="decisions")
         self._thread.start()
 
-    def close(self) -> list[Fault]:
-        """End it; what was decided by who held nothing, and whether there was anything to see."""
+    def close(self) -> None:
+        """End it."""
         self._stop.set()
         self._watch.close()
         self._thread.join()
-        if not self.seen:
-            self._faults.append(Fault(Kind.LACKING, "nothing was ever decided"))
-        return self._faults
+
+    def faults(self) -> tuple[Fault, ...]:
+        """What was decided by who held nothing, and whether there was anything to see."""
+        if self.seen:
+            return tuple(self._faults)
+        return (*self._faults, Fault(Kind.LACKING, "nothing was ever decided"))
 
     def _follow(self) -> None:
         while not self._stop.is_set():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -26,6 +26,7 @@ single-task-bytes = 16384
 """
 CATCH_UP_S = 180.0
 _SHOWN_LOG = 20_000
+_CDC = "cdc.cli.main"
 
 Say = Callable[[str], None]
 
@@ -151,6 +152,10 @@ class Plan:
     only: str = ""
     nodes: int = 4
     servers: int = 1
+
+    def module(self, without: Mapping[Control, str]) -> str:
+        """What a capture runs: ``cdc``, or by ``without`` what the control has taken away."""
+        return without[self.control] if self.control else _CDC
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     load.prepare()
     picks.make_tables(database.connect)
     picked = picks.Picks(database.connect, _PICKS_PER_S, plan.seed)
-    module = _MODULES.get(plan.control, "cdc.cli.main") if plan.control else "cdc.cli.main"
+    module = plan.module(_MODULES)
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()

@@ -128,7 +128,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     )
     target = stack.enter_context(servers.database(plan.target or plan.server))
     broker = stack.enter_context(servers.broker())
-    module = _MODULES[plan.control] if plan.control else "cdc.cli.main"
+    module = plan.module(_MODULES)
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()
