@@ -146,7 +146,7 @@ class Feed:
         )  # fmt: skip
         self._recovery = Recovery(
             info, log, log_folder, jobs, settings, register_slots, acknowledged,
-            self._transactions, log_disagrees, self._lines, self._phases,
+            self._transactions, log_disagrees, self._lines, self._phases, clock,
         )  # fmt: skip
         self._pace = WindowPace()
         self._awaited_ts: Ts = 0

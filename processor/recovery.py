@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cdc.base.errors import FencedError, TransientError
+from cdc.base.clock import Clock
+from cdc.base.errors import FencedError
 from cdc.base.position import Position, Stand, stand
 from cdc.base.ts import Ts
 from cdc.changelog.origin import load
@@ -24,21 +25,16 @@ from processor.catalog import DeliveredTables, delivered_tables
 from processor.feed_lines import FeedLines
 from processor.feed_service import FeedService
 from processor.jobs import JobRunner
+from processor.log_agreement import LogAgreement
 from processor.phase import Phase, Phases
 from processor.settings import ProcessorSettings
 from processor.slot import remove_older
 from processor.standing import Standing, passed
 from processor.takeover import Takeover
 from processor.task_messages import FeedPlan
-from processor.transaction_names import TransactionNames, strangers
+from processor.transaction_names import TransactionNames
 from sink.contract import RECOVERY_BITS, Recovered, Sink
 from sink.open import sink_of
-
-
-class LogDisagrees(TransientError):
-    """The log gives other ts than the one that a position of the ledger belongs to."""
-
-    code = "TG:ErrLogDisagrees"
 
 
 class EpochUsedUp(FencedError):
@@ -67,6 +63,7 @@ class Recovery:
         log_disagrees: Callable[[str], None],
         lines: FeedLines,
         phases: Phases,
+        clock: Clock,
     ) -> None:
         self._info = info
         self._config = FeedConfig.model_validate(info.config)
@@ -77,7 +74,7 @@ class Recovery:
         self._register_slots = register_slots
         self._acknowledged = acknowledged
         self._transactions = transactions
-        self._log_disagrees = log_disagrees
+        self._agreement = LogAgreement(info, log, log_folder, log_disagrees, clock)
         self._lines = lines
         self._phases = phases
         self._service = FeedService()
@@ -102,7 +99,8 @@ class Recovery:
 
         Tables that the log knows to come have them too, so that they need no recovery of their own.
         ``epoch`` is the owner's, ``rows`` those that were there before, if some are left. Raises
-        LogDisagrees, EpochUsedUp, LedgerWentBack, LogBehindLedger, and what the sink raises.
+        LogDisagrees, PositionAhead, EpochUsedUp, LedgerWentBack, LogBehindLedger, and what the
+        sink raises.
         """
         self._phases.enter(Phase.TAKING_OVER)
         slots = self._register_slots(
@@ -186,21 +184,11 @@ class Recovery:
         return self._info.snapshot_ts if self._info.again is not None else self._info.start_ts
 
     def _check_log(self, found: Recovered, standing: Standing) -> None:
-        """Raises LogDisagrees if a position does not lie where this log has its transaction."""
+        """Raises LogDisagrees, PositionAhead."""
         self._transactions.take(found.positions.values())
         names = self._transactions.names(standing)
         here = Stand(*standing.main, standing.tables, names)
-        strange = strangers([here, *found.positions.values()], self._log, load(self._log_folder))
-        if not strange:
-            return
-        self._log_disagrees(self._info.upstream)
-        ts, name = strange[0]
-        raise LogDisagrees(
-            f"the position at ts {ts} lies behind {name}, which the change log has elsewhere",
-            object=f"changefeed {self._info.id}",
-            position=f"{len(strange)} positions",
-            hint="nothing to do: the log is pulled anew, with the ts that ledgers have",
-        )
+        self._agreement.check([here, *found.positions.values()])
 
     def _planned(
         self,

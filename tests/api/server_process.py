@@ -22,6 +22,7 @@ from tests.waiting import PATIENCE
 
 READY = re.compile(r"capture \S+: ready")
 _LISTENING = re.compile(r"listening on (https?://\S+)")
+_SHOWN_LOG = 5000
 
 
 class CdcServer:
@@ -109,7 +110,11 @@ class CdcServer:
         url = f"{self.url}{path}"
         # Without this, httpx reads all authorities for each request, which are not asked here.
         how = {"verify": False} | how if url.startswith("http:") else how
-        return httpx.request(method, url, headers=headers, timeout=120, trust_env=False, **how)
+        try:
+            return httpx.request(method, url, headers=headers, timeout=120, trust_env=False, **how)
+        except httpx.ConnectError as error:
+            error.add_note(self.log.read_text(errors="replace")[-_SHOWN_LOG:])
+            raise
 
     def metrics(self) -> dict[str, float]:
         """All samples of ``/metrics`` by their name with labels."""
