@@ -54,13 +54,25 @@ _TRANSFERS_PER_S = 100.0
 _LOOK_S = 1.0
 _WITHOUT_LEDGER = "tests.soak.without_ledger_mysql"
 _UNMASKED = "tests.soak.without_mask"
+# What a target says of a row that has come before: it is there, or gone, already.
+_CAME_TWICE = frozenset({"TG:ErrTargetDuplicateKey", "TG:ErrTargetRowMissing"})
 _LEDGER = (
     "SELECT bucket, epoch, ts, `row` FROM tidegate.ledger WHERE changefeed = '{}' ORDER BY bucket"
 )
 
 
 class Refused(AssertionError):
-    """A changefeed has stopped at something that a retry does not mend."""
+    """A changefeed has stopped at something that a retry does not mend, with these codes."""
+
+    def __init__(self, text: str, codes: frozenset[str]) -> None:
+        super().__init__(text)
+        self.codes = codes
+
+    @property
+    def fault(self) -> Fault:
+        """What it is: the target has noticed what its binlog cannot show any more."""
+        twice = self.codes and self.codes <= _CAME_TWICE
+        return Fault(Kind.DUPLICATED if twice else Kind.STOPPED, str(self))
 
 
 @dataclass
@@ -95,7 +107,9 @@ class _Stage:
             except (httpx.HTTPError, AssertionError):
                 return  # A capture that has just been killed, or starts.
             if found["state"] == "failed" or found.get("stopped_tables"):
-                raise Refused(f"changefeed {feed}: {found}")
+                stopped = [found, *(found.get("stopped_tables") or [])]
+                codes = {str(at["error"]["code"]) for at in stopped if at["error"]}
+                raise Refused(f"changefeed {feed}: {found}", frozenset(codes))
         self.looked = time.monotonic()
 
 
@@ -155,7 +169,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     stage.shop.start()
     stage.bank.start()
     stage.picks.start()
-    refused = ""
+    refused: Refused | None = None
     try:
         kill(plan, killer, say)
         killer.await_delivery()
@@ -163,15 +177,15 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
         if not (plan.control is Control.LEDGER and isinstance(error, Refused)):
             show_stuck(stage.capture, FEEDS, say)
             raise
-        refused = str(error)
+        refused = error
     committed = stage.shop.stop()
     stage.bank.stop()
     stage.picks.stop()
     killer.settle()
-    complete = bool(refused) or _wait(stage, say)
+    complete = refused is not None or _wait(stage, say)
     if complete and not refused:
         restart_idle(stage.capture, killer.phases, FEEDS, say)
-    faults = [Fault(Kind.STOPPED, refused)] if refused else []
+    faults = [refused.fault] if refused else []
     faults += [Fault(Kind.TORN, fault) for fault in stage.reader.checker.faults[:5]]
     if not refused:
         faults += _ledger_faults(stage) if plan.control is not Control.ATOMICITY else []
