@@ -45,8 +45,8 @@ _TOPIC, _ORDERS, _PARTITIONS = "bank_accounts", "mall_orders", 3
 _FEEDS = ("topic", "table")
 _UPSTREAM = "/upstreams/bank"
 _PER_TRANSACTION = 10.0  # rows/s of a plan for one transaction/s
-_WORKERS = 4
-_CALM_S = 4.0
+# Each goes over all nodes, in as many branches, and is load itself.
+_HEARTBEAT_S = 0.0125  # for each node: 50 to 200 ms
 _CHANGES = 5
 # Where the logical table's parts are, and the bank's accounts, which are one table of all nodes.
 _PATTERNS = (MARKED + PATTERN, "{schema}.{table}_#")
@@ -249,7 +249,8 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     met: Counter[str] = Counter()
     stopped: list[Fault] = []
     with delivered.Reader(stage.target) as reader:
-        stage.cluster.start(_WORKERS, pause_s=_WORKERS * _PER_TRANSACTION / plan.rows_per_s)
+        workers = max(4, plan.nodes // 2)
+        stage.cluster.start(workers, pause_s=workers * _PER_TRANSACTION / plan.rows_per_s)
         try:
             _strike(stage, plan, met, began, say)
             stage.cluster.rest()
@@ -269,7 +270,7 @@ def _strike(stage: _Stage, plan: Plan, met: Counter[str], began: float, say: Say
     # A control shows itself with rows enough; what is struck beside it proves nothing more.
     end = time.monotonic() + 60 * plan.minutes
     while time.monotonic() < end if plan.minutes else met.total() < plan.kills:
-        time.sleep(stage.chosen.uniform(0.0, _CALM_S))
+        time.sleep(stage.chosen.uniform(0.0, plan.calm_s))
         if blows:
             left = left or stage.chosen.sample(blows, len(blows))
             name = left.pop()
@@ -301,7 +302,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     capture = CaptureProcess(folder, settings=_SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()
-    cluster.beat()
+    cluster.beat(_HEARTBEAT_S * plan.nodes)
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
     words += [w for pattern in _PATTERNS for w in ("--logical-tables", pattern)]
     kind = ("--kind", "cluster", "--carrier", "commit-log")

@@ -27,6 +27,13 @@ def test_kills_of_each_kind_lose_and_repeat_nothing() -> None:
     assert result.passed(plan), _shown(plan, result)
 
 
+def test_a_distributed_database_is_whole_whatever_is_lost_of_it() -> None:
+    """300 s, at a rate that leaves other tests room."""
+    plan = Plan(minutes=5.0, rows_per_s=500, calm_s=20.0)
+    result = cluster_db.soak(plan, print)
+    assert result.passed(plan), _shown(plan, result)
+
+
 @pytest.mark.control
 def test_without_the_ledger_messages_are_repeated() -> None:
     plan = Plan(kills=6, minutes=1.0, rows_per_s=1500, control=Control.LEDGER)
