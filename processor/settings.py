@@ -49,11 +49,11 @@ class ProcessorSettings(BaseModel):
     # Spark ends workers that nobody has used for a minute, and the next row pays for new ones,
     # which read the log's schema anew. So often they are used; 0 lets them go.
     keep_workers_s: float = Field(default=20.0, ge=0.0)
-    # Whether windows of one task go to workers that stay instead of jobs of Spark, where its master
-    # is local: a job costs as much as some thousand rows.
+    # Whether windows of one task, and chunks of rows that are copied, go to workers that stay,
+    # where Spark's master is local, and are no jobs: one costs as much as some thousand rows.
     resident_workers: bool = True
-    # When the JVM of a local master is started: with the capture, or by the first window or copy
-    # that resident workers are not for. Until it runs they deliver all windows.
+    # When the JVM of a local master is started: with the capture, or by the first window that
+    # resident workers are not for. Until it runs they deliver all windows.
     spark_start: SparkStart = SparkStart.WHEN_NEEDED
     # Whether workers of a local master also deliver windows of other captures of the cluster, for
     # changefeeds that ask for it (scheduler.enable-table-across-nodes).

@@ -4,8 +4,11 @@ A job costs some 20 ms of processor in the JVM and 10 in the capture before it d
 is nothing to a large window and nearly all of a small one. So a window of one task goes to a worker
 that stays, over a pair of sockets: to the same one each time, as its sink is open there. What it
 does is what a task of Spark's does, by the same code, and under the same ledger: whoever delivers
-next, here or there, finds what was delivered before. So these workers also deliver large windows,
-and read rows that are copied, while Spark's JVM does not run yet, which the first of them starts.
+next, here or there, finds what was delivered before. So these workers also deliver large windows
+while Spark's JVM does not run yet, which the first of them starts.
+
+Rows that are copied are read by others of their kind, so that no window waits behind them; nothing
+of that needs a JVM.
 """
 
 from __future__ import annotations
@@ -73,11 +76,12 @@ class Jvm(Protocol):
 
 
 class ResidentJobs(OwnJobs):
-    """A JobRunner that hands windows of one task to resident workers, and others to ``own``.
+    """A JobRunner that hands chunks and windows of one task to resident workers.
 
-    ``largest`` is how many bytes of the log such a window has at most. While the ``jvm`` of ``own``
-    does not run they get all windows; one that is not for them starts it, and each that finds that
-    it has ended. A worker that has not answered for ``silent_s`` seconds hangs, and is killed.
+    Others go to ``own``. ``largest`` is how many bytes of the log such a window has at most. While
+    the ``jvm`` of ``own`` does not run they get all windows; one that is not for them starts it,
+    and each that finds that it has ended. A worker that has not answered for ``silent_s`` seconds
+    hangs, and is killed.
     """
 
     def __init__(
@@ -93,10 +97,12 @@ class ResidentJobs(OwnJobs):
         self._spawner: Spawner | None = spawner
         self._largest, self._silent_s = largest, silent_s
         self._guard = threading.Lock()
-        self._workers: list[ResidentWorker | None] = []
+        self._deliverers: list[ResidentWorker | None] = []
         # By changefeed the worker that has its sink open.
         self._places: dict[str, int] = {}
-        self._chunks = 0
+        self._readers: list[ResidentWorker | None] = []
+        # Of chunks: how many were ever read, how many are being read, and whether any was of late.
+        self._chunks, self._reading, self._read = 0, 0, False
 
     def run(
         self, descriptors: Sequence[Descriptor], description: str, timeout_s: float, shared: str
@@ -117,21 +123,32 @@ class ResidentJobs(OwnJobs):
     def read(
         self, tasks: Sequence[ChunkTask], description: str, timeout_s: float
     ) -> list[ChunkRead]:
-        """As of a JobRunner; raises WorkerLost, too. It starts a JVM that does not run."""
-        if self._jvm.up:
-            return super().read(tasks, description, timeout_s)
-        self._jvm.begin()
-        readers = [self._reader() for _ in tasks]
-        given = [(w, t) for w, t in zip(readers, tasks, strict=True) if w is not None]
-        if len(given) < len(tasks):
-            return super().read(tasks, description, timeout_s)
-        return _at_once([partial(w.read, t, description, timeout_s) for w, t in given])
+        """As of a JobRunner; raises WorkerLost, too."""
+        with self._guard:
+            self._reading += 1
+            readers = [self._reader() for _ in tasks]
+        try:
+            given = [(w, t) for w, t in zip(readers, tasks, strict=True) if w is not None]
+            if len(given) < len(tasks):
+                return super().read(tasks, description, timeout_s)
+            return _at_once([partial(w.read, t, description, timeout_s) for w, t in given])
+        finally:
+            with self._guard:
+                self._reading -= 1
+                self._read = True
 
     def tend(self, feeds: Collection[str]) -> None:
         """As of a JobRunner."""
         with self._guard:
             self._places = {feed: at for feed, at in self._places.items() if feed in feeds}
-            workers = list(self._workers)
+            unused: list[ResidentWorker | None] = []
+            if not (self._reading or self._read):
+                unused, self._readers = self._readers, []
+            self._read = False
+            workers = [*self._deliverers, *self._readers]
+        for worker in unused:
+            if worker is not None:
+                worker.end()
         for worker in workers:
             if worker is not None and not worker.ended:
                 worker.keep(feeds, self._silent_s)
@@ -143,7 +160,8 @@ class ResidentJobs(OwnJobs):
     def stop(self) -> None:
         """End the workers, whatever they do."""
         with self._guard:
-            workers, self._workers, self._spawner = self._workers, [], None
+            workers = [*self._deliverers, *self._readers]
+            self._deliverers, self._readers, self._spawner = [], [], None
         for worker in workers:
             if worker is not None:
                 worker.end()
@@ -151,31 +169,33 @@ class ResidentJobs(OwnJobs):
     def _worker(self, feed: str, task: int) -> ResidentWorker | None:
         """The one that a task of a changefeed's windows goes to; None if there can be none."""
         with self._guard:
-            count = self._count()
             at = self._places.get(feed)
             if at is None:
                 placed = list(self._places.values())
-                at = self._places[feed] = min(range(count), key=placed.count)
-            return self._at((at + task) % count)
+                at = self._places[feed] = min(
+                    range(self._count(self._deliverers)), key=placed.count
+                )
+            return self._at(self._deliverers, at + task)
 
     def _reader(self) -> ResidentWorker | None:
-        """The one that reads the next chunk: each in its turn."""
-        with self._guard:
-            self._chunks += 1
-            return self._at(self._chunks % self._count())
+        """The one that reads the next chunk, each in its turn; under the guard."""
+        self._chunks += 1
+        return self._at(self._readers, self._chunks)
 
-    def _count(self) -> int:
-        if not self._workers:
-            self._workers = [None] * self._own.parallelism
-        return len(self._workers)
-
-    def _at(self, at: int) -> ResidentWorker | None:
+    def _at(self, workers: list[ResidentWorker | None], number: int) -> ResidentWorker | None:
         if self._spawner is None:
             return None
-        worker = self._workers[at]
+        at = number % self._count(workers)
+        worker = workers[at]
         if worker is None or worker.ended:
-            worker = self._workers[at] = self._spawned(self._spawner)
+            worker = workers[at] = self._spawned(self._spawner)
         return worker
+
+    def _count(self, workers: list[ResidentWorker | None]) -> int:
+        if not workers:
+            # Asked once: while the JVM starts anew only that knows.
+            workers += [None] * self.parallelism
+        return len(workers)
 
     def _spawned(self, spawner: Spawner) -> ResidentWorker | None:
         try:

@@ -202,32 +202,52 @@ def _chunk(database: Database, folder: Path, condition: str) -> ChunkTask:
     return ChunkTask(info, SourceSettings(), table, condition, 1, str(folder / "chunk"))
 
 
-def test_until_the_jvm_runs_they_read_the_rows_of_a_copy(
-    residents: Residents, mariadb: Database, tmp_path: Path
+@pytest.mark.parametrize("up", [False, True])
+def test_rows_of_a_copy_are_read_by_others_than_deliver(
+    residents: Residents, mariadb: Database, tmp_path: Path, up: bool
 ) -> None:
-    residents.jvm.up = False
+    """No window waits behind them, and no JVM is needed."""
+    residents.jvm.up = up
+    residents.run(residents.window(residents.plan("a")))
+    (deliverer,) = residents.workers()
     task = _chunk(mariadb, tmp_path, "id < 2")
     for number in range(2):
         (read,) = residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
         assert (read.error, read.rows, Path(read.path).parent) == (None, 2, tmp_path)
-        assert len(residents.workers()) == residents.jvm.begun == number + 1
+        assert len(residents.workers()) == 2 + number
     (read,) = residents.jobs.read([replace(task, condition="nothing")], "a chunk", _TIMEOUT_S)
     assert read.error is not None, "an error of ours is part of the answer"
-    residents.jvm.up = True
-    residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
-    assert residents.spark.chunks == [task]
+    assert (residents.jvm.begun, residents.spark.chunks) == (0, [])
+    residents.jobs.tend(["a"])
+    assert len(residents.workers()) == 3, "they have read of late"
+    residents.jobs.tend(["a"])
+    until(lambda: residents.workers() == [deliverer], "they are not needed any more")
+    (read,) = residents.jobs.read([task], "a chunk of t", _TIMEOUT_S)
+    assert read.rows == 2
+
+
+def test_who_reads_is_needed(residents: Residents, mariadb: Database, tmp_path: Path) -> None:
+    """However long it takes, and though another copy has ended."""
+    long = _chunk(mariadb, tmp_path, "GET_LOCK('resident', 60) = 1")
+    with closing(mariadb.connect()) as held, ThreadPoolExecutor(1) as pool:
+        held.cursor().execute("SELECT GET_LOCK('resident', 1)")
+        reading = pool.submit(residents.jobs.read, [long], "a chunk of t", _TIMEOUT_S)
+        until(residents.workers, "it reads")
+        for _ in range(3):
+            residents.jobs.tend([])
+        held.cursor().execute("SELECT RELEASE_LOCK('resident')")
+        (read,) = reading.result()
+    assert (read.error, read.rows) == (None, 3)
 
 
 def test_a_worker_that_is_killed_while_it_reads_is_known(
     residents: Residents, mariadb: Database, tmp_path: Path
 ) -> None:
-    residents.jvm.up = False
     long = _chunk(mariadb, tmp_path, "GET_LOCK('resident', 60) = 1")
     with closing(mariadb.connect()) as held, ThreadPoolExecutor(1) as pool:
         held.cursor().execute("SELECT GET_LOCK('resident', 1)")
         reading = pool.submit(residents.jobs.read, [long], "a chunk of t", _TIMEOUT_S)
         (worker,) = until(residents.workers, "it reads")
-        residents.run(residents.window(residents.plan("a")))
         worker.kill()
         with pytest.raises(WorkerLost, match="the rows are read again"):
             reading.result()
@@ -307,15 +327,17 @@ def _delivered(residents: Residents, window: Descriptor) -> bool:
 
 
 def test_without_a_spawner_all_are_jobs_of_sparks(
-    residents: Residents, caplog: pytest.LogCaptureFixture
+    residents: Residents, mariadb: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     requests, theirs = socket.socketpair()
     theirs.close()
     jobs = ResidentJobs(residents.spark, residents.jvm, Spawner(requests), _LARGEST)
     window = residents.window(residents.plan("a"))
+    chunk = _chunk(mariadb, tmp_path, "TRUE")
     for n in range(2):
         jobs.run([window], "", _TIMEOUT_S, "")
-        assert len(residents.spark.given) == n + 1
+        jobs.read([chunk], "", _TIMEOUT_S)
+        assert len(residents.spark.given) == len(residents.spark.chunks) == n + 1
     assert caplog.text.count("nothing forks workers") == 1
     requests.close()
 
