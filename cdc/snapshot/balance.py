@@ -61,6 +61,11 @@ class Leaving:
         self._firsts = balance.keys[gone, 0]
         self._left = balance.fewer[gone]
 
+    @property
+    def nothing(self) -> bool:
+        """Whether all rows that are to come stay."""
+        return not self._left.any()
+
     def kept(self, hashes: Hashes) -> NDArray[np.bool_]:
         """bool[k]: which of these rows (uint64[k, 2]), the next ones, are not left out."""
         kept = np.ones(len(hashes), np.bool_)

@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from cdc.binlog.column_types import ColumnType
 from cdc.binlog.events import EventType
-from cdc.binlog.rows_header import FLAG_STATEMENT_END, RowsHeader, full_bitmap
+from cdc.binlog.rows_header import (
+    FLAG_NO_FOREIGN_KEY_CHECKS,
+    FLAG_STATEMENT_END,
+    RowsHeader,
+    full_bitmap,
+)
 from cdc.binlog.writer import build_event
 from cdc.kernels import binary_rows, text_rows
 from cdc.kernels import layout as L  # noqa: N812
@@ -25,6 +30,8 @@ from cdc.snapshot.rows_reader import RowBlock
 from cdc.snapshot.table_map import table_map
 
 EVENT_BYTES: Final = 1 << 18
+# Each event is a statement. Tables come one after the other, so a child may come before its parent.
+COPIED_FLAGS: Final = FLAG_STATEMENT_END | FLAG_NO_FOREIGN_KEY_CHECKS
 
 # Values that the binary protocol sends without their length.
 _BYTES_OF: Final[dict[int, int]] = {
@@ -47,10 +54,10 @@ _FIRST_NODES: Final = 1 << 12
 class RowImages:
     """Makes events of the rows of one table, selected by ``select_list`` under ``SESSION``.
 
-    Whole v4 events with header and CRC-32, whose next position is 0: TABLE_MAP, then WRITE_ROWS
-    (v1 of MariaDB, v2 of MySQL) of about ``event_bytes`` or one larger row. Images are those that
-    the server would have logged, byte for byte, but for what MySQL's JSON text does not tell
-    (``cdc.kernels.json_binary``): its text is the same again.
+    Whole v4 events with header and CRC-32, whose next position is 0: WRITE_ROWS (v1 of MariaDB, v2
+    of MySQL) of about ``event_bytes`` or one larger row, each behind a TABLE_MAP of its own. Images
+    are those that the server would have logged, byte for byte, but for what MySQL's JSON text does
+    not tell (``cdc.kernels.json_binary``): its text is the same again.
     Raises ``ColumnTypeNotSupported`` at once for a table with a type that is not read.
     """
 
@@ -79,13 +86,7 @@ class RowImages:
         self._map_event = self._event(EventType.TABLE_MAP, self.table_map.encode())
 
     def events(self, block: RowBlock) -> Iterator[bytes]:
-        """TABLE_MAP and the rows of a block, as one statement; nothing for a block without rows.
-
-        Raises ``SnapshotRowUnreadable``.
-        """
-        if block.rows == 0:
-            return
-        yield self._map_event
+        """TABLE_MAP and WRITE_ROWS, in turn, of a block's rows. Raises SnapshotRowUnreadable."""
         wire = None if block.types is None else self._wire(block.types)
         at = 0
         while at < len(block.data):
@@ -102,7 +103,8 @@ class RowImages:
             if code in (text_rows.BAD_ROW, text_rows.BAD_VALUE):
                 raise self._error(code, what)
             if size:
-                yield self._rows_event(self._out[:size].tobytes(), at == len(block.data))
+                yield self._map_event
+                yield self._rows_event(self._out[:size].tobytes())
             if code == text_rows.ROOM_OF_NODES:
                 self._nodes = np.empty((2 * len(self._nodes), NODE_SIZE), np.int64)
             elif code == text_rows.ROOM and not size:
@@ -113,11 +115,10 @@ class RowImages:
             raise self._error(text_rows.BAD_ROW, 0)
         return np.array([_BYTES_OF.get(code, 0) for code in types], np.int64)
 
-    def _rows_event(self, images: bytes, last: bool) -> bytes:
+    def _rows_event(self, images: bytes) -> bytes:
         stored = self.table_map
         full = full_bitmap(stored.columns)
-        flags = FLAG_STATEMENT_END if last else 0
-        head = RowsHeader(stored.table_id, flags, stored.columns, full, b"", b"", 0)
+        head = RowsHeader(stored.table_id, COPIED_FLAGS, stored.columns, full, b"", b"", 0)
         return self._event(self._code, head.encode(self._code) + images)
 
     def _event(self, code: int, body: bytes) -> bytes:

@@ -17,28 +17,25 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdc.base.clock import Clock
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
-from cdc.binlog.rows_header import (
-    FLAG_NO_FOREIGN_KEY_CHECKS,
-    FLAG_STATEMENT_END,
-    RowsHeader,
-    full_bitmap,
-)
+from cdc.binlog.rows_header import RowsHeader, full_bitmap
 from cdc.binlog.table_map import TableMap
 from cdc.binlog.writer import build_event
 from cdc.changelog.index import LAST_OF_TRANSACTION, Runs
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
-from cdc.changelog.writer import LogWriter
-from cdc.kernels import layout as L  # noqa: N812
+from cdc.changelog.writer import Data, LogWriter
 from cdc.rows.batch import RowBatch
 from cdc.rows.plan import PlanSet
 from cdc.schema.table import Table
 from cdc.snapshot.balance import Balance, Leaving, balance
 from cdc.snapshot.checksums import checksum
+from cdc.snapshot.chunk_events import ChunkEvents, EventForm
+from cdc.snapshot.images import COPIED_FLAGS
 from cdc.snapshot.keys import Image, key_hashes
 from cdc.snapshot.touched import Touched, TouchedRows, rows_plan, run_matrix, touched
 
@@ -154,13 +151,17 @@ def settle(
         writer.begin(base_ts, {})
         out = _Writer(writer, base_ts, rows_v2=rows_v2)
         known: list[tuple[str, Ts, int]] = []
-        for number, one in enumerate(tables, 1):
+        for one in tables:
             staged, before = one.staged, out.count
+            number = staged.stored.table_id
             out.table(number, staged.table, staged.stored)
             plan, leaving = rows_plan(staged.table, staged.stored), one.touched.leaving()
             # Before the rows: what the upstream has of these keys by now comes behind them.
             out.deletes(_gone(staged.target_only, plan))
-            out.inserts(_untouched(staged, plan, leaving))
+            for file in staged.files:
+                if file.rows:
+                    out.chunk(_read(file, plan, staged.columns, leaving))
+                file.path.unlink()
             if staged.whole:
                 leaving.check(staged.table.full_name)
             for table_id, left in groupby(_left(log, one.touched), itemgetter(0)):
@@ -189,10 +190,8 @@ class _Writer:
         body = stored.encode()
         self._table_id = self._writer.table_id(table.schema, table.name, bytes(6) + body[6:])
         self._map = build_event(EventType.TABLE_MAP, number.to_bytes(6, "little") + body[6:])
-        # Tables come one after the other, so a child may come before its parent.
-        flags = FLAG_STATEMENT_END | FLAG_NO_FOREIGN_KEY_CHECKS
         columns = stored.columns
-        self._head = RowsHeader(number, flags, columns, full_bitmap(columns), b"", b"", 0)
+        self._head = RowsHeader(number, COPIED_FLAGS, columns, full_bitmap(columns), b"", b"", 0)
 
     def inserts(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """A transaction for each ``(rows, images)``, which inserts rows with these images."""
@@ -202,16 +201,29 @@ class _Writer:
         """The same, which deletes them."""
         self._write(self._delete, rows)
 
+    def chunk(self, events: ChunkEvents) -> None:
+        """A transaction for each event of a chunk that has rows left.
+
+        Events that have all of theirs are appended as they were written.
+        """
+        form = EventForm(self._map, self._code, self._head.encode(self._code))
+        for as_written, first, last in events.stretches(form):
+            if not as_written:
+                self.inserts(events.images(first, last))
+                continue
+            for data, lengths, rows in events.as_written(form, first, last, _APPENDED_BYTES):
+                self._append(data, lengths, rows)
+
     def _write(self, code: EventType, rows: Iterable[tuple[int, bytes]]) -> None:
         together, size = list[tuple[int, bytes]](), 0
         for made in self._made(code, rows):
             together.append(made)
             size += len(made[1])
             if size >= _APPENDED_BYTES:
-                self._append(together)
+                self._append_made(together)
                 together, size = [], 0
         if together:
-            self._append(together)
+            self._append_made(together)
 
     def _made(
         self, code: EventType, rows: Iterable[tuple[int, bytes]]
@@ -221,77 +233,48 @@ class _Writer:
             body = self._head.encode(code) + images
             yield count, self._map + build_event(code, body, seal=checksum)
 
-    def _append(self, made: Sequence[tuple[int, bytes]]) -> None:
+    def _append_made(self, made: Sequence[tuple[int, bytes]]) -> None:
         lengths = np.array([len(data) for _, data in made], np.int64)
-        rows = np.array([count for count, _ in made], np.int32)
+        rows = np.array([count for count, _ in made], np.int64)
+        self._append(b"".join(data for _, data in made), lengths, rows)
+
+    def _append(self, data: Data, lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        count = len(rows)
         runs = Runs.build(
-            len(made),
-            commit_ts=self.ts + np.arange(1, len(made) + 1),
+            count,
+            commit_ts=self.ts + np.arange(1, count + 1),
             flags=LAST_OF_TRANSACTION,
             table=self._table_id,
             offset=np.cumsum(lengths) - lengths,
             length=lengths,
             rows=rows,
         )
-        self._writer.append(b"".join(data for _, data in made), runs)
-        self.ts += len(made)
+        self._writer.append(data, runs)
+        self.ts += count
         self.count += int(rows.sum())
 
 
-def _untouched(
-    staged: StagedTable, plan: PlanSet, leaving: TouchedRows | Leaving
-) -> Iterator[tuple[int, bytes]]:
-    """``(rows, images)`` for each event of a table's chunks: those that nothing has touched since.
-
-    A chunk's file is removed behind its last event.
-    """
-    for file in staged.files:
-        if file.rows:
-            batch = _batch(file, plan)
-            yield from _events(batch, leaving.kept(key_hashes(batch, staged.columns, Image.AFTER)))
-        file.path.unlink()
+def _read(
+    file: StagedFile, plan: PlanSet, columns: Sequence[int], leaving: TouchedRows | Leaving
+) -> ChunkEvents:
+    """A chunk's events, without the rows that something has touched since."""
+    batch = _batch(file, plan)
+    if leaving.nothing:
+        return ChunkEvents(batch, np.ones(len(batch.refs), np.bool_))
+    return ChunkEvents(batch, leaving.kept(key_hashes(batch, columns, Image.AFTER)))
 
 
 def _gone(file: StagedFile | None, plan: PlanSet) -> Iterator[tuple[int, bytes]]:
     """``(rows, images)`` for each event of rows that only the target had when it was looked at."""
     if file is not None and file.rows:
         batch = _batch(file, plan)
-        yield from _events(batch, np.ones(len(batch.refs), np.bool_))
+        yield from ChunkEvents(batch, np.ones(len(batch.refs), np.bool_)).images()
 
 
 def _batch(file: StagedFile, plan: PlanSet) -> RowBatch:
     buf = np.memmap(file.path, np.uint8, "r")
     whole = Runs.build(1, length=len(buf), rows=file.rows)
     return RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
-
-
-def _events(
-    batch: RowBatch, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> Iterator[tuple[int, bytes]]:
-    """``(rows, images)`` for each event of a batch: of those of its rows that are kept."""
-    buf = batch.buf
-    starts, ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
-    # Rows of one event lie one behind the other; between events there are their heads.
-    edges = np.flatnonzero(starts[1:] != ends[:-1]) + 1
-    for lo, hi in zip([0, *edges.tolist()], [*edges.tolist(), len(starts)], strict=True):
-        count = int(kept[lo:hi].sum())
-        if count:
-            yield count, _joined(buf, starts[lo:hi], ends[lo:hi], kept[lo:hi])
-
-
-def _joined(
-    buf: np.ndarray[tuple[int], np.dtype[np.uint8]],
-    starts: np.ndarray[tuple[int], np.dtype[np.int64]],
-    ends: np.ndarray[tuple[int], np.dtype[np.int64]],
-    kept: np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> bytes:
-    """The kept ones of consecutive images."""
-    if kept.all():
-        return buf[starts[0] : ends[-1]].tobytes()
-    edge = np.diff(kept.astype(np.int8), prepend=0, append=0)
-    first, last = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) - 1
-    pairs = zip(starts[first].tolist(), ends[last].tolist(), strict=True)
-    return b"".join(buf[a:b].tobytes() for a, b in pairs)
 
 
 def _left(log: ChangeLog, seen: Touched | Balance) -> Iterator[tuple[int, int, bytes]]:

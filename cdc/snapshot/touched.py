@@ -71,6 +71,11 @@ class TouchedRows:
     def __init__(self, touched: Touched) -> None:
         self._touched = touched
 
+    @property
+    def nothing(self) -> bool:
+        """Whether all rows stay."""
+        return not len(self._touched.keys)
+
     def kept(self, hashes: Hashes) -> NDArray[np.bool_]:
         """bool[k]: which rows of these keys (uint64[k, 2]) are not left out."""
         return ~self._touched.holds(hashes)
