@@ -18,7 +18,7 @@ from cdc.logical.names import Part, PartNames, TableName
 from cdc.logical.shape import readable_as
 from cdc.schema.table import Table
 from cdc.snapshot.definitions import Definitions
-from cdc.source.merging import merged_to
+from cdc.source.merging import merged_to, schema_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,12 @@ class PartsRead:
 
     def _parts_by(self, position: dict[str, Any]) -> dict[TableName, tuple[TablePart, ...]]:
         known = KnownParts.at(self._patterns, position)
-        merged = merged_to(position)
+        known_to = schema_to(position)
         tables = {}
         for node, ts in self._since.items():
             there = self._definitions[node].at(ts)
             # What was made behind the position is awaited: no mark up to there has told of it.
-            before = self._definitions[node].at(min(ts, merged.get(node, ts)))
+            before = self._definitions[node].at(min(ts, known_to.get(node, ts)))
             tables[node] = [
                 (schema, name)
                 for schema, name in there

@@ -65,23 +65,42 @@ class ColumnRenames:
     def forget(self, merged: Mapping[str, Ts], tables: Mapping[_Part, TableName]) -> None:
         """Forget what no row above its node's ts of ``merged`` needs; ``tables``: by part."""
         for part, listed in list(self.pending.items()):
-            table = tables.get(part)
-            since = -1 if table is None else self.marked.get((part[0], *table), -1)
+            since = self._since(part, tables.get(part))
             self.pending[part] = [one for one in listed if one[0] > since]
             if not self.pending[part]:
                 del self.pending[part]
         self.marked = {k: ts for k, ts in self.marked.items() if ts > merged.get(k[0], 0)}
 
-    def to_dict(self, merged: Mapping[str, Ts]) -> dict[str, Any]:
-        """As JSON, where statements above ``merged`` are read again."""
+    def over_other_logs(
+        self, at: Mapping[str, Ts], upto: Mapping[str, Ts], tables: Mapping[_Part, TableName]
+    ) -> ColumnRenames:
+        """The same where nodes have other logs: what is pending has the ts ``at`` there.
+
+        ``tables``: by part.
+        """
+        live = {
+            part: [(at.get(part[0], 0), names) for ts, names in listed if ts > since]
+            for part, listed in self.pending.items()
+            for since in [self._since(part, tables.get(part))]
+        }
+        return ColumnRenames(
+            {part: listed for part, listed in live.items() if listed}, {}, dict(upto)
+        )
+
+    def _since(self, part: _Part, table: TableName | None) -> Ts:
+        """The ts of the last mark of a part's table."""
+        return -1 if table is None else self.marked.get((part[0], *table), -1)
+
+    def to_dict(self, known: Mapping[str, Ts]) -> dict[str, Any]:
+        """As JSON, where statements above ``known`` are taken up again."""
         pending = [
-            [list(part), [[ts, names] for ts, names in listed if ts <= merged.get(part[0], 0)]]
+            [list(part), [[ts, names] for ts, names in listed if ts <= known.get(part[0], 0)]]
             for part, listed in sorted(self.pending.items())
         ]
         return {
             "pending": [one for one in pending if one[1]],
             "marked": [[list(key), ts] for key, ts in sorted(self.marked.items())],
-            "upto": dict(merged),
+            "upto": dict(known),
         }
 
     @classmethod

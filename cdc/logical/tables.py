@@ -81,19 +81,24 @@ class LogicalTables:
         nodes: Sequence[NodeLog],
         merged: Sequence[Ts],
         kept: Any,
+        *,
+        again: bool,
     ) -> None:
         """Go on where the log ends; ``merged``: of each node up to which ts all is merged.
 
-        ``kept`` is what :meth:`to_keep` was there. Raises LogCollected, LogCorrupt.
+        ``kept`` is what :meth:`to_keep` was there. ``again``: it was in another log, over others of
+        the nodes, and what was merged there is to be passed over. Raises LogCollected, LogCorrupt.
         """
         self._writer, self._rows = writer, rows
         kept = kept or {}
         self.names = self.names.kept(kept)
         self._renames = ColumnRenames.of(kept.get("renamed", {}))
-        names = [node.name for node in nodes]
-        self._awaited = AwaitedParts.of(
-            kept.get("awaited", ()), dict(zip(names, merged, strict=True))
-        )
+        # An earlier version has read statements again that are not merged whole.
+        known = kept.get("known") or dict(zip([n.name for n in nodes], merged, strict=True))
+        self._awaited = AwaitedParts.of(kept.get("awaited", ()), known)
+        if again:
+            # Until these are passed over, none that is read is a new one.
+            self._know({}, {node.name: MAX_TS for node in nodes})
         self._nodes = [
             _Node(number, node, History(node.log, ts))
             for number, (node, ts) in enumerate(zip(nodes, merged, strict=True))
@@ -112,12 +117,35 @@ class LogicalTables:
         self._awaited = AwaitedParts(upto=dict(schema))
         self._take_schema()
 
-    def to_keep(self, merged: Mapping[str, Ts]) -> Any:
-        """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
+    def passed(self, schema: Mapping[str, Ts]) -> None:
+        """All is passed over that was merged before; ``schema``: by node the ts of its statements.
+
+        What is to come of a node lies above that in its log: a statement has its place behind all
+        that precedes it there.
+        """
+        self._know(schema, schema)
+
+    def _know(self, at: Mapping[str, Ts], upto: Mapping[str, Ts]) -> None:
+        """Nodes have other logs, of which statements up to ``upto``, by node, are known ones.
+
+        What came of them has the ts ``at``.
+        """
+        tables = {part: self.names.of(*part) for part in self._renames.pending}
+        parts = {part: table for part, table in tables.items() if table is not None}
+        self._renames = self._renames.over_other_logs(at, upto, parts)
+        self._awaited = self._awaited.over_other_logs(at, upto)
+
+    def to_keep(self, schema: Mapping[str, Ts]) -> Any:
+        """What must be kept with the log's position, as JSON.
+
+        ``schema``: by node the ts of its last statement that lies before where the log ends. It may
+        lie above what is merged whole, and what lies behind it is taken up again.
+        """
         return {
             **self.names.to_dict(),
-            "renamed": self._renames.to_dict(merged),
-            "awaited": self._awaited.to_list(merged),
+            "renamed": self._renames.to_dict(schema),
+            "awaited": self._awaited.to_list(schema),
+            "known": dict(schema),
         }
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:

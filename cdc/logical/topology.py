@@ -129,7 +129,7 @@ class AwaitedParts:
 
     ``since``: by table, in order, when it was made, with what is made anew before its mark has come
     to be read. ``upto``: by node, up to which ts of its log statements are known already, however
-    far back it is read again.
+    far back it is read again; a node that it does not have is read for the first time.
     """
 
     since: dict[Part, list[Ts]] = field(default_factory=dict)
@@ -163,15 +163,19 @@ class AwaitedParts:
         else:
             del self.since[part]
 
-    def to_list(self, merged: Mapping[str, Ts]) -> list[Any]:
-        """As JSON, where statements above ``merged`` are read again."""
+    def to_list(self, known: Mapping[str, Ts]) -> list[Any]:
+        """As JSON, where statements above ``known`` are taken up again."""
         kept = [
-            [list(part), [at for at in ts if at <= merged.get(part[0], 0)]]
+            [list(part), [at for at in ts if at <= known.get(part[0], 0)]]
             for part, ts in sorted(self.since.items())
         ]
         return [one for one in kept if one[1]]
 
     @classmethod
     def of(cls, value: Iterable[Any], upto: Mapping[str, Ts]) -> AwaitedParts:
-        """Inverse of :meth:`to_list`; ``upto`` is what ``merged`` was there."""
+        """Inverse of :meth:`to_list`; ``upto`` is what ``known`` was there."""
         return cls({(a, b, c): [int(at) for at in ts] for (a, b, c), ts in value}, dict(upto))
+
+    def over_other_logs(self, at: Mapping[str, Ts], upto: Mapping[str, Ts]) -> AwaitedParts:
+        """The same where nodes have other logs: what was made has the ts ``at`` there."""
+        return AwaitedParts({part: [at.get(part[0], 0)] for part in self.since}, dict(upto))

@@ -131,14 +131,22 @@ class Logical(Protocol):
         nodes: Sequence[NodeLog],
         merged: Sequence[Ts],
         kept: Any,
+        *,
+        again: bool,
     ) -> None:
-        """Go on where the log ends; ``kept`` is what :meth:`to_keep` was there."""
+        """Go on where the log ends; ``kept`` is what :meth:`to_keep` was there.
+
+        ``again``: in a log over others of the nodes; what that had is to be passed over.
+        """
 
     def begun(self, schema: Mapping[str, Ts]) -> None:
         """The log begins; ``schema``: by node the ts of what is in its snapshot."""
 
-    def to_keep(self, merged: Mapping[str, Ts]) -> Any:
-        """What must be kept with the log's position, as JSON; ``merged``: as it says, by node."""
+    def passed(self, schema: Mapping[str, Ts]) -> None:
+        """That is done; ``schema``: by node the ts of the last statement of it."""
+
+    def to_keep(self, schema: Mapping[str, Ts]) -> Any:
+        """What must be kept with the log's position, as JSON; ``schema``: as it says, by node."""
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
         """One schema snapshot out of one of each node."""
@@ -195,10 +203,12 @@ class ClusterMerging:
             items = NodeItems(node.name, coordinator, known)
             self._readers.append(ItemReader(node, items, stand.number))
         self._schema = at.schema
+        # Whether what the log had whose place this one takes is still to be passed over.
+        self._again = 0 < at.stand.anew_below == at.stand.horizon
         self._logical = logical
         if logical is not None:
             merged = [at.merged[node.name] for node in self._nodes]
-            logical.open(writer, self._rows, self._nodes, merged, at.logical)
+            logical.open(writer, self._rows, self._nodes, merged, at.logical, again=self._again)
 
     def behind(self) -> NodeLog:
         """The node that is known least far, as of the last step: all others wait for it."""
@@ -258,6 +268,8 @@ class ClusterMerging:
             return found is not None and self._merge.horizon == found[0]
         if not aligned:
             self._begin(merged)
+        if self._again and self._merge.horizon > self._merge.anew_below:
+            self._pass(merged)
         before = self._writer.last_ts
         placed = self._append(merged)
         last = self._writer.last_ts
@@ -355,7 +367,7 @@ class ClusterMerging:
             merged[name] = ts_before(reader.node.log, at.number)
             said[name] = reader.items.astride(at.number)
             self._schema[name] = max(self._schema[name], merged[name])
-        logical = None if self._logical is None else self._logical.to_keep(merged)
+        logical = None if self._logical is None else self._logical.to_keep(self._schema)
         return ClusterPosition(merged, dict(self._schema), stand, said, logical)
 
     def _begin(self, merged: Merged) -> None:
@@ -363,16 +375,30 @@ class ClusterMerging:
 
         Schema changes below it are in the snapshot there. Done again behind a kill it is the same.
         """
-        for number, reader in enumerate(self._readers):
-            above = np.append(merged.number[merged.node == number], self._merge.left(number))
-            below = np.setdiff1d(reader.statements(), above)
-            if len(below):
-                self._schema[reader.node.name] = int(commit_ts(reader.node.log, below).max())
+        self._schema_below(merged)
         ts = max(self._writer.state.first_ts, ts_of(self._merge.begun))
         unite = united if self._logical is None else self._logical.united
         begin_later(self._writer, ts, [(n.name, n.log) for n in self._nodes], self._schema, unite)
         if self._logical is not None:
             self._logical.begun(self._schema)
+
+    def _pass(self, merged: Merged) -> None:
+        """What was merged in the log before is passed over; statements of it are known.
+
+        All nodes were read beyond it. Done again behind a kill it is the same.
+        """
+        self._schema_below(merged)
+        self._again = False
+        if self._logical is not None:
+            self._logical.passed(dict(self._schema))
+
+    def _schema_below(self, merged: Merged) -> None:
+        """Statements lie below the first step's transactions where they are not among them."""
+        for number, reader in enumerate(self._readers):
+            above = np.append(merged.number[merged.node == number], self._merge.left(number))
+            below = np.setdiff1d(reader.statements(), above)
+            if len(below):
+                self._schema[reader.node.name] = int(commit_ts(reader.node.log, below).max())
 
     # --- what is written -------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from cdc.changelog.writer import LogWriter
 from cdc.logical.tables import LogicalTables
 from cdc.merge.carriers import CARRIERS
 from cdc.merge.items import Coordinator
+from cdc.source import compaction
 from cdc.source.cluster_merging import ClusterMerging
 from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
@@ -150,3 +151,22 @@ def killed_at_steps(recorded: Recorded, whole: MergedLog, folder: Path) -> Merge
     assert made.content() == wanted
     assert kills > 3
     return made
+
+
+def replaced_at_steps(recorded: Recorded, whole: MergedLog, folder: Path) -> None:
+    """Every few steps another log takes the place of one, and has what ``whole`` has from there."""
+    made, wanted, tried = MergedLog(recorded, folder / "lost"), whole.content(), 0
+    more = True
+    while more:
+        more = made.merge(5, batch_rows=60 + 7 * tried)
+        with closing(ChangeLog.open(made.folder)) as log:
+            ts, position = log.state.resolved_ts, log.state.position
+            snapshot = compaction.at(log, ts)
+        if "stand" not in position:
+            continue
+        tried += 1
+        assert snapshot is not None
+        again = MergedLog(recorded, folder / f"anew-{tried}", (ts, snapshot, position))
+        again.merge()
+        assert again.content() == [one for one in wanted if one[0] > ts]
+    assert tried > 2

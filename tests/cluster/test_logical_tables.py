@@ -13,9 +13,15 @@ from cdc.binlog.table_map import TableMap
 from cdc.changelog import node_logs
 from cdc.changelog.reader import ChangeLog
 from cdc.rows.agreement import check
-from cdc.source import compaction
 from cdc.source.statements import History
-from tests.cluster.logical_log import CREATE, MergedLog, Recorded, killed_at_steps, record
+from tests.cluster.logical_log import (
+    CREATE,
+    MergedLog,
+    Recorded,
+    killed_at_steps,
+    record,
+    replaced_at_steps,
+)
 from tests.cluster.sharded import ShardedDatabase
 from tests.servers import Database
 from tests.sink_binlog.replay import deliver, files_of, replay
@@ -153,18 +159,4 @@ def test_a_log_in_the_place_of_another_tells_the_same(
     recorded: Recorded, whole: MergedLog, tmp_path: Path
 ) -> None:
     """From any place, also between the changes of two parts, and behind a RENAME."""
-    made, wanted, tried = MergedLog(recorded, tmp_path / "lost"), whole.content(), 0
-    more = True
-    while more:
-        more = made.merge(5, batch_rows=60 + 7 * tried)
-        with closing(ChangeLog.open(made.folder)) as log:
-            ts, position = log.state.resolved_ts, log.state.position
-            snapshot = compaction.at(log, ts)
-        if "stand" not in position:
-            continue
-        tried += 1
-        assert snapshot is not None
-        again = MergedLog(recorded, tmp_path / f"anew-{tried}", (ts, snapshot, position))
-        again.merge()
-        assert again.content() == [one for one in wanted if one[0] > ts]
-    assert tried > 2
+    replaced_at_steps(recorded, whole, tmp_path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,15 @@ from cdc.logical.errors import MarkRefused
 from cdc.logical.names import MARKED
 from cdc.logical.topology import AwaitedParts
 from cdc.source.statements import History
-from tests.cluster.logical_log import CREATE, MergedLog, Recorded, killed_at_steps, record
+from tests.cluster.coordinator import Session
+from tests.cluster.logical_log import (
+    CREATE,
+    MergedLog,
+    Recorded,
+    killed_at_steps,
+    record,
+    replaced_at_steps,
+)
 from tests.cluster.sharded import PATTERN, ShardedDatabase
 from tests.servers import Database
 from tests.sink_binlog.replay import deliver, files_of, replay
@@ -41,7 +50,8 @@ def _moves(sharded: ShardedDatabase) -> None:
         # With its database, under the name that it has.
         sql = "MOVE DATABASE mall_000002_GROUP TO 'n2'"
         sharded.move("orders", 2, 1, "mall_000002.orders_02", sql, _PAUSE_S, database=True)
-        sharded.move("orders", 1, 0, "mall_000101.orders_01", _MOVE, _PAUSE_S)
+        with _astride(sharded, 3 * _PAUSE_S):
+            sharded.move("orders", 1, 0, "mall_000101.orders_01", _MOVE, _PAUSE_S)
         sharded.change("orders", "ALTER TABLE orders ADD COLUMN c BIGINT DEFAULT 3", "", 0.05)
         sharded.shows(["a", "b", "c"])
         # Back, under the name of before; one that comes to nothing; one that its name hides.
@@ -59,6 +69,22 @@ def _moves(sharded: ShardedDatabase) -> None:
         sharded.everywhere("items", "UPDATE {part} SET a = id + 1")
         sharded.everywhere("items", "DELETE FROM {part}")
         sharded.change("rates", "CREATE TABLE rates (id INT)", "CREATE TABLE {part} (id INT)")
+
+
+@contextmanager
+def _astride(sharded: ShardedDatabase, seconds: float) -> Iterator[None]:
+    """A transaction that one node has prepared, and commits behind what is done meanwhile."""
+    session = Session(sharded.cluster, 1)
+    row = "INSERT INTO bank.astride VALUES (1)"
+    parts = [(0, [row]), (1, [f"DO SLEEP({seconds})", row])]
+    for number in (0, 1):
+        sharded.cluster.nodes[number].execute("CREATE TABLE bank.astride (id INT)")
+    with ThreadPoolExecutor(1) as pool:
+        ends = pool.submit(session.across, parts)
+        time.sleep(0.1)
+        yield
+        ends.result()
+    session.close()
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +140,13 @@ def test_a_kill_at_any_step_changes_nothing(
     with closing(ChangeLog.open(made.folder)) as log:
         # What came to nothing was dropped, and is not waited for.
         assert log.state.position["logical"]["awaited"] == []
+
+
+def test_a_log_in_the_place_of_another_tells_the_same(
+    recorded: Recorded, whole: MergedLog, tmp_path: Path
+) -> None:
+    """Also where it reads again that a part was made, and not the mark that has told of it."""
+    replaced_at_steps(recorded, whole, tmp_path)
 
 
 def test_rows_of_parts_that_come_are_seen_where_nobody_waits_for_their_mark(

@@ -63,6 +63,24 @@ def test_names_are_told_from_a_parts_statement_to_the_mark() -> None:
     assert again.at("n1", PART, TABLE, 25) == {}
 
 
+def test_what_is_pending_lies_at_other_ts_in_other_logs() -> None:
+    old, new = "ALTER TABLE t_0 RENAME COLUMN a TO b", "ALTER TABLE t_0 RENAME COLUMN b TO c"
+    renames = ColumnRenames()
+    renames.follow("n1", [told(10, old), told(20, new)])
+    renames.mark(TABLE, {"n1": 15})
+    tables = {("n1", *PART): TABLE}
+    # Until all is passed over that was merged, whatever is read of n1 is known.
+    passing = renames.over_other_logs({}, {"n1": 1 << 60}, tables)
+    passing.follow("n1", [told(2, old), told(4, new)])
+    passed = passing.over_other_logs({"n1": 5}, {"n1": 5}, tables)
+    passed.follow("n1", [told(2, old), told(4, new)])
+    # What the mark was behind is not known again, what is behind the mark is.
+    assert passed.at("n1", PART, TABLE, 9) == {"c": "b"}
+    passed.follow("n1", [told(12, "ALTER TABLE t_0 RENAME COLUMN c TO d")])
+    assert passed.at("n1", PART, TABLE, 13) == {"d": "b"}
+    assert passed.at("n1", PART, TABLE, 11) == {"c": "b"}
+
+
 def parsed(schema: str, columns: str) -> Table:
     text = f"CREATE TABLE t ({columns})"
     return parse_create_table(text, SESSION, schema=schema, charset="utf8mb4", collation=None)

@@ -137,6 +137,20 @@ def test_a_table_is_awaited_from_where_it_is_made_to_its_mark() -> None:
     assert not awaited.since
 
 
+def test_what_is_awaited_lies_at_other_ts_in_other_logs() -> None:
+    a, b = A[1:], B[1:]
+    awaited = AwaitedParts({A: [20, 30], B: [25]})
+    # Until all is passed over that was merged, whatever is read of n1 is known.
+    passing = awaited.over_other_logs({}, {"n1": 1 << 60})
+    passing.made("n1", [(4, ("s", "told")), (5, a), (90, ("s", "later"))])
+    assert passing.since == {A: [0], B: [0]}
+    passed = passing.over_other_logs({"n1": 7, "n2": 8}, {"n1": 7, "n2": 8})
+    passed.made("n1", [(5, a), (90, ("s", "later"))])
+    assert passed.since == {A: [7], B: [8], ("n1", "s", "later"): [90]}
+    assert passed.holds("n1", a, 8)
+    assert passed.holds("n2", b, 9)
+
+
 @pytest.mark.parametrize(
     ("sql", "visibility", "wanted"),
     [
