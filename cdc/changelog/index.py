@@ -59,7 +59,7 @@ RUN_SCHEMA = pa.schema(
 
 @dataclass(eq=False)
 class Runs:
-    """Equally long arrays, one per index column; the meaning of each is in ARCHITECTURE.md.
+    """Equally long arrays, one per index column; docs/formats/index.md has the meaning of each.
 
     ``complete_to`` is set on results of ``ChangeLog.runs``: the position up to which the asked
     for tables are complete. Selections of a result keep it.

@@ -17,7 +17,7 @@ from sink.mysql.settings import MysqlSettings
 from tests.docs.error_table import BEGIN, END, PAGE, classes, table
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_table_of_codes_is_that_of_the_classes() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_PAGES = sorted([*_ROOT.glob("*.md"), *_ROOT.glob("docs/*.md")])
+_PAGES = sorted([*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")])
 _MOST = 100
 # A span of code, or what has no space, is not broken; so much text stands before it.
 _WHOLE = re.compile(r"\s*(?:(?:[-*]|\d+\.) )?[^\s`]{0,12}(?:`[^`]*`|[^\s`])+")
