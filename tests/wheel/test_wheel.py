@@ -94,7 +94,7 @@ def test_it_has_all_of_the_sources_and_nothing_else(wheel: Path) -> None:
     assert data <= names
     share = f"tidegate-{cdc.__version__}.data/data/share/tidegate/"
     shared = {n.removeprefix(share) for n in names if n.startswith(share)}
-    for pattern in ("docs/*.md", "configs/*.toml", "configs/grafana/*.json", "configs/*/*.yml"):
+    for pattern in ("docs/**/*.md", "configs/*.toml", "configs/grafana/*.json", "configs/*/*.yml"):
         ours = {str(p.relative_to(ROOT)) for p in ROOT.glob(pattern)}
         assert ours
         assert ours <= shared
