@@ -47,6 +47,7 @@ _UPSTREAM = "/upstreams/bank"
 _PER_TRANSACTION = 10.0  # rows/s of a plan for one transaction/s
 # Each goes over all nodes, in as many branches, and is load itself.
 _HEARTBEAT_S = 0.0125  # for each node: 50 to 200 ms
+_CALM_S = 4.0
 _CHANGES = 5
 # Where the logical table's parts are, and the bank's accounts, which are one table of all nodes.
 _PATTERNS = (MARKED + PATTERN, "{schema}.{table}_#")
@@ -270,7 +271,7 @@ def _strike(stage: _Stage, plan: Plan, met: Counter[str], began: float, say: Say
     # A control shows itself with rows enough; what is struck beside it proves nothing more.
     end = time.monotonic() + 60 * plan.minutes
     while time.monotonic() < end if plan.minutes else met.total() < plan.kills:
-        time.sleep(stage.chosen.uniform(0.0, plan.calm_s))
+        time.sleep(stage.chosen.uniform(0.0, _CALM_S))
         if blows:
             left = left or stage.chosen.sample(blows, len(blows))
             name = left.pop()

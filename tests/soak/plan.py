@@ -135,8 +135,8 @@ class Plan:
 
     ``target`` is the server of the MySQL sink, by itself the same as ``server``. ``upstreams`` and
     the two behind it are of the soak of schema changes, which goes by the time alone. ``only``
-    is what blows at a cluster must have in their name. ``nodes``: of a distributed database, which
-    rests up to ``calm_s`` before each blow. ``servers``: whose tables row snapshots copy.
+    is what blows at a cluster must have in their name. ``nodes``: of a distributed database.
+    ``servers``: whose tables row snapshots copy.
     """
 
     kills: int = 10
@@ -151,7 +151,6 @@ class Plan:
     statements_per_s: float = 8.0
     only: str = ""
     nodes: int = 4
-    calm_s: float = 4.0
     servers: int = 1
 
     def module(self, without: Mapping[Control, str]) -> str:
