@@ -20,6 +20,7 @@ from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, check
 from cdc.binlog.query import Query, StatusCode
 from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
 from cdc.schema.session import Session
+from cdc.schema.shown_constraints import mended
 from cdc.schema.snapshot import CreateText, Schema, session_of
 from cdc.schema.tokens import quoted
 from cdc.source.merged_rows import PlacedRows
@@ -50,7 +51,7 @@ def arrival(node: str, snapshot: Mapping[str, Any]) -> Iterator[Statement]:
     for (database, _), source in Schema(snapshot).sources.items():
         # A snapshot that was read from the server has texts only.
         assert isinstance(source, CreateText)
-        sql = source.text.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
+        sql = mended(source.text).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
         yield Statement(sql, qualified(node, database), status)
     for database, name in snapshot.get("others", ()):
         # Of a view or a sequence nothing matters but that it has the name.

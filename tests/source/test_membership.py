@@ -19,6 +19,10 @@ from cdc.changelog.node_logs import NodeFolder
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.writer import LogWriter
+from cdc.schema.ddl import read_ddl
+from cdc.schema.session import Session
+from cdc.schema.tokens import DDLNotUnderstood
+from cdc.source.membership import arrival
 from cdc.source.merged_anew import begin_anew
 from cdc.source.merged_rows import NodeLog
 from cdc.source.merged_schema import united
@@ -326,3 +330,19 @@ def test_a_log_in_the_place_of_one_that_a_node_has_joined(
         assert max(ts for ts, _ in after if ts <= at) == name.ts
     for writer in made.writers.values():
         writer.close()
+
+
+def test_a_node_comes_with_foreign_keys_that_its_server_prints_as_no_sql() -> None:
+    printed = (
+        "CREATE TABLE `t ``back` (\n  `id` int(11) NOT NULL,\n  `p``q` int(11) DEFAULT NULL,\n"
+        "  `r` int(11) DEFAULT NULL,\n  PRIMARY KEY (`id`),\n"
+        "  CONSTRAINT `t `back_ibfk_1` FOREIGN KEY (`p`q`) REFERENCES `t0` (`id`),\n"
+        "  CONSTRAINT `x, `y` FOREIGN KEY (`r`, `p`q`) REFERENCES `t ``back` (`id`, `p`q`)\n"
+        ") ENGINE=InnoDB"
+    )
+    with pytest.raises(DDLNotUnderstood):
+        read_ddl(printed, Session())
+    snapshot = _schema(1) | {"tables": {"d.t `back": printed}}
+    (made,) = (s.sql for s in arrival("n3", snapshot) if "CREATE TABLE" in s.sql)
+    assert read_ddl(made, Session()).tables == (("", "t `back"),)
+    assert "CONSTRAINT `t ``back_ibfk_1` FOREIGN KEY (`p``q`)" in made
