@@ -47,6 +47,7 @@ LIMITS = (
     Limit("FULLTEXT beside a foreign key", 1553, r"FULLTEXT", _MYSQL),
     Limit("new names of columns that expressions name", 3108, r"CHANGE|RENAME", _MYSQL),
     Limit("new names of columns that checks name", 3959, r"CHANGE|RENAME", _MYSQL),
+    Limit("ASCII that a check compares with other letters", 1267, r"\b(uuid|inet[46])\b", _MYSQL),
     Limit("keys of CHAR(0)", 1167, r"", _MYSQL),
     Limit("new names of columns that partitions name", 3855, r"CHANGE|RENAME", _MYSQL),
     Limit("variables in defaults", 3772, r"@", _MYSQL),
