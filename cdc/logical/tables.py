@@ -24,7 +24,7 @@ from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from cdc.logical.errors import MarkMalformed, MarkRefused, ShapeUnclear
 from cdc.logical.marks import MARKS, DdlMark, is_broadcast, read_marks, statement
-from cdc.logical.names import PartNames, TableName
+from cdc.logical.names import Part, PartNames, TableName
 from cdc.logical.renames import ColumnRenames
 from cdc.logical.shape import Shape, shape
 from cdc.logical.snapshot import logical_snapshot
@@ -93,9 +93,7 @@ class LogicalTables:
         kept = kept or {}
         self.names = self.names.kept(kept)
         self._renames = ColumnRenames.of(kept.get("renamed", {}))
-        # An earlier version has read statements again that are not merged whole.
-        known = kept.get("known") or dict(zip([n.name for n in nodes], merged, strict=True))
-        self._awaited = AwaitedParts.of(kept.get("awaited", ()), known)
+        self._awaited = AwaitedParts.of(kept.get("awaited", ()), self._renames.upto)
         if again:
             # Until these are passed over, none that is read is a new one.
             self._know({}, {node.name: MAX_TS for node in nodes})
@@ -130,10 +128,13 @@ class LogicalTables:
 
         What came of them has the ts ``at``.
         """
-        tables = {part: self.names.of(*part) for part in self._renames.pending}
-        parts = {part: table for part, table in tables.items() if table is not None}
-        self._renames = self._renames.over_other_logs(at, upto, parts)
+        self._renames = self._renames.over_other_logs(at, upto, self._renamed_parts())
         self._awaited = self._awaited.over_other_logs(at, upto)
+
+    def _renamed_parts(self) -> dict[Part, TableName]:
+        """By part whose columns have other names than its table's, that table."""
+        tables = {part: self.names.of(*part) for part in self._renames.pending}
+        return {part: table for part, table in tables.items() if table is not None}
 
     def to_keep(self, schema: Mapping[str, Ts]) -> Any:
         """What must be kept with the log's position, as JSON.
@@ -145,7 +146,6 @@ class LogicalTables:
             **self.names.to_dict(),
             "renamed": self._renames.to_dict(schema),
             "awaited": self._awaited.to_list(schema),
-            "known": dict(schema),
         }
 
     def united(self, nodes: Sequence[tuple[str, dict[str, Any]]], ts: Ts) -> dict[str, Any]:
@@ -170,10 +170,8 @@ class LogicalTables:
         """Forget what no row of a node above its ts of ``merged`` needs."""
         for node, ts in zip(self._nodes, merged, strict=True):
             node.history.versions.collect(ts)
-        names = {part: self.names.of(*part) for part in self._renames.pending}
-        parts = {part: name for part, name in names.items() if name is not None}
         by_name = {n.log.name: ts for n, ts in zip(self._nodes, merged, strict=True)}
-        self._renames.forget(by_name, parts)
+        self._renames.forget(by_name, self._renamed_parts())
         self._forget_awaited(by_name)
         self._logical.versions.collect(self._writer.last_ts)
 
