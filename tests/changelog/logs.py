@@ -90,3 +90,31 @@ def ddl(writer: LogWriter, ts: int, text: str, *, sequence: int = -1, source: in
         gtid_source=source,
     )
     writer.append(data, runs)
+
+
+def prepare(writer: LogWriter, xid: str, table: int = 7, payload: bytes = b"") -> None:
+    """Append an XA transaction of three rows, prepared."""
+    rows, end = rows_event(table, payload or b"prepared " + xid.encode()), query("XA PREPARE")
+    runs = Runs.build(
+        2,
+        kind=RunKind.PREPARE,
+        table=[table, -1],
+        offset=[0, len(rows)],
+        length=[len(rows), len(end)],
+        rows=[3, 0],
+        xid=writer.xid_id(xid),
+    )
+    writer.append(rows + end, runs)
+
+
+def commit_prepared(
+    writer: LogWriter, xid: str, ts: int, *, sequence: int = -1, source: int = -1
+) -> None:
+    """Append its commit; ``sequence`` and ``source`` as of :func:`dml`."""
+    number = writer.xid_id(xid)
+    runs = writer.prepared(number)
+    runs.commit_ts[:], runs.gtid_source[:], runs.gtid_seq[:] = ts, source, sequence
+    runs.flags[-1:] |= LAST_OF_TRANSACTION
+    end = query("XA COMMIT")
+    done = Runs.build(1, kind=RunKind.COMMIT, commit_ts=ts, length=len(end), xid=number)
+    writer.append(end, Runs.concat([runs, done]))

@@ -17,41 +17,15 @@ from cdc.changelog.state import SegmentInfo
 from cdc.changelog.verify import verify
 from cdc.changelog.writer import LogWriter
 from tests.changelog.events import query
-from tests.changelog.logs import StillClock, dml, open_log, rows_event
-
-
-def _prepare(writer: LogWriter, xid: str) -> None:
-    number = writer.xid_id(xid)
-    rows = rows_event(7, b"prepared " + xid.encode())
-    data = rows + query("XA PREPARE")
-    runs = Runs.build(
-        2,
-        kind=RunKind.PREPARE,
-        table=[7, -1],
-        offset=[0, len(rows)],
-        length=[len(rows), len(data) - len(rows)],
-        rows=[3, 0],
-        xid=number,
-    )
-    writer.append(data, runs)
-
-
-def _commit(writer: LogWriter, xid: str, ts: int) -> None:
-    number = writer.xid_id(xid)
-    runs = writer.prepared(number)
-    runs.commit_ts[:] = ts
-    runs.flags[-1:] |= LAST_OF_TRANSACTION
-    data = query("XA COMMIT")
-    done = Runs.build(1, kind=RunKind.COMMIT, commit_ts=ts, length=len(data), xid=number)
-    writer.append(data, Runs.concat([runs, done]))
+from tests.changelog.logs import StillClock, commit_prepared, dml, open_log, prepare, rows_event
 
 
 def test_rows_of_xa_take_effect_at_commit_across_restart_and_segments(tmp_path: Path) -> None:
     writer = open_log(tmp_path, segment_bytes=4096)
     dml(writer, 1, [(0, 1)])
-    _prepare(writer, "a")
-    _prepare(writer, "b")
-    _prepare(writer, "c")
+    prepare(writer, "a")
+    prepare(writer, "b")
+    prepare(writer, "c")
     writer.commit(1, {})
     for ts in range(2, 40):
         dml(writer, ts, [(0, 1)], tag=b"x" * 200)
@@ -70,10 +44,10 @@ def test_rows_of_xa_take_effect_at_commit_across_restart_and_segments(tmp_path: 
     assert writer.state.prepared_from == 1
     # Everything is delivered and old, but segment 1 has rows that are still to be committed.
     assert writer.collect(10**6) == ()
-    _commit(writer, "a", 50)
+    commit_prepared(writer, "a", 50)
     assert len(writer.prepared(before)) == 0
     assert writer.xid_id("a") != before
-    _commit(writer, "c", 51)
+    commit_prepared(writer, "c", 51)
     writer.commit(51, {})
     assert writer.state.prepared_from == 0
     log = ChangeLog.open(tmp_path)

@@ -10,12 +10,9 @@ import numpy as np
 
 from cdc.base.position import Position, TransactionName
 from cdc.changelog import origin
-from cdc.changelog.index import LAST_OF_TRANSACTION, RunKind, Runs
 from cdc.changelog.origin import Origin, Pin
 from cdc.changelog.reader import ChangeLog
-from cdc.changelog.writer import LogWriter
-from tests.changelog.events import query
-from tests.changelog.logs import StillClock, ddl, dml, open_log, rows_event
+from tests.changelog.logs import StillClock, commit_prepared, ddl, dml, open_log, prepare
 
 BEGIN, END = 100, 160
 _SOURCE = "0-1"
@@ -38,37 +35,12 @@ def write_log(folder: Path) -> None:
         ddl(writer, 110, "CREATE TABLE shop.b (id INT)", sequence=8, source=source)
         writer.commit(112, {"file": "bin.000001", "pos": 1000})
         for xid in _XIDS:
-            _prepare(writer, xid, orders)
+            prepare(writer, xid, orders, b"prepared")
         for ts in range(120, 150):
             dml(writer, ts, [(items, 1)], tag=b"x" * 200, sequence=ts, source=source)
         writer.commit(149, {"file": "bin.000001", "pos": 9000})
-        _commit(writer, _XIDS[0], 150)
+        commit_prepared(writer, _XIDS[0], 150, sequence=150, source=source)
         writer.commit(END, {"file": "bin.000002", "pos": 4})
-
-
-def _prepare(writer: LogWriter, xid: str, table: int) -> None:
-    rows, end = rows_event(table, b"prepared"), query("XA PREPARE")
-    runs = Runs.build(
-        2,
-        kind=RunKind.PREPARE,
-        table=[table, -1],
-        offset=[0, len(rows)],
-        length=[len(rows), len(end)],
-        rows=[3, 0],
-        xid=writer.xid_id(xid),
-    )
-    writer.append(rows + end, runs)
-
-
-def _commit(writer: LogWriter, xid: str, ts: int) -> None:
-    number = writer.xid_id(xid)
-    runs = writer.prepared(number)
-    runs.commit_ts[:] = ts
-    runs.gtid_source[:], runs.gtid_seq[:] = writer.source_id(_SOURCE), ts
-    runs.flags[-1:] |= LAST_OF_TRANSACTION
-    end = query("XA COMMIT")
-    done = Runs.build(1, kind=RunKind.COMMIT, commit_ts=ts, length=len(end), xid=number)
-    writer.append(end, Runs.concat([runs, done]))
 
 
 def read_log(folder: Path) -> dict[str, Any]:
