@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cdc.binlog.column_types import ColumnType
 from cdc.binlog.events import EventType
+from cdc.binlog.header import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from cdc.binlog.rows_header import (
     FLAG_NO_FOREIGN_KEY_CHECKS,
     FLAG_STATEMENT_END,
@@ -19,6 +20,7 @@ from cdc.binlog.rows_header import (
 from cdc.binlog.writer import build_event
 from cdc.kernels import binary_rows, text_rows
 from cdc.kernels import layout as L  # noqa: N812
+from cdc.kernels.crc import crc32
 from cdc.kernels.json_binary import NODE_SIZE
 from cdc.rows.agreement import check
 from cdc.rows.matrix import Matrix
@@ -78,12 +80,22 @@ class RowImages:
         json = bool((self._columns[:, L.C_OP] == L.OP_JSON).any())
         self._spread = _JSON_SPREAD if json else 1
         self._nodes = np.empty((_FIRST_NODES if json else 0, NODE_SIZE), np.int64)
-        self._out = np.empty(event_bytes, np.uint8)
         mariadb = server_kind == "mariadb"
         self._code = EventType.WRITE_ROWS_V1 if mariadb else EventType.WRITE_ROWS
         self._unused = 255 if mariadb else 0
         self._server_id, self._timestamp = server_id, timestamp
-        self._map_event = self._event(EventType.TABLE_MAP, self.table_map.encode())
+        stored = self.table_map
+        full = full_bitmap(stored.columns)
+        rows = RowsHeader(stored.table_id, COPIED_FLAGS, stored.columns, full, b"", b"", 0)
+        self._rows_head = rows.encode(self._code)
+        self._map_event = build_event(
+            EventType.TABLE_MAP,
+            stored.encode(),
+            timestamp=timestamp,
+            server_id=server_id,
+            seal=checksum,
+        )
+        self._make_room(event_bytes)
 
     def events(self, block: RowBlock) -> Iterator[bytes]:
         """TABLE_MAP and WRITE_ROWS, in turn, of a block's rows. Raises SnapshotRowUnreadable."""
@@ -104,27 +116,31 @@ class RowImages:
                 raise self._error(code, what)
             if size:
                 yield self._map_event
-                yield self._rows_event(self._out[:size].tobytes())
+                yield self._rows_event(size)
             if code == text_rows.ROOM_OF_NODES:
                 self._nodes = np.empty((2 * len(self._nodes), NODE_SIZE), np.int64)
             elif code == text_rows.ROOM and not size:
-                self._out = np.empty(what, np.uint8)
+                self._make_room(what)
 
     def _wire(self, types: bytes) -> npt.NDArray[np.int64]:
         if len(types) != len(self._columns):
             raise self._error(text_rows.BAD_ROW, 0)
         return np.array([_BYTES_OF.get(code, 0) for code in types], np.int64)
 
-    def _rows_event(self, images: bytes) -> bytes:
-        stored = self.table_map
-        full = full_bitmap(stored.columns)
-        head = RowsHeader(stored.table_id, COPIED_FLAGS, stored.columns, full, b"", b"", 0)
-        return self._event(self._code, head.encode(self._code) + images)
+    def _make_room(self, images: int) -> None:
+        """Images are written where they are to stand in their event: they are many bytes."""
+        self._at = HEADER_LENGTH + len(self._rows_head)
+        self._event = np.empty(self._at + images + CHECKSUM_LENGTH, np.uint8)
+        self._out = self._event[self._at : -CHECKSUM_LENGTH]
 
-    def _event(self, code: int, body: bytes) -> bytes:
-        return build_event(
-            code, body, timestamp=self._timestamp, server_id=self._server_id, seal=checksum
-        )
+    def _rows_event(self, size: int) -> bytes:
+        """The event of the first ``size`` bytes of images."""
+        event, end = self._event, self._at + size
+        length = end + CHECKSUM_LENGTH
+        header = EventHeader(self._timestamp, self._code, self._server_id, length, 0, 0)
+        event[: self._at] = np.frombuffer(header.encode() + self._rows_head, np.uint8)
+        event[end:length].view("<u4")[0] = crc32(event, 0, end, 0)
+        return event[:length].tobytes()
 
     def _error(self, code: int, column: int) -> SnapshotRowUnreadable:
         name = self.table.full_name
