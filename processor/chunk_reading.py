@@ -43,7 +43,7 @@ class ChunkTask:
     Its name begins like that: each attempt has a file of its own, as one whose executor was lost
     may still write. ``number`` is the table's number in its events; ``part`` tells several tables
     apart that have the rows of one. ``info`` holds a password and is never shown. A worker that
-    does not see the capture's ``path`` has an ``access``.
+    does not see the capture's ``path`` has an ``access``. ``head`` is what the file begins with.
     """
 
     info: UpstreamInfo = field(repr=False)
@@ -54,6 +54,7 @@ class ChunkTask:
     path: str
     access: LogAccess | None = None
     part: int = 0
+    head: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
     images = RowImages(table, task.info.server_kind, table_number=task.number)
     rows = events = 0
     with path.open("wb") as file:
+        file.write(task.head)
         try:
             with connection.cursor() as cursor:
                 # Those of borders last: zero dates are constants like any others.
@@ -115,7 +117,7 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
                     file.write(event)
         except pymysql.err.MySQLError as error:
             raise select_error(error, table.schema, table.name) from None
-        return rows, events, file.tell()
+        return rows, events, file.tell() - len(task.head)
 
 
 def _blocks(connection: Any, task: ChunkTask) -> Iterator[RowBlock]:

@@ -18,6 +18,7 @@ from cdc.base.clock import Clock
 from cdc.base.errors import TidegateError, TransientError
 from cdc.base.ts import Ts
 from cdc.binlog.events import EventType
+from cdc.binlog.header import MAGIC
 from cdc.binlog.writer import build_event, format_description
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.remote.served import chunk_name
@@ -254,7 +255,7 @@ class RowCopy(ABC):
 
         def count(task: ChunkTask, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
             planned[task.part].measured(chunk, read.seconds)
-            files[task.part, chunk.number] = StagedFile(Path(read.path), read.rows, read.events)
+            files[task.part, chunk.number] = _staged(task, read)
             self._rate = self._rate.read(read.rows, began_s)
             self._counted.read(read.rows, read.bytes)
 
@@ -311,8 +312,8 @@ class RowCopy(ABC):
         )
         self._rate = self._rate.read(read.rows, began_s)
         self._counted.read(read.rows, read.bytes)
-        files = (StagedFile(Path(read.path), read.rows, read.events),)
         stored = table_map(table, number, server.kind)
+        files = (_staged(task, read),)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
     def _hold_back(self, servers: SourceServers) -> None:
@@ -379,7 +380,8 @@ class RowCopy(ABC):
         info, settings = servers.access_of(table), servers.of(table).settings
         if chunk.whole and self._config.snapshot.where:
             settings = settings.model_copy(update={"silence_s": WHOLE_TABLE_S})
-        return ChunkTask(info, settings, table, condition, number, str(path), part=part)
+        head = MAGIC + _format(servers)
+        return ChunkTask(info, settings, table, condition, number, str(path), part=part, head=head)
 
     def _settle(
         self,
@@ -389,9 +391,6 @@ class RowCopy(ABC):
         ts: Ts,
     ) -> SettledRows:
         found, base_ts, ts = self._place(definitions, staged, ts)
-        head = build_event(
-            EventType.FORMAT_DESCRIPTION, format_description(servers.version).encode()
-        )
         rows = self._folder / "rows"
         settled = settle(
             self._log,
@@ -399,7 +398,7 @@ class RowCopy(ABC):
             base_ts,
             ts,
             rows,
-            head,
+            _format(servers),
             self._clock,
             rows_v2=servers.kind != "mariadb",
         )
@@ -412,6 +411,16 @@ def unchanged(
 ) -> dict[str, StagedTable]:
     """Those of which no statement says anything since they were read."""
     return {n: t for n, t in staged.items() if definitions.same(n, t.low_ts, ts)}
+
+
+def _staged(task: ChunkTask, read: ChunkRead) -> StagedFile:
+    return StagedFile(Path(read.path), read.rows, read.events, len(task.head))
+
+
+def _format(servers: SourceServers) -> bytes:
+    """The FORMAT_DESCRIPTION event that rows of these servers come behind."""
+    body = format_description(servers.version).encode()
+    return build_event(EventType.FORMAT_DESCRIPTION, body)
 
 
 def _remove(files: Iterable[StagedFile]) -> None:

@@ -52,6 +52,17 @@ class SegmentFile:
         segment._append_index(SCHEMA_BYTES)
         return segment
 
+    @classmethod
+    def adopt(cls, folder: Path, number: int, file: Path) -> SegmentFile:
+        """A new segment of a file of the same file system, which is moved here."""
+        file.rename(folder / names.data_name(number))
+        size = (folder / names.data_name(number)).stat().st_size
+        segment = cls(folder, SegmentInfo(number=number, data=size, oldest=number))
+        files.start_writing(segment._data_fd, 0, size)
+        segment._dirty_data = True
+        segment._append_index(SCHEMA_BYTES)
+        return segment
+
     def append(self, data: memoryview) -> int:
         """Write whole events at the end; returns the offset of the first."""
         at = self.info.data

@@ -34,7 +34,7 @@ from cdc.changelog.order import OrderState
 from cdc.changelog.prepared import PreparedBook
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.retention import removable
-from cdc.changelog.segment_file import SegmentFile, Stretch
+from cdc.changelog.segment_file import MAGIC, SegmentFile, Stretch
 from cdc.changelog.settings import ChangelogSettings
 from cdc.changelog.startup import recover
 from cdc.changelog.state import LogState, SegmentInfo
@@ -173,17 +173,45 @@ class LogWriter:
         new segment begins here. Raises LogOrderBroken, LogWriteFailed.
         """
         view = memoryview(np.asarray(data).data if isinstance(data, np.ndarray) else data).cast("B")
-        after = order.advance(self._order, self._next.resolved_ts, runs)
-        here = runs.segment < 0
-        outside = here & ((runs.offset < 0) | (runs.offset + runs.length > len(view)))
-        if outside.any():
-            raise LogOrderBroken("a run lies outside of the appended bytes")
+        after = self._checked(runs, len(view))
         with self._writing():
             segment = self._segment_for(len(view), live_maps)
             at = segment.append(view)
-            self._appended += len(view)
-            self._open += len(view)
+        self._note(segment, at, len(view), runs, after)
+
+    def adopt(self, file: Path, runs: Runs) -> None:
+        """Have a file become the next segment as it lies there; it is the log's from then on.
+
+        It begins with the magic and the FORMAT_DESCRIPTION that is set, and lies in the log's file
+        system. ``runs`` are as of :meth:`append`; offsets count from the begin of the file. Raises
+        LogOrderBroken, LogWriteFailed.
+        """
+        head, size = MAGIC + self._format, file.stat().st_size
+        after = self._checked(runs, size)
+        with self._writing():
+            with file.open("rb") as begin:
+                if begin.read(len(head)) != head:
+                    raise LogOrderBroken("a file begins otherwise than a segment of the log")
+            number = self._end_segment()
+            segment = self._begun(SegmentFile.adopt(self._folder, number, file), len(head))
+        self._note(segment, 0, size, runs, after)
+
+    def _checked(self, runs: Runs, size: int) -> OrderState:
+        """The order behind them; those of no segment must lie in ``size`` bytes."""
+        after = order.advance(self._order, self._next.resolved_ts, runs)
+        outside = (runs.segment < 0) & ((runs.offset < 0) | (runs.offset + runs.length > size))
+        if outside.any():
+            raise LogOrderBroken("a run lies outside of the appended bytes")
+        return after
+
+    def _note(
+        self, segment: SegmentFile, at: int, size: int, runs: Runs, after: OrderState
+    ) -> None:
+        """Runs of ``size`` bytes that lie at ``at`` of the segment that is written."""
+        self._appended += size
+        self._open += size
         if len(runs):
+            here = runs.segment < 0
             placed = replace(
                 runs,
                 segment=np.where(here, np.int32(segment.info.number), runs.segment),
@@ -469,22 +497,33 @@ class LogWriter:
                 return segment
         if not self._format:
             raise LogOrderBroken("no FORMAT_DESCRIPTION was set before the first append")
-        if segment is not None:
-            self._flush_runs(segment)
-            if len(self._full) == _FULL_SEGMENTS:
-                # A transaction of many segments has no commit before its end.
-                oldest = self._full.pop(0)
-                side_by_side(oldest.syncs())
-                oldest.close()
-            self._full.append(segment)
-            self._closing.append(segment.info)
-        number = segment.info.number + 1 if segment is not None else 1
-        self._segment, self._turns = None, False
+        number = self._end_segment()
         head = self._format + b"".join(live_maps)
-        self._segment = SegmentFile.create(self._folder, number, head)
-        self._heads[number] = self._segment.info.data
+        created = SegmentFile.create(self._folder, number, head)
+        return self._begun(created, created.info.data)
+
+    def _end_segment(self) -> int:
+        """Leave the current segment, if there is one, to the next commit; the next one's number."""
+        segment = self._segment
+        if segment is None:
+            return 1
+        self._flush_runs(segment)
+        if len(self._full) == _FULL_SEGMENTS:
+            # A transaction of many segments has no commit before its end.
+            oldest = self._full.pop(0)
+            side_by_side(oldest.syncs())
+            oldest.close()
+        self._full.append(segment)
+        self._closing.append(segment.info)
+        self._segment = None
+        return segment.info.number + 1
+
+    def _begun(self, segment: SegmentFile, head: int) -> SegmentFile:
+        """Write to it from now on; ``head``: how many of its bytes come before the first events."""
+        self._segment, self._turns = segment, False
+        self._heads[segment.info.number] = head
         self._written_format = self._format
-        return self._segment
+        return segment
 
     def _flush_runs(self, segment: SegmentFile) -> None:
         segment.append_runs(Runs.concat(self._pending))

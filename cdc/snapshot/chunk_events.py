@@ -1,6 +1,7 @@
 """The events of a file of rows that were read, and what is left of them when some rows go.
 
-A file is what ``cdc.snapshot.images`` makes: WRITE_ROWS events, each behind a TABLE_MAP.
+A file is what ``cdc.snapshot.images`` makes, WRITE_ROWS events, each behind a TABLE_MAP, and may
+have something before these.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ class EventForm:
 
 
 class ChunkEvents:
-    """``kept`` bool[rows]: those of the ``batch``, which is a whole file, that are left."""
+    """``kept`` bool[rows]: those of the ``batch``, which is a whole file, that are left.
 
-    def __init__(self, batch: RowBatch, kept: NDArray[np.bool_]) -> None:
-        self._buf = batch.buf
+    ``begin``: where the first event of the file begins.
+    """
+
+    def __init__(self, batch: RowBatch, kept: NDArray[np.bool_], begin: int = 0) -> None:
+        self._buf, self._begin = batch.buf, begin
         self._starts, self._ends = batch.refs[:, L.R_AFTER], batch.refs[:, L.R_END]
         self._kept = kept
         # Rows of one event lie one behind the other; between events there are their heads.
@@ -57,6 +61,16 @@ class ChunkEvents:
         cuts = np.flatnonzero(whole[1:] != whole[:-1]) + 1
         for first, last in pairwise([0, *cuts.tolist(), len(whole)]):
             yield bool(whole[first]), first, last
+
+    def all_as_written(self, form: EventForm) -> tuple[NDArray[np.int64], ...] | None:
+        """``(offsets, lengths, rows)`` of all events, if all are in this form and keep all rows.
+
+        Offsets are in the file; an event counts with its TABLE_MAP.
+        """
+        if not self._kept.all() or not self._is_in(form):
+            return None
+        begins, ends = self._bounds(form)
+        return begins, ends - begins, np.diff(self._edges)
 
     def as_written(
         self, form: EventForm, first: int, last: int, most_bytes: int
@@ -97,10 +111,10 @@ class ChunkEvents:
     def _is_in(self, form: EventForm) -> bool:
         """Whether the file is in this form. One hand has written it, so one event tells."""
         begins, ends = self._bounds(form)
-        fits = begins[0] == 0 and ends[-1] == len(self._buf) and (begins[1:] == ends[:-1]).all()
-        if not fits:
+        fits = begins[0] == self._begin and ends[-1] == len(self._buf)
+        if not fits or (begins[1:] != ends[:-1]).any():
             return False
-        opening = self._buf[: form.bytes_before_rows].tobytes()
+        opening = self._buf[self._begin : self._begin + form.bytes_before_rows].tobytes()
         header = opening[len(form.table_map) :]
         return (
             opening.startswith(form.table_map)

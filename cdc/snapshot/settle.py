@@ -44,15 +44,22 @@ _ROWS_OF_EVENT = 4096
 _EVENT_BYTES = 1 << 20
 # Events are appended so many bytes at a time: each append has a price of its own.
 _APPENDED_BYTES = 2 << 20
+# Smaller files are copied: a segment has a price of its own, too.
+_LEAST_ADOPTED = 4 << 20
 
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A chunk as it was read: TABLE_MAP events and ``events`` WRITE_ROWS events of so many rows."""
+    """A chunk as it was read: TABLE_MAP events and ``events`` WRITE_ROWS events of so many rows.
+
+    ``begin``: bytes before the first of them. A file that begins as a binlog does may become part
+    of a log without being read.
+    """
 
     path: Path
     rows: int
     events: int
+    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,13 +150,15 @@ def settle(
     """Write the rows of all tables as they were at ``ts`` into a new log in ``folder``.
 
     ``tables`` and ``base_ts`` are a result of :func:`room`; ``head`` is the FORMAT_DESCRIPTION of
-    the upstream's log. Files of chunks are removed once they are settled. Raises LogWriteFailed.
+    the upstream's log, which files of chunks begin with. They become part of the log, or are
+    removed once they are settled. Raises LogWriteFailed.
     """
     settings = ChangelogSettings(keep_s=0)
     with LogWriter.open(folder, settings, clock) as writer:
         writer.set_format(head)
         writer.begin(base_ts, {})
-        out = _Writer(writer, base_ts, rows_v2=rows_v2)
+        adopted = range(_LEAST_ADOPTED, settings.segment_bytes + 1)
+        out = _Writer(writer, base_ts, adopted, rows_v2=rows_v2)
         known: list[tuple[str, Ts, int]] = []
         for one in tables:
             staged, before = one.staged, out.count
@@ -160,8 +169,8 @@ def settle(
             out.deletes(_gone(staged.target_only, plan))
             for file in staged.files:
                 if file.rows:
-                    out.chunk(_read(file, plan, staged.columns, leaving))
-                file.path.unlink()
+                    out.chunk(_read(file, plan, staged.columns, leaving), file)
+                file.path.unlink(missing_ok=True)
             if staged.whole:
                 leaving.check(staged.table.full_name)
             for table_id, left in groupby(_left(log, one.touched), itemgetter(0)):
@@ -173,10 +182,14 @@ def settle(
 
 
 class _Writer:
-    """Appends rows of one table after the other, a transaction for each event."""
+    """Appends rows of one table after the other, a transaction for each event.
 
-    def __init__(self, writer: LogWriter, base_ts: Ts, *, rows_v2: bool) -> None:
+    Files of ``adopted`` bytes become segments where that can be.
+    """
+
+    def __init__(self, writer: LogWriter, base_ts: Ts, adopted: range, *, rows_v2: bool) -> None:
         self._writer = writer
+        self._adopted = adopted
         self._code = EventType.WRITE_ROWS if rows_v2 else EventType.WRITE_ROWS_V1
         self._delete = EventType.DELETE_ROWS if rows_v2 else EventType.DELETE_ROWS_V1
         self.ts = base_ts
@@ -201,12 +214,18 @@ class _Writer:
         """The same, which deletes them."""
         self._write(self._delete, rows)
 
-    def chunk(self, events: ChunkEvents) -> None:
+    def chunk(self, events: ChunkEvents, file: StagedFile) -> None:
         """A transaction for each event of a chunk that has rows left.
 
-        Events that have all of theirs are appended as they were written.
+        Events that have all of theirs are appended as they were written; a file of such events
+        becomes a segment of the log.
         """
         form = EventForm(self._map, self._code, self._head.encode(self._code))
+        if file.begin and file.path.stat().st_size in self._adopted:
+            whole = events.all_as_written(form)
+            if whole is not None:
+                self._writer.adopt(file.path, self._runs(*whole))
+                return
         for as_written, first, last in events.stretches(form):
             if not as_written:
                 self.inserts(events.images(first, last))
@@ -239,19 +258,25 @@ class _Writer:
         self._append(b"".join(data for _, data in made), lengths, rows)
 
     def _append(self, data: Data, lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        self._writer.append(data, self._runs(np.cumsum(lengths) - lengths, lengths, rows))
+
+    def _runs(
+        self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Runs:
+        """A transaction for each event, above all before."""
         count = len(rows)
         runs = Runs.build(
             count,
             commit_ts=self.ts + np.arange(1, count + 1),
             flags=LAST_OF_TRANSACTION,
             table=self._table_id,
-            offset=np.cumsum(lengths) - lengths,
+            offset=offsets,
             length=lengths,
             rows=rows,
         )
-        self._writer.append(data, runs)
         self.ts += count
         self.count += int(rows.sum())
+        return runs
 
 
 def _read(
@@ -260,8 +285,9 @@ def _read(
     """A chunk's events, without the rows that something has touched since."""
     batch = _batch(file, plan)
     if leaving.nothing:
-        return ChunkEvents(batch, np.ones(len(batch.refs), np.bool_))
-    return ChunkEvents(batch, leaving.kept(key_hashes(batch, columns, Image.AFTER)))
+        return ChunkEvents(batch, np.ones(len(batch.refs), np.bool_), file.begin)
+    kept = leaving.kept(key_hashes(batch, columns, Image.AFTER))
+    return ChunkEvents(batch, kept, file.begin)
 
 
 def _gone(file: StagedFile | None, plan: PlanSet) -> Iterator[tuple[int, bytes]]:
@@ -273,7 +299,7 @@ def _gone(file: StagedFile | None, plan: PlanSet) -> Iterator[tuple[int, bytes]]
 
 def _batch(file: StagedFile, plan: PlanSet) -> RowBatch:
     buf = np.memmap(file.path, np.uint8, "r")
-    whole = Runs.build(1, length=len(buf), rows=file.rows)
+    whole = Runs.build(1, offset=file.begin, length=len(buf) - file.begin, rows=file.rows)
     return RowBatch(buf, run_matrix(whole), file.rows, plan, file.path.name)
 
 

@@ -122,6 +122,34 @@ def test_what_is_kept_is_left_and_whole_events_are_as_written(batch: RowBatch, c
     assert whole == _whole(batch, kept, form)
 
 
+def test_a_file_with_something_before_its_events_is_whole_where_all_rows_stay(
+    tmp_path: Path,
+) -> None:
+    batch = _batch(tmp_path / "chunk", 1)
+    form, head = _form(batch), b"head"
+    path = tmp_path / "behind"
+    path.write_bytes(head + bytes(batch.buf))
+    there = Runs.build(1, offset=len(head), length=len(batch.buf), rows=_ROWS)
+    moved = RowBatch(
+        np.memmap(path, np.uint8, "r"), run_matrix(there), _ROWS, batch.plans, "behind"
+    )
+    kept = np.ones(_ROWS, np.bool_)
+    places = ChunkEvents(moved, kept, len(head)).all_as_written(form)
+    assert places is not None
+    offsets, lengths, rows = places
+    events = _events(bytes(batch.buf))
+    assert lengths.tolist() == [
+        len(m) + len(r) for m, r in zip(events[::2], events[1::2], strict=True)
+    ]
+    assert offsets.tolist() == (len(head) + np.cumsum(lengths) - lengths).tolist()
+    assert rows.sum() == _ROWS
+    # Unless something lies there that nobody knows of, the form differs, or a row goes.
+    assert ChunkEvents(moved, kept).all_as_written(form) is None
+    assert ChunkEvents(moved, kept, len(head)).all_as_written(replace(form, code=0)) is None
+    kept[_ROWS // 2] = False
+    assert ChunkEvents(moved, kept, len(head)).all_as_written(form) is None
+
+
 def test_events_of_another_form_are_not_taken_as_they_are(batch: RowBatch, tmp_path: Path) -> None:
     """As of a part of a logical table, or of a server of the other family."""
     form, all_of_them = _form(batch), np.ones(_ROWS, np.bool_)

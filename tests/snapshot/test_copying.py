@@ -302,10 +302,17 @@ def _changed_between_chunks(way: Way) -> Report:
     return way.copy()
 
 
-def test_what_changes_between_chunks(way: Way) -> None:
+@pytest.mark.parametrize("least_adopted", [1, 4 << 20])
+def test_what_changes_between_chunks(
+    way: Way, least_adopted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc.snapshot.settle._LEAST_ADOPTED", least_adopted)
     with way.pulled as pulled:
         report = _changed_between_chunks(way)
         assert not way.jobs.between
+        segments = (rows_folder(way.folder, way.begun(report)) / "rows").glob("*.binlog")
+        # Files of chunks that nothing has touched are segments as they are.
+        assert (len(list(segments)) > 1) == (least_adopted == 1)
         pulled.caught_up()
         way.deliver(report)
     assert content(way.target, way.schema) == content(way.source, way.schema)
