@@ -23,7 +23,8 @@ from cdc.source.settings import SourceSettings
 from processor import process_names
 from processor.chunk_reading import ChunkTask
 from processor.jobs import JobTimedOut
-from processor.resident.jobs import ResidentJobs, WorkerLost
+from processor.resident.handle import WorkerLost
+from processor.resident.jobs import ResidentJobs
 from processor.resident.spawner import Spawner
 from processor.slot import NoSlotFree, Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
