@@ -61,6 +61,8 @@ class _Reader:
         self._room = max(block_bytes, 1 << 12)
         self._sequence = 0
         self._types: bytes | None = None
+        # Whether rows may lie in PyMySQL's buffer.
+        self._read_ahead = True
         # Whether the server waits for our next statement.
         self.free = True
 
@@ -119,14 +121,28 @@ class _Reader:
             at, have, rows = 0, len(rest), 0
 
     def _read(self, room: memoryview) -> int:
+        """What has arrived, at least one byte."""
         try:
-            # Not readinto1: for a large buffer it reads the socket even where bytes are at hand.
-            data: bytes = self._connection._rfile.read1(len(room))
+            if self._read_ahead:
+                count = self._take_read_ahead(room)
+            else:
+                count = self._connection._sock.recv_into(room)
         except OSError as error:
             raise SnapshotReadBroken(f"reading rows failed: {error}") from None
-        if not data:
+        if not count:
             raise SnapshotReadBroken("the server closed the connection among the rows")
-        room[: len(data)] = data
+        return count
+
+    def _take_read_ahead(self, room: memoryview) -> int:
+        """What PyMySQL's file over the socket has taken with the head of the result, or takes now.
+
+        It is used until its buffer is empty: it makes an object as large as ``room`` for each read,
+        of which there are thousands.
+        """
+        file = self._connection._rfile
+        data = file.peek()[: len(room)]
+        self._read_ahead = len(data) == len(room)
+        room[: len(data)] = file.read(len(data))
         return len(data)
 
     def _finish(self, payload: bytes, behind: int, code: int) -> None:
