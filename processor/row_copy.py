@@ -28,7 +28,6 @@ from cdc.logical.errors import PartsChanging
 from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
-from cdc.snapshot.limits import RowRate
 from cdc.snapshot.reading import TableChunks
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import (
@@ -44,6 +43,7 @@ from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkRead, ChunkTask
 from processor.chunks_at_once import WHOLE_TABLE_S, ChunksAtOnce, CopyStopped
+from processor.copy_limits import CopyLimits, check_room
 from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
 from processor.keyless import read_still
@@ -56,21 +56,14 @@ _ROUNDS = 10
 # A change that goes from part to part has come to its mark by then, or nobody waits for it.
 _CHANGING_S = 3600.0
 _POLL_S = 0.05
-# So often the upstream is asked whether it is less busy.
+# So often it is looked whether such a change has come to its mark.
 _LOOK_S = 1.0
-_ASK_S = 30.0
 
 
 class TablesKeepChanging(TransientError):
     """Definitions of tables changed during each attempt to copy their rows."""
 
     code = "TG:ErrSnapshotTablesChange"
-
-
-class CopyRoomSpent(TransientError):
-    """Copied rows would take what must stay free of the disk."""
-
-    code = "TG:ErrSnapshotDiskSpent"
 
 
 class RowCopy(ABC):
@@ -103,9 +96,8 @@ class RowCopy(ABC):
         self._open_servers = open_servers
         self._clock = clock
         self._stopping = stopping
-        self._go_on = go_on
         self._copied = CopiedTables(config)
-        self._rate = RowRate(config.snapshot.max_rows_per_second)
+        self._limits = CopyLimits(config.snapshot, clock, stopping, go_on)
         self._counted = CopyProgress(clock, note)
 
     @property
@@ -169,7 +161,7 @@ class RowCopy(ABC):
                         # A statement of the log may explain it: then it is read again.
                         failed[table.full_name] = e
                     self._counted.end(table.full_name, len(staged))
-                self._await_go_on(servers)
+                self._limits.await_go_on(servers)
                 ts = self._caught_up(servers, pulled)
                 kept = unchanged(definitions, staged, ts)
                 kept = {name: one for name, one in kept.items() if parts.same(name)}
@@ -256,7 +248,7 @@ class RowCopy(ABC):
         def count(task: ChunkTask, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
             planned[task.part].measured(chunk, read.seconds)
             files[task.part, chunk.number] = _staged(task, read)
-            self._rate = self._rate.read(read.rows, began_s)
+            self._limits.read(read.rows, began_s)
             self._counted.read(read.rows, read.bytes)
 
         most = self._config.snapshot.max_connections
@@ -272,10 +264,10 @@ class RowCopy(ABC):
             for at, part in enumerate(parts):
                 planned[at] = chunks = servers.of(part).chunks(part, self._config.snapshot)
                 while chunk := self._next(chunks):
-                    while not reading.idle and (reading.full or self._rest_s(servers)):
+                    while not reading.idle and (reading.full or self._limits.rest_s(servers)):
                         # What is being read counts before anything waits.
                         reading.ended(count)
-                    self._hold_back(servers)
+                    self._limits.hold_back(servers)
                     self._check_room()
                     condition = chunks.condition(chunk)
                     task = self._task(servers, part, condition, low_ts, number, chunk, at)
@@ -294,7 +286,7 @@ class RowCopy(ABC):
         number: int,
     ) -> StagedTable:
         """Read a table without a key, whole and as it is at one ts."""
-        self._hold_back(servers)
+        self._limits.hold_back(servers)
         self._check_room()
         began_s = self._clock.monotonic()
         server, where = servers.of(table), self._config.snapshot.where
@@ -310,55 +302,15 @@ class RowCopy(ABC):
             lambda: self._visible(servers, pulled),
             lambda: self._caught_up(servers, pulled),
         )
-        self._rate = self._rate.read(read.rows, began_s)
+        self._limits.read(read.rows, began_s)
         self._counted.read(read.rows, read.bytes)
         stored = table_map(table, number, server.kind)
         files = (_staged(task, read),)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
-    def _hold_back(self, servers: SourceServers) -> None:
-        """Wait as long as the operator's limits say."""
-        while True:
-            self._await_go_on(servers)
-            wait_s = self._rest_s(servers)
-            if not wait_s:
-                return
-            if self._stopping.wait(min(wait_s, _LOOK_S)):
-                raise CopyStopped
-
-    def _rest_s(self, servers: SourceServers) -> float:
-        """Seconds after which it is looked again whether more may be read; 0: it may."""
-        if self._go_on is not None and not self._go_on.is_set():
-            return _POLL_S
-        if wait_s := self._rate.wait_s(self._clock.monotonic()):
-            return wait_s
-        most = self._config.snapshot.max_threads_running
-        lag_s = self._config.snapshot.max_replica_lag
-        busy = bool(most) and servers.threads_running() > most
-        return _LOOK_S if busy or (lag_s and servers.replica_lag_s() > lag_s) else 0.0
-
     def _check_room(self) -> None:
-        """Raises CopyRoomSpent where the disk has no more than what it must keep free."""
-        reserve = self._settings.copy_reserve_bytes or 0
-        free = shutil.disk_usage(self._folder).free
-        if free < reserve:
-            rows, size = self.progress.rows, self.progress.bytes
-            raise CopyRoomSpent(
-                f"the disk has {free} bytes left, {reserve} are reserved;"
-                f" {rows} rows of {size} bytes were copied and are removed",
-                object=f"changefeed {self._feed}",
-                hint="give the data directory more disk, or leave tables out of snapshot.tables",
-            )
-
-    def _await_go_on(self, servers: SourceServers) -> None:
-        """Wait while it is paused."""
-        asked_s = self._clock.monotonic()
-        while self._go_on is not None and not self._go_on.is_set():
-            self._pause()
-            if self._clock.monotonic() - asked_s > _ASK_S:
-                # A server ends a connection that says nothing for long.
-                servers.threads_running()
-                asked_s = self._clock.monotonic()
+        reserve_bytes = self._settings.copy_reserve_bytes or 0
+        check_room(self._feed, self._folder, reserve_bytes, self.progress)
 
     def _next(self, chunks: TableChunks) -> Chunk | None:
         """The next chunk of a table, if there is one."""
