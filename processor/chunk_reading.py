@@ -26,6 +26,7 @@ from cdc.snapshot.handle import SESSION as BORDER_SESSION
 from cdc.snapshot.images import RowImages
 from cdc.snapshot.rows_reader import RowBlock, read_rows
 from cdc.snapshot.select_list import SESSION, can_be_prepared, select_list
+from cdc.snapshot.settle import StagedFile
 from cdc.source.connection import open_connection
 from cdc.source.settings import SourceSettings
 from processor.log_reading import scratch, send
@@ -70,6 +71,11 @@ class ChunkRead:
     bytes: int = 0
     seconds: float = 0.0
     error: dict[str, str] | None = None
+
+
+def staged_file(task: ChunkTask, read: ChunkRead) -> StagedFile:
+    """The file of a task that was read."""
+    return StagedFile(Path(read.path), read.rows, read.events, len(task.head))
 
 
 def read_chunk(task: ChunkTask) -> ChunkRead:

@@ -89,15 +89,16 @@ class ChunksAtOnce:
         reading = self._pool.submit(self._read, task, timeout_s)
         self._reading[reading] = task, chunk, self._clock.monotonic()
 
-    def ended(self, each: Callable[[ChunkTask, Chunk, ChunkRead, float], None]) -> None:
-        """Wait until one has ended; ``each`` gets those that have, and when they began (monotonic).
-
-        Raises what has kept one from being read, or CopyStopped.
+    def ended(
+        self, each: Callable[[ChunkTask, Chunk, ChunkRead | TidegateError, float], None]
+    ) -> None:
+        """Wait until one has ended; ``each`` gets those that have, or what has kept them from being
+        read, and when they began (monotonic). Raises CopyStopped.
         """
         done, _ = wait(self._reading, return_when=FIRST_COMPLETED)
         for reading in done:
             task, chunk, began_s = self._reading.pop(reading)
-            each(task, chunk, reading.result(), began_s)
+            each(task, chunk, _result(reading), began_s)
 
     def _read(self, task: ChunkTask, timeout_s: float) -> ChunkRead:
         """Read one; again, for a while, if its worker or the server was lost.
@@ -134,3 +135,10 @@ class ChunksAtOnce:
             hint = "the rows are read again; look at Spark's workers and their hosts"
             return ChunksNotRead(text, object=f"changefeed {self._feed}", hint=hint)
         return read if read.error is None else from_dict(read.error)
+
+
+def _result(reading: Future[ChunkRead]) -> ChunkRead | TidegateError:
+    try:
+        return reading.result()
+    except TidegateError as error:
+        return error

@@ -50,6 +50,11 @@ class CopyLimits:
         """Count rows whose reading began at ``began_s`` (monotonic)."""
         self._rate = self._rate.read(rows, began_s)
 
+    def check(self) -> None:
+        """Raise CopyStopped where the copy is to end."""
+        if self._stopping.is_set():
+            raise CopyStopped
+
     def hold_back(self, servers: SourceServers) -> None:
         """Wait until more may be read."""
         while True:

@@ -41,7 +41,6 @@ class CopyProgress:
         self._tell = tell
         self._speed = Speed(clock.monotonic())
         self._tables: dict[str, TableRead] = {}
-        self._reading = ""
         self._looked_s = -math.inf
         self.now = SnapshotProgress(began_ms=clock.now_ms())
 
@@ -64,22 +63,21 @@ class CopyProgress:
 
     def begin(self, name: str) -> None:
         """A table is read from now on, from its beginning."""
-        self._reading = name
         self._set(name, state=TableReadState.READING, rows=0)
         self._count()
 
-    def read(self, rows: int, size: int) -> None:
-        """So many rows and bytes more of that table."""
+    def read(self, name: str, rows: int, size: int) -> None:
+        """So many rows and bytes more of a table."""
         self._speed = self._speed.read(rows, self._clock.monotonic())
-        one = self._tables.get(self._reading)
+        one = self._tables.get(name)
         if one is not None:
-            self._set(one.name, rows=one.rows + rows)
+            self._set(name, rows=one.rows + rows)
         self._count(rows=self.now.rows + rows, bytes=self.now.bytes + size)
 
-    def end(self, name: str, done: int) -> None:
-        """A table is read, or has to be read again; ``done`` tables are read by now."""
+    def end(self, name: str, *, read: bool) -> None:
+        """A table is read, or cannot be."""
         self._set(name, state=TableReadState.READ)
-        self._count(tables_done=done)
+        self._count(tables_done=self.now.tables_done + read)
 
     def _set(self, name: str, **changes: object) -> None:
         one = self._tables.get(name)

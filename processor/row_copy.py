@@ -11,7 +11,8 @@ import logging
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from cdc.base.clock import Clock
@@ -28,7 +29,6 @@ from cdc.logical.errors import PartsChanging
 from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
-from cdc.snapshot.reading import TableChunks
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import (
     SettledRows,
@@ -41,7 +41,7 @@ from cdc.snapshot.table_map import table_map
 from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
-from processor.chunk_reading import ChunkRead, ChunkTask
+from processor.chunk_reading import ChunkTask, staged_file
 from processor.chunks_at_once import WHOLE_TABLE_S, ChunksAtOnce, CopyStopped
 from processor.copy_limits import CopyLimits, check_room
 from processor.copy_progress import CopyProgress
@@ -49,6 +49,7 @@ from processor.jobs import JobRunner
 from processor.keyless import read_still
 from processor.settings import ProcessorSettings
 from processor.table_parts import TableParts, guesses, parts_of
+from processor.tables_reading import TablesReading
 
 _log = logging.getLogger("processor")
 # Reading tables again because they change: so often before the owner is told that it fails.
@@ -150,17 +151,13 @@ class RowCopy(ABC):
                 missing = [t for t in tables if t.full_name not in staged]
                 expected = guesses(servers, parts, tables, self._config.snapshot.where)
                 self._counted.begin_round(staged, expected)
-                failed: dict[str, TidegateError] = {}
-                for number, table in enumerate(missing, len(staged) + 1):
-                    self._counted.begin(table.full_name)
-                    try:
-                        staged[table.full_name] = self._stage(
-                            servers, pulled, table, parts.of(table), low_ts, number
-                        )
-                    except TidegateError as e:
-                        # A statement of the log may explain it: then it is read again.
-                        failed[table.full_name] = e
-                    self._counted.end(table.full_name, len(staged))
+                # A statement of the log may explain what fails: then it is read again.
+                failed = dict[str, TidegateError]()
+                for table, found in self._read(servers, pulled, parts, missing, low_ts, staged):
+                    if isinstance(found, TidegateError):
+                        failed[table.full_name] = found
+                    else:
+                        staged[table.full_name] = found
                 self._limits.await_go_on(servers)
                 ts = self._caught_up(servers, pulled)
                 kept = unchanged(definitions, staged, ts)
@@ -229,53 +226,64 @@ class RowCopy(ABC):
         tables = delivered_tables(definitions.at(ts), self._config)
         return [t for t in tables if (t.schema, t.name) in self._copied]
 
-    def _stage(
+    def _read(
         self,
         servers: SourceServers,
         pulled: PulledLogs,
-        table: Table,
-        parts: Sequence[Table],
+        parts: TableParts,
+        tables: Sequence[Table],
         low_ts: Ts,
-        number: int,
-    ) -> StagedTable:
-        """Read a table's rows out of its ``parts``, some chunks at a time."""
-        stored = table_map(table, number, servers.kind)
-        if not table.handle_key:
-            return self._stage_still(servers, pulled, table, low_ts, number)
-        files: dict[tuple[int, int], StagedFile] = {}
-        planned: dict[int, TableChunks] = {}
-
-        def count(task: ChunkTask, chunk: Chunk, read: ChunkRead, began_s: float) -> None:
-            planned[task.part].measured(chunk, read.seconds)
-            files[task.part, chunk.number] = _staged(task, read)
-            self._limits.read(read.rows, began_s)
-            self._counted.read(read.rows, read.bytes)
-
-        most = self._config.snapshot.max_connections
+        staged: Collection[str],
+    ) -> list[tuple[Table, StagedTable | TidegateError]]:
+        """What was read of each of ``tables``, beside those that are ``staged`` already."""
+        found = dict[int, StagedTable | TidegateError]()
+        numbered = dict(enumerate(tables, len(staged) + 1))
         with ChunksAtOnce(
             self._feed,
             self._jobs,
             self._settings,
             self._clock,
             self._stopping,
-            most,
+            self._config.snapshot.max_connections,
             servers.access_of,
-        ) as reading:
-            for at, part in enumerate(parts):
-                planned[at] = chunks = servers.of(part).chunks(part, self._config.snapshot)
-                while chunk := self._next(chunks):
-                    while not reading.idle and (reading.full or self._limits.rest_s(servers)):
-                        # What is being read counts before anything waits.
-                        reading.ended(count)
-                    self._limits.hold_back(servers)
-                    self._check_room()
-                    condition = chunks.condition(chunk)
-                    task = self._task(servers, part, condition, low_ts, number, chunk, at)
-                    reading.begin(chunk, task)
-            while not reading.idle:
-                reading.ended(count)
-        ordered = (files[place] for place in sorted(files))
-        return StagedTable(table, stored, low_ts, tuple(ordered))
+        ) as at_once:
+            task = partial(self._task, servers, low_ts)
+            reading = TablesReading(
+                at_once,
+                servers,
+                self._config.snapshot,
+                self._limits,
+                self._counted,
+                self._check_room,
+                task,
+            )
+            for number, table in numbered.items():
+                self._counted.begin(table.full_name)
+                try:
+                    own = parts.of(table)
+                    if table.handle_key:
+                        reading.begin(table, number, own)
+                        continue
+                    found[number] = self._stage_still(servers, pulled, table, low_ts, number)
+                except TidegateError as e:
+                    found[number] = e
+                read = not isinstance(found[number], TidegateError)
+                self._counted.end(table.full_name, read=read)
+            reading.finish()
+        for number, table in numbered.items():
+            try:
+                if number not in found:
+                    stored, files = table_map(table, number, servers.kind), reading.files(number)
+                    found[number] = StagedTable(table, stored, low_ts, files)
+                if isinstance(one := found[number], StagedTable):
+                    found[number] = self._with_target_only(one, servers)
+            except TidegateError as e:
+                found[number] = e
+        return [(table, found[number]) for number, table in numbered.items()]
+
+    def _with_target_only(self, staged: StagedTable, servers: SourceServers) -> StagedTable:
+        """With the rows that only the target has, where these are to go."""
+        return staged
 
     def _stage_still(
         self,
@@ -292,9 +300,9 @@ class RowCopy(ABC):
         server, where = servers.of(table), self._config.snapshot.where
         chunks = server.chunks(table, self._config.snapshot)
         # It is one chunk, as nothing cuts it.
-        chunk = self._next(chunks)
+        chunk = chunks.next()
         assert chunk is not None
-        task = self._task(servers, table, chunks.condition(chunk), low_ts, number, chunk)
+        task = self._task(servers, low_ts, table, chunks.condition(chunk), number, chunk)
         still_ts, read = read_still(
             self._log,
             task,
@@ -303,27 +311,21 @@ class RowCopy(ABC):
             lambda: self._caught_up(servers, pulled),
         )
         self._limits.read(read.rows, began_s)
-        self._counted.read(read.rows, read.bytes)
+        self._counted.read(table.full_name, read.rows, read.bytes)
         stored = table_map(table, number, server.kind)
-        files = (_staged(task, read),)
+        files = (staged_file(task, read),)
         return StagedTable(table, stored, low_ts, files, still_ts, whole=not where)
 
     def _check_room(self) -> None:
         reserve_bytes = self._settings.copy_reserve_bytes or 0
         check_room(self._feed, self._folder, reserve_bytes, self.progress)
 
-    def _next(self, chunks: TableChunks) -> Chunk | None:
-        """The next chunk of a table, if there is one."""
-        if self._stopping.is_set():
-            raise CopyStopped
-        return chunks.next()
-
     def _task(
         self,
         servers: SourceServers,
+        low_ts: Ts,
         table: Table,
         condition: str,
-        low_ts: Ts,
         number: int,
         chunk: Chunk,
         part: int = 0,
@@ -363,10 +365,6 @@ def unchanged(
 ) -> dict[str, StagedTable]:
     """Those of which no statement says anything since they were read."""
     return {n: t for n, t in staged.items() if definitions.same(n, t.low_ts, ts)}
-
-
-def _staged(task: ChunkTask, read: ChunkRead) -> StagedFile:
-    return StagedFile(Path(read.path), read.rows, read.events, len(task.head))
 
 
 def _format(servers: SourceServers) -> bytes:

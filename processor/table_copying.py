@@ -39,7 +39,6 @@ from cdc.snapshot.place import free_place
 from cdc.snapshot.servers import SourceServers
 from cdc.snapshot.settle import StagedTable, TableToSettle, room
 from cdc.snapshot.target_only import TargetOnly
-from cdc.source.pulled import PulledLogs
 from processor.chunks_at_once import CopyStopped
 from processor.jobs import JobRunner
 from processor.row_copy import RowCopy, TablesKeepChanging, unchanged
@@ -285,20 +284,12 @@ class _Between(RowCopy):
         self._left_out = left_out
         self._target_only = target_only
 
-    def _stage(
-        self,
-        servers: SourceServers,
-        pulled: PulledLogs,
-        table: Table,
-        parts: Sequence[Table],
-        low_ts: Ts,
-        number: int,
-    ) -> StagedTable:
-        staged = super()._stage(servers, pulled, table, parts, low_ts, number)
+    def _with_target_only(self, staged: StagedTable, servers: SourceServers) -> StagedTable:
         if not self._target_only.keys:
             return staged
-        path = self._folder / "chunks" / f"{number}-{low_ts}-target-only"
-        gone = self._target_only.write(table, servers.kind, number, path)
+        number = staged.stored.table_id
+        path = self._folder / "chunks" / f"{number}-{staged.low_ts}-target-only"
+        gone = self._target_only.write(staged.table, servers.kind, number, path)
         return replace(staged, target_only=gone)
 
     def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:

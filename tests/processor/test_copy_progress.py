@@ -41,12 +41,12 @@ def test_tables_that_are_read_come_first_then_those_with_the_most_rows() -> None
     assert (told[-1].tables, told[-1].tables_done, told[-1].rows_expected) == (4, 0, 4910)
     progress.begin("s.a")
     clock.t += 1
-    # There are more than the server has guessed.
-    progress.read(100, 5000)
-    progress.end("s.a", 1)
+    # There are more than the server has guessed. The next begins beside the last of it.
     progress.begin("s.d")
+    progress.read("s.a", 100, 5000)
+    progress.end("s.a", read=True)
     clock.t += 1
-    progress.read(100, 5000)
+    progress.read("s.d", 100, 5000)
     now = told[-1]
     assert (now.rows, now.bytes, now.tables_done, now.rows_per_second) == (200, 10000, 1, 100)
     assert now.rows_expected == 100 + 4000 + 900
@@ -78,12 +78,14 @@ def test_of_many_tables_the_first_are_told() -> None:
     # All are looked at now and then, and not for each that is read.
     first = told[-1].reads
     progress.begin("s.t7")
-    progress.read(70, 5000)
+    progress.read("s.t7", 70, 5000)
     assert (told[-1].rows, told[-1].reads is first) == (70, True)
     clock.t += 1
-    progress.end("s.t7", 1)
+    progress.end("s.t8", read=False)
+    clock.t += 1
+    progress.end("s.t7", read=True)
     assert told[-1].tables_done == 1
-    assert told[-1].rows_expected == sum(range(3000)) - 7 + 70
+    assert told[-1].rows_expected == sum(range(3000)) - 7 - 8 + 70
 
 
 @pytest.mark.parametrize(
