@@ -13,6 +13,7 @@ of that needs a JVM.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from processor.resident.pool import WorkerPool
 from processor.resident.spawner import Spawner
 from processor.task_messages import Ack, Descriptor
 
+_log = logging.getLogger("processor")
 # It answers at once, but for what keeps the interpreter from it, which takes seconds at most.
 _SILENT_S = 30.0
 
@@ -65,11 +67,12 @@ class ResidentJobs(OwnJobs):
         super().__init__(own)
         self._jvm = jvm
         self._largest, self._silent_s = largest, silent_s
+        self._spawner: Spawner | None = spawner
         self._guard = threading.Lock()
-        self._deliverers = WorkerPool(spawner, lambda: self.parallelism)
+        self._deliverers = WorkerPool(self._spawn, lambda: self.parallelism)
         # By changefeed the worker that has its sink open.
         self._places: dict[str, int] = {}
-        self._readers = WorkerPool(spawner, lambda: self.parallelism)
+        self._readers = WorkerPool(self._spawn, lambda: self.parallelism)
         # Of chunks: how many were ever read, how many are being read, and whether any was of late.
         self._chunks, self._reading, self._read = 0, 0, False
 
@@ -129,7 +132,8 @@ class ResidentJobs(OwnJobs):
     def stop(self) -> None:
         """End the workers, whatever they do."""
         with self._guard:
-            workers = [*self._deliverers.close(), *self._readers.close()]
+            self._spawner = None
+            workers = [*self._deliverers.given_up(), *self._readers.given_up()]
         for worker in workers:
             worker.end()
 
@@ -141,6 +145,16 @@ class ResidentJobs(OwnJobs):
                 placed = list(self._places.values())
                 at = self._places[feed] = min(range(len(self._deliverers)), key=placed.count)
             return self._deliverers.at(at + task)
+
+    def _spawn(self) -> ResidentWorker | None:
+        if self._spawner is None:
+            return None
+        try:
+            return ResidentWorker(self._spawner.spawn())
+        except OSError as e:
+            _log.warning("all goes to Spark, as nothing forks workers: %s", e)
+            self._spawner = None
+            return None
 
 
 def _at_once(asked: Sequence[Callable[[], Done]]) -> list[Done]:

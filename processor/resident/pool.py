@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from processor.resident.handle import ResidentWorker
-from processor.resident.spawner import Spawner
-
-_log = logging.getLogger("processor")
 
 
 class WorkerPool:
-    """As many places as ``count`` says when the first is asked for. Its users hold a lock."""
+    """As many places as ``count`` says when the first is asked for. Its users hold a lock.
 
-    def __init__(self, spawner: Spawner, count: Callable[[], int]) -> None:
-        self._spawner: Spawner | None = spawner
+    ``spawn`` forks a worker, or gives None where nothing can.
+    """
+
+    def __init__(
+        self, spawn: Callable[[], ResidentWorker | None], count: Callable[[], int]
+    ) -> None:
+        self._spawn = spawn
         self._count = count
         self._places: list[ResidentWorker | None] = []
 
@@ -27,13 +28,11 @@ class WorkerPool:
         return len(self._places)
 
     def at(self, number: int) -> ResidentWorker | None:
-        """The worker at place ``number``, which goes round; None: nothing forks any."""
-        if self._spawner is None:
-            return None
+        """The worker at place ``number``, which goes round; None: there can be none."""
         place = number % len(self)
         worker = self._places[place]
         if worker is None or worker.ended:
-            worker = self._places[place] = self._spawned(self._spawner)
+            worker = self._places[place] = self._spawn()
         return worker
 
     def workers(self) -> list[ResidentWorker]:
@@ -44,16 +43,3 @@ class WorkerPool:
         """The same; who is asked for from now on is another one."""
         workers, self._places = self.workers(), []
         return workers
-
-    def close(self) -> list[ResidentWorker]:
-        """The same, and none comes any more."""
-        self._spawner = None
-        return self.given_up()
-
-    def _spawned(self, spawner: Spawner) -> ResidentWorker | None:
-        try:
-            return ResidentWorker(spawner.spawn())
-        except OSError as e:
-            _log.warning("all goes to Spark, as nothing forks workers: %s", e)
-            self._spawner = None
-            return None
