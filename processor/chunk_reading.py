@@ -26,7 +26,7 @@ from cdc.snapshot.handle import SESSION as BORDER_SESSION
 from cdc.snapshot.images import RowImages
 from cdc.snapshot.rows_reader import RowBlock, read_rows
 from cdc.snapshot.select_list import SESSION, can_be_prepared, select_list
-from cdc.snapshot.settle import StagedFile
+from cdc.snapshot.staged import StagedFile
 from cdc.source.connection import open_connection
 from cdc.source.settings import SourceSettings
 from processor.log_reading import scratch, send

@@ -30,13 +30,8 @@ from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.definitions import Definitions
 from cdc.snapshot.servers import SourceServers
-from cdc.snapshot.settle import (
-    SettledRows,
-    StagedFile,
-    StagedTable,
-    TableToSettle,
-    settle,
-)
+from cdc.snapshot.settle import SettledRows, StagedTable, TableToSettle, settle
+from cdc.snapshot.staged import StagedFile
 from cdc.snapshot.table_map import table_map
 from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables

@@ -12,7 +12,7 @@ from cdc.schema.table import Table
 from cdc.snapshot.chunks import Chunk
 from cdc.snapshot.reading import TableChunks
 from cdc.snapshot.servers import SourceServers
-from cdc.snapshot.settle import StagedFile
+from cdc.snapshot.staged import StagedFile
 from processor.chunk_reading import ChunkRead, ChunkTask, staged_file
 from processor.chunks_at_once import ChunksAtOnce
 from processor.copy_limits import CopyLimits

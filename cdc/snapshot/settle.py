@@ -37,6 +37,7 @@ from cdc.snapshot.checksums import checksum
 from cdc.snapshot.chunk_events import ChunkEvents, EventForm
 from cdc.snapshot.images import COPIED_FLAGS
 from cdc.snapshot.keys import Image, key_hashes
+from cdc.snapshot.staged import StagedFile
 from cdc.snapshot.touched import Touched, TouchedRows, rows_plan, run_matrix, touched
 
 # Rows of the log are taken over in events of so many, and of so many bytes.
@@ -46,20 +47,6 @@ _EVENT_BYTES = 1 << 20
 _APPENDED_BYTES = 2 << 20
 # Smaller files are copied: a segment has a price of its own, too.
 _LEAST_ADOPTED = 4 << 20
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A chunk as it was read: TABLE_MAP events and ``events`` WRITE_ROWS events of so many rows.
-
-    ``begin``: bytes before the first of them. A file that begins as a binlog does may become part
-    of a log without being read.
-    """
-
-    path: Path
-    rows: int
-    events: int
-    begin: int = 0
 
 
 @dataclass(frozen=True)

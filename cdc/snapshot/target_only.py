@@ -26,7 +26,7 @@ from cdc.schema.table import Column, Table
 from cdc.snapshot.errors import SnapshotRowUnreadable
 from cdc.snapshot.images import RowImages
 from cdc.snapshot.rows_reader import RowBlock
-from cdc.snapshot.settle import StagedFile
+from cdc.snapshot.staged import StagedFile
 
 _NULL: Final = b"\xfb"
 _HEX: Final = frozenset(

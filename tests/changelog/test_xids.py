@@ -13,8 +13,7 @@ from cdc.changelog.index import Runs
 from cdc.changelog.manifest import ManifestWriter
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
-from tests.changelog.logs import StillClock, open_log
-from tests.changelog.test_xa_retention import _commit, _prepare
+from tests.changelog.logs import StillClock, commit_prepared, open_log, prepare
 
 _MANY = 3000
 
@@ -22,8 +21,8 @@ _MANY = 3000
 def _ended(writer: LogWriter, first: int, count: int) -> None:
     """Transactions with long xids, each prepared and committed, some group commits between."""
     for ts in range(first, first + count):
-        _prepare(writer, f"'{ts:060}'")
-        _commit(writer, f"'{ts:060}'", ts)
+        prepare(writer, f"'{ts:060}'")
+        commit_prepared(writer, f"'{ts:060}'", ts)
         if ts % 10 == 0:
             writer.commit(ts, {})
     writer.commit(first + count, {})
@@ -36,7 +35,7 @@ def _size(folder: Path, name: str) -> int:
 
 def test_what_has_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     writer = open_log(tmp_path)
-    _prepare(writer, "'for long'")
+    prepare(writer, "'for long'")
     writer.commit(1, {})
     number = writer.xid_id("'for long'")
     rows = writer.prepared(number)
@@ -64,15 +63,15 @@ def test_one_that_has_ended_is_kept_until_that_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = open_log(tmp_path)
-    _prepare(writer, "'a'")
+    prepare(writer, "'a'")
     writer.commit(1, {})
     _ended(writer, 2, 900)
     # The commit of its end rewrites the file, and dies before the manifest.
     for i in range(900):
-        _prepare(writer, f"'{i:060} more'")
-        _commit(writer, f"'{i:060} more'", 2000 + i)
-    _commit(writer, "'a'", 4000)
-    _prepare(writer, "'b'")
+        prepare(writer, f"'{i:060} more'")
+        commit_prepared(writer, f"'{i:060} more'", 2000 + i)
+    commit_prepared(writer, "'a'", 4000)
+    prepare(writer, "'b'")
 
     def dies(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -90,7 +89,7 @@ def test_one_that_has_ended_is_kept_until_that_is_durable(
 
 def test_numbers_begin_again_and_pass_over_what_is_in_use(tmp_path: Path) -> None:
     with open_log(tmp_path) as writer:
-        _prepare(writer, "'for long'")
+        prepare(writer, "'for long'")
         number = writer.xid_id("'for long'")
         writer.take_xids(2**31 - 3, {})
         assert writer.free_xids(2) == 2**31 - 3
@@ -105,8 +104,8 @@ def test_a_log_of_an_older_version(tmp_path: Path) -> None:
     for text in ("'ended'", "'a'"):
         line = lines.encode({"xid": writer.xid_id(text), "text": text})
         writer._dictionaries.unwritten.append(line)
-        _prepare(writer, text)
-    _commit(writer, "'ended'", 1)
+        prepare(writer, text)
+    commit_prepared(writer, "'ended'", 1)
     writer.commit(1, {})
     writer.close()
     (tmp_path / names.XIDS).unlink()
@@ -118,7 +117,7 @@ def test_a_log_of_an_older_version(tmp_path: Path) -> None:
 
 def test_an_xid_that_is_missing_is_damage(tmp_path: Path) -> None:
     writer = open_log(tmp_path)
-    _prepare(writer, "'a'")
+    prepare(writer, "'a'")
     writer.commit(1, {})
     writer.close()
     path = tmp_path / names.XIDS
@@ -137,10 +136,10 @@ def test_what_a_transaction_that_nobody_ends_pins(tmp_path: Path) -> None:
     writer = open_log(tmp_path, clock, segment_bytes=4096)
     _ended(writer, 1, 100)
     first = clock.now_ms()
-    _prepare(writer, "'a'")
+    prepare(writer, "'a'")
     writer.commit(101, {})
     clock.ms += 5000
-    _prepare(writer, "'b'")
+    prepare(writer, "'b'")
     writer.commit(102, {})
     before = writer.pinned()
     assert [(p.xid, p.since_ms) for p in before] == [("'a'", first), ("'b'", first + 5000)]
@@ -153,7 +152,7 @@ def test_what_a_transaction_that_nobody_ends_pins(tmp_path: Path) -> None:
     assert writer.collect(10**6)
     # What is left is what it pins.
     assert writer.pinned()[0].log_bytes == writer.state.bytes() - writer.state.tables_length
-    _commit(writer, "'a'", 300)
+    commit_prepared(writer, "'a'", 300)
     writer.commit(300, {})
     assert [p.xid for p in writer.pinned()] == ["'b'"]
     assert isinstance(writer.prepared(99), Runs)
