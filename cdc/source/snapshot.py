@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pymysql
@@ -12,7 +15,7 @@ from cdc.schema.system import SYSTEM_SCHEMAS
 from cdc.schema.tokens import quoted
 from cdc.source.connection import open_connection, query_error, rows, try_rows
 from cdc.source.ddl_scan import has_ddl_between
-from cdc.source.errors import UpstreamGone
+from cdc.source.errors import UpstreamGone, UpstreamNotReady
 from cdc.source.position import UpstreamPosition
 from cdc.source.settings import SourceSettings
 
@@ -20,6 +23,10 @@ _ATTEMPTS = 5
 # Asking for each by itself is faster than for all of a server that has many.
 _FEW_DATABASES = 20
 _NO_SUCH_TABLE = 1146
+# Of many tables so many are read at once, each of these connections some of them: a server prints
+# some thousand definitions a second, and one that is far away far fewer.
+_CONNECTIONS = 4
+_TABLES_EACH = 200
 
 
 def take_snapshot(
@@ -34,7 +41,7 @@ def take_snapshot(
     try:
         for _ in range(_ATTEMPTS):
             before = current_position(connection, info.server_kind)
-            snapshot = _read(connection, info.server_kind, wanted)
+            snapshot = _read(connection, info, settings, wanted)
             after = current_position(connection, info.server_kind)
             if snapshot is not None and not has_ddl_between(info, before, after, settings):
                 return after, snapshot
@@ -63,7 +70,9 @@ def current_position(connection: Any, server_kind: str) -> UpstreamPosition:
     return UpstreamPosition(file, pos, gtid)
 
 
-def _read(connection: Any, server_kind: str, wanted: Wanted | None) -> dict[str, Any] | None:
+def _read(
+    connection: Any, info: UpstreamInfo, settings: SourceSettings, wanted: Wanted | None
+) -> dict[str, Any] | None:
     server = rows(
         connection,
         "SELECT @@version AS version, @@lower_case_table_names AS lower_case_table_names,"
@@ -71,17 +80,14 @@ def _read(connection: Any, server_kind: str, wanted: Wanted | None) -> dict[str,
         " @@collation_server AS collation_server,"
         " @@explicit_defaults_for_timestamp AS explicit_defaults_for_timestamp",
     )[0]
-    with connection.cursor() as cursor:
-        # Texts must read back under the default mode, whatever the server's own is; defaults of a
-        # TIMESTAMP are printed in the session's time zone.
-        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'")
+    _set_session(connection)
     databases = rows(
         connection,
         "SELECT schema_name AS n, default_character_set_name AS c, default_collation_name AS o"
         " FROM information_schema.schemata",
     )
     tables = _listed(connection, [str(d["n"]) for d in databases], wanted)
-    texts: dict[str, str] = {}
+    names: list[tuple[str, str]] = []
     others: list[list[str]] = []
     for table in tables:
         schema, name = str(table["s"]), str(table["t"])
@@ -91,19 +97,14 @@ def _read(connection: Any, server_kind: str, wanted: Wanted | None) -> dict[str,
             # They take a name that a table of IF NOT EXISTS cannot have.
             others.append([schema, name])
             continue
-        if wanted is not None and not wanted.matches(schema, name):
-            continue
-        try:
-            texts[f"{schema}.{name}"] = str(
-                rows(connection, f"SHOW CREATE TABLE {quoted(schema, name)}")[0]["create table"]
-            )
-        except pymysql.err.ProgrammingError as error:
-            if error.args[0] != _NO_SUCH_TABLE:
-                raise
-            return None
+        if wanted is None or wanted.matches(schema, name):
+            names.append((schema, name))
+    texts = _texts(connection, info, settings, names)
+    if texts is None:
+        return None
     return {
         "ts": 0,
-        "server": {"kind": server_kind, **server},
+        "server": {"kind": info.server_kind, **server},
         "databases": {
             str(d["n"]): {"charset": str(d["c"]), "collation": str(d["o"])}
             for d in databases
@@ -113,6 +114,57 @@ def _read(connection: Any, server_kind: str, wanted: Wanted | None) -> dict[str,
         "others": others,
         "triggers": _triggers(connection, {(str(t["s"]), str(t["t"])) for t in tables}),
     }
+
+
+def _set_session(connection: Any) -> None:
+    """Texts must read back under the default mode, whatever the server's own is; defaults of a
+    TIMESTAMP are printed in the session's time zone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'")
+
+
+def _texts(
+    connection: Any, info: UpstreamInfo, settings: SourceSettings, names: list[tuple[str, str]]
+) -> dict[str, str] | None:
+    """What SHOW CREATE TABLE prints, by ``schema.table``; None if a table is not there any more."""
+    with ExitStack() as stack:
+        connections = [connection]
+        while len(connections) < min(_CONNECTIONS, len(names) // _TABLES_EACH):
+            try:
+                more = open_connection(info, settings)
+            except (UpstreamGone, UpstreamNotReady):
+                # A user may have no more than one, and one is enough.
+                break
+            stack.callback(more.close)
+            _set_session(more)
+            connections.append(more)
+        count = len(connections)
+        shares = [names[number::count] for number in range(count)]
+        with ThreadPoolExecutor(count, "definitions") as pool:
+            found = list(pool.map(_printed, connections, shares))
+    texts = dict[tuple[str, str], str]()
+    for share in found:
+        if share is None:
+            return None
+        texts |= share
+    return {f"{schema}.{name}": texts[schema, name] for schema, name in names}
+
+
+def _printed(
+    connection: Any, names: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], str] | None:
+    """The same over one connection."""
+    texts = dict[tuple[str, str], str]()
+    for schema, name in names:
+        try:
+            found = rows(connection, f"SHOW CREATE TABLE {quoted(schema, name)}")
+        except pymysql.err.ProgrammingError as error:
+            if error.args[0] != _NO_SUCH_TABLE:
+                raise
+            return None
+        texts[schema, name] = str(found[0]["create table"])
+    return texts
 
 
 def _listed(connection: Any, databases: list[str], wanted: Wanted | None) -> list[dict[str, Any]]:
