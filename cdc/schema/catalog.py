@@ -158,9 +158,14 @@ class Catalog:
         database, table = self.database(schema), self.table(schema, name)
         if database is None or table is None:
             return None
-        found = database.tables.get(self.key(name))
-        text = found.text if isinstance(found, Unread) else ""
+        text = self.text(schema, name)
         return TableDefinition(table, text, database.charset, database.collation)
+
+    def text(self, schema: str, name: str) -> str:
+        """SHOW CREATE TABLE of a table that no statement has touched, which is not read; else ""."""
+        database = self.database(schema)
+        found = None if database is None else database.tables.get(self.key(name))
+        return found.text if isinstance(found, Unread) else ""
 
     def has_table(self, schema: str, name: str) -> bool:
         """Whether there is a table of this name; it is not read."""

@@ -71,11 +71,22 @@ class Versions:
 
         Raises the ``DefiniteError`` that made it unknown, if one did.
         """
+        self._check_known(schema, name, ts)
+        return self.at(ts).table(schema, name)
+
+    def text(self, schema: str, name: str, ts: Ts) -> str:
+        """As :meth:`cdc.schema.catalog.Catalog.text`, of the table at ``ts``.
+
+        Raises the ``DefiniteError`` that made it unknown, if one did.
+        """
+        self._check_known(schema, name, ts)
+        return self.at(ts).text(schema, name)
+
+    def _check_known(self, schema: str, name: str, ts: Ts) -> None:
         lost = self._lost.get(self.key((schema, name)))
         for one in (lost, self._all_lost):
             if one is not None and one[0] <= ts:
                 raise one[1]
-        return self.at(ts).table(schema, name)
 
     def advance(self, ts: Ts, statement: DdlStatement) -> DefiniteError | None:
         """Follow the statement at ``ts``, which lies above all before.

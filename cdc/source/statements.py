@@ -182,6 +182,9 @@ class SchemaAt(Schema):
     def tables_of(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
         return self._catalog.tables_of(wanted)
 
+    def text(self, key: tuple[str, str]) -> str:
+        return self._versions.text(*key, self.ts)
+
     def definition(self, key: tuple[str, str]) -> TableDefinition:
         table, known = self[key], self._catalog.definition(*key)
         # It is there, or asking for the table has raised.
