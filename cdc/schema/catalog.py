@@ -162,7 +162,7 @@ class Catalog:
         return TableDefinition(table, text, database.charset, database.collation)
 
     def text(self, schema: str, name: str) -> str:
-        """SHOW CREATE TABLE of a table that no statement has touched, which is not read; else ""."""
+        """SHOW CREATE TABLE of a table that no statement has touched, else ""; nothing is read."""
         database = self.database(schema)
         found = None if database is None else database.tables.get(self.key(name))
         return found.text if isinstance(found, Unread) else ""

@@ -20,7 +20,7 @@ def agrees(known: Schema, read: Mapping[str, Any], wanted: Wanted) -> bool:
         return False
     try:
         return all(
-            # Texts first: to read the tables takes a thousand times as long.
+            # Texts first: reading tables is what takes long where there are many.
             same_text(known.text(name), fresh.text(name)) or known[name] == fresh[name]
             for name in names
         )
