@@ -50,9 +50,9 @@ class CopyLimits:
         """Count rows whose reading began at ``began_s`` (monotonic)."""
         self._rate = self._rate.read(rows, began_s)
 
-    def check(self) -> None:
-        """Raise CopyStopped where the copy is to end."""
-        if self._stopping.is_set():
+    def wait(self, seconds: float) -> None:
+        """Wait so long, 0 not at all; raises CopyStopped where the copy is to end."""
+        if self._stopping.wait(seconds):
             raise CopyStopped
 
     def hold_back(self, servers: SourceServers) -> None:
@@ -62,8 +62,7 @@ class CopyLimits:
             wait_s = self.rest_s(servers)
             if not wait_s:
                 return
-            if self._stopping.wait(min(wait_s, _LOOK_S)):
-                raise CopyStopped
+            self.wait(min(wait_s, _LOOK_S))
 
     def rest_s(self, servers: SourceServers) -> float:
         """Seconds after which it is looked again whether more may be read; 0: it may."""
@@ -79,8 +78,7 @@ class CopyLimits:
         """Wait while it is paused."""
         asked_s = self._clock.monotonic()
         while self._paused:
-            if self._stopping.wait(_POLL_S):
-                raise CopyStopped
+            self.wait(_POLL_S)
             if self._clock.monotonic() - asked_s > _ASK_S:
                 # A server ends a connection that says nothing for long.
                 servers.threads_running()

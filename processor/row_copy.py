@@ -37,7 +37,7 @@ from cdc.source.pulled import PulledLogs
 from filter.copied import CopiedTables
 from processor.catalog import delivered_tables
 from processor.chunk_reading import ChunkTask, staged_file
-from processor.chunks_at_once import WHOLE_TABLE_S, ChunksAtOnce, CopyStopped
+from processor.chunks_at_once import WHOLE_TABLE_S, ChunksAtOnce
 from processor.copy_limits import CopyLimits, check_room
 from processor.copy_progress import CopyProgress
 from processor.jobs import JobRunner
@@ -195,8 +195,7 @@ class RowCopy(ABC):
         now_s = self._clock.monotonic()
         if since_s is None:
             _log.info("changefeed %s: rows wait for a schema change of parts", self._feed)
-        if self._stopping.wait(_LOOK_S):
-            raise CopyStopped
+        self._limits.wait(_LOOK_S)
         since_s = now_s if since_s is None else since_s
         return since_s if now_s - since_s < _CHANGING_S else None
 
@@ -214,8 +213,7 @@ class RowCopy(ABC):
         return ts
 
     def _pause(self) -> None:
-        if self._stopping.wait(_POLL_S):
-            raise CopyStopped
+        self._limits.wait(_POLL_S)
 
     def _tables(self, definitions: Definitions, ts: Ts) -> list[Table]:
         tables = delivered_tables(definitions.at(ts), self._config)

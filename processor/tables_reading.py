@@ -102,7 +102,7 @@ class TablesReading:
 
     def _next(self, one: _Reading, chunks: TableChunks) -> Chunk | None:
         """The next chunk, once it may be read; None: there is none, or the table has failed."""
-        self._limits.check()
+        self._limits.wait(0)
         chunk = chunks.next()
         if chunk is None:
             return None

@@ -53,10 +53,9 @@ class SegmentFile:
         return segment
 
     @classmethod
-    def adopt(cls, folder: Path, number: int, file: Path) -> SegmentFile:
-        """A new segment of a file of the same file system, which is moved here."""
+    def adopt(cls, folder: Path, number: int, file: Path, size: int) -> SegmentFile:
+        """A new segment of a file of ``size`` bytes in the same file system; it is moved here."""
         file.rename(folder / names.data_name(number))
-        size = (folder / names.data_name(number)).stat().st_size
         segment = cls(folder, SegmentInfo(number=number, data=size, oldest=number))
         files.start_writing(segment._data_fd, 0, size)
         segment._dirty_data = True

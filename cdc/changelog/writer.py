@@ -193,7 +193,8 @@ class LogWriter:
                 if begin.read(len(head)) != head:
                     raise LogOrderBroken("a file begins otherwise than a segment of the log")
             number = self._end_segment()
-            segment = self._begun(SegmentFile.adopt(self._folder, number, file), len(head))
+            adopted = SegmentFile.adopt(self._folder, number, file, size)
+            segment = self._begun(adopted, len(head))
         self._note(segment, 0, size, runs, after)
 
     def _checked(self, runs: Runs, size: int) -> OrderState:

@@ -20,7 +20,6 @@ from cdc.binlog.rows_header import (
 from cdc.binlog.writer import build_event
 from cdc.kernels import binary_rows, text_rows
 from cdc.kernels import layout as L  # noqa: N812
-from cdc.kernels.crc import crc32
 from cdc.kernels.json_binary import NODE_SIZE
 from cdc.rows.agreement import check
 from cdc.rows.matrix import Matrix
@@ -139,7 +138,7 @@ class RowImages:
         length = end + CHECKSUM_LENGTH
         header = EventHeader(self._timestamp, self._code, self._server_id, length, 0, 0)
         event[: self._at] = np.frombuffer(header.encode() + self._rows_head, np.uint8)
-        event[end:length].view("<u4")[0] = crc32(event, 0, end, 0)
+        event[end:length] = np.frombuffer(checksum(event[:end]), np.uint8)
         return event[:length].tobytes()
 
     def _error(self, code: int, column: int) -> SnapshotRowUnreadable:
