@@ -54,6 +54,11 @@ _DEFAULTS = {
     "spark.ui.retainedTasks": "1000",
     "spark.driver.memory": "512m",
     "spark.executor.heartbeatInterval": "20s",
+    # A task may ask an executor for what belongs to it (its code) that was lost a moment ago: Spark
+    # would wait for one that is frozen four times two minutes before it asks the driver.
+    "spark.shuffle.io.connectionTimeout": "20s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
     "spark.cleaner.referenceTracking": "true",
 }
 # Nobody else must reach the driver of a local master; the executors of a cluster must.

@@ -41,6 +41,13 @@ def test_a_user_chooses_the_address_but_not_the_attempts() -> None:
     assert found["spark.task.maxFailures"] == "1"
 
 
+def test_a_task_does_not_wait_for_a_frozen_executor_longer_than_a_job_may_take() -> None:
+    found = configuration(ProcessorSettings(spark_master="spark://host:7077"))
+    names = ("connectionTimeout", "retryWait", "maxRetries")
+    limit, wait, again = (int(found[f"spark.shuffle.io.{n}"].rstrip("s")) for n in names)
+    assert limit + again * (wait + limit) <= ProcessorSettings().job_timeout_s / 2
+
+
 def test_the_jvm_unpacks_libraries_where_they_are_removed(tmp_path: Path) -> None:
     folders = prepare(tmp_path / "a b", "local[2]")
     options = configuration(ProcessorSettings(), folders)["spark.driver.extraJavaOptions"]
