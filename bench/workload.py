@@ -29,6 +29,7 @@ _VICTIM = (1213, 1205)
 _GONE = (2003, 2006, 2013, 1053, 1927)
 _AWAY_S = 120.0
 _MARKS = "load_numbers.marks"
+_MADE_UP_S = 1.0
 # Far enough apart that keys of two workers never meet.
 _SPAN = 1_000_000_000
 _MOVED = 500_000_000
@@ -122,6 +123,7 @@ class _Worker:
                 ahead = done / self.load.rate - (time.monotonic() - began)
                 if ahead > 0:
                     self.load.stopping.wait(ahead)
+                began -= min(0.0, ahead + _MADE_UP_S)
         finally:
             self._connection.close()
 
@@ -276,6 +278,8 @@ class _Worker:
 
 class Workload:
     """Several connections that change the tables of ``schema`` at about ``rows_per_s``.
+
+    What a slow server has kept them from is made up for, but no more than a second of it.
 
     ``connect`` makes a new autocommit connection (pymysql); ``family`` is ``mariadb`` or
     ``mysql``. Use: ``prepare`` (before the upstream is registered), ``start``, ``stop``; then
