@@ -52,9 +52,10 @@ class ProcessorSettings(BaseModel):
     # Whether windows of one task, and chunks of rows that are copied, go to workers that stay,
     # where Spark's master is local, and are no jobs: one costs as much as some thousand rows.
     resident_workers: bool = True
-    # When the JVM of a local master is started: with the capture, or by the first window that
-    # resident workers are not for. Until it runs they deliver all windows.
+    # When the JVM of a local master is started: with the capture, or by a window that resident
+    # workers are not for, so long behind the first of these. Until it runs they deliver all.
     spark_start: SparkStart = SparkStart.WHEN_NEEDED
+    spark_start_after_s: float = Field(default=10.0, ge=0.0)
     # Whether workers of a local master also deliver windows of other captures of the cluster, for
     # changefeeds that ask for it (scheduler.enable-table-across-nodes).
     lend_workers: bool = True

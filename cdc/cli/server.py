@@ -10,7 +10,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -26,7 +25,6 @@ from cdc.server.settings import LogLevel, ServerSettings, load
 
 if TYPE_CHECKING:
     from processor.resident.spawner import Spawner
-    from processor.spark.context import ContextStart
 
 # A thousand changefeeds are a million objects, few of them ever in a cycle: looking for these after
 # each 700 new ones took a third of what an idle capture did.
@@ -98,15 +96,18 @@ def run(settings: ServerSettings) -> None:
     data_dir = DataDir(settings.data_dir)
     before = int(os.environ.get(_BEGUN_ANEW, 0))
     sock = bind(settings.host, before or settings.port, plain=tls is None)
-    # What follows loads pyspark and numba; a wrong flag should not wait for them.
+    # What follows loads numba; a wrong flag should not wait for it.
     from processor.spark.context import ContextStart, may_be_forked
 
+    # Nothing that is loaded is garbage, and to look for some again and again takes 0.3 s.
+    gc.disable()
+    spawner = None
+    if may_be_forked(settings.processor):
+        spawner = _fork_daemon(data_dir.spark, settings.processor.resident_workers)
     # What is loaded below takes as long as its JVM. Of a process that begins anew signals are still
     # blocked, and would be in all that the JVM starts.
     later = before or settings.processor.spark_waits
     begun = None if later else ContextStart(settings.processor, data_dir.spark)
-    # Nothing that is loaded is garbage, and to look for some again and again takes 0.3 s.
-    gc.disable()
     from cdc.api.guard import Guard, host_of
     from cdc.api.serve import ApiServer
     from cdc.server.capture import Capture
@@ -116,9 +117,6 @@ def run(settings: ServerSettings) -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(*_COLLECTED_AFTER)
-    spawner = None
-    if may_be_forked(settings.processor):
-        spawner = _fork_daemon(data_dir.spark, begun, settings.processor.resident_workers)
     configure(settings)
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
@@ -180,28 +178,31 @@ def run(settings: ServerSettings) -> None:
     stopped.set()
 
 
-def _fork_daemon(scratch: Path, begun: ContextStart | None, resident: bool) -> Spawner | None:
+def _fork_daemon(scratch: Path, resident: bool) -> Spawner | None:
     """Fork what workers come of, before there are threads; else those of Spark load by themselves.
 
-    What forks ``resident`` workers, if they are wanted and there is something to fork them.
+    What forks ``resident`` workers, if they are wanted and there is something to fork them. What
+    both need is loaded before, once, a kernel for what is numba's own among it; other kernels are
+    loaded there, and all else here, side by side.
     """
+    from cdc.kernels.crc import crc32
     from processor.resident.spawner import Spawner
     from processor.spark import forked_daemon
+    from processor.spark.task import load_modules
 
-    with begun.standing() if begun is not None else nullcontext(True) as stands:
-        if not stands:
+    load_modules()
+    crc32.load()
+    try:
+        if not resident:
+            forked_daemon.fork(forked_daemon.address(scratch))
             return None
-        try:
-            if not resident:
-                forked_daemon.fork(forked_daemon.address(scratch))
-                return None
-            ours, theirs = socket.socketpair()
-            with theirs:
-                forked_daemon.fork(forked_daemon.address(scratch), theirs)
-            return Spawner(ours)
-        except OSError as e:
-            _log.warning("Spark's workers load by themselves: %s", e)
-            return None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            forked_daemon.fork(forked_daemon.address(scratch), theirs)
+        return Spawner(ours)
+    except OSError as e:
+        _log.warning("Spark's workers load by themselves: %s", e)
+        return None
 
 
 def _patiently(make: Callable[[], _T], stop: threading.Event) -> _T | None:

@@ -68,11 +68,16 @@ def load_module(module: str) -> None:
             one.load()
 
 
-def load_entries() -> None:
-    """Load every entry point that was imported so far, for the processes that are forked next."""
+def load_entries(between: Callable[[], None] | None = None) -> None:
+    """Load every entry point that was imported so far, for the processes that are forked next.
+
+    ``between`` is called behind each; what it forks loads the others when it needs them.
+    """
     for one in _all:
         if one.entry:
             one.load()
+            if between is not None:
+                between()
 
 
 def kernel(signature: Any, *, counted: bool = False) -> Any:

@@ -182,8 +182,14 @@ class Capture:
         jobs: JobRunner = self._spark
         self._resident: ResidentJobs | None = None
         if spawner is not None:
-            largest = settings.processor.single_task_bytes
-            jobs = self._resident = ResidentJobs(self._spark, self._spark, spawner, largest)
+            jobs = self._resident = ResidentJobs(
+                self._spark,
+                self._spark,
+                spawner,
+                settings.processor.single_task_bytes,
+                jvm_after_s=settings.processor.spark_start_after_s,
+                monotonic=clock.monotonic,
+            )
         # Only where others deliver meanwhile.
         self._spark_waits = spawner is not None and settings.processor.spark_waits
         self._workers = LentWorkers(jobs, clock)

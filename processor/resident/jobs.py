@@ -5,7 +5,8 @@ is nothing to a large window and nearly all of a small one. So a window of one t
 that stays, over a pair of sockets: to the same one each time, as its sink is open there. What it
 does is what a task of Spark's does, by the same code, and under the same ledger: whoever delivers
 next, here or there, finds what was delivered before. So these workers also deliver large windows
-while Spark's JVM does not run yet, which the first of them starts.
+while Spark's JVM does not run yet, which they start when they go on coming: most of what follows a
+start of the capture is done before it would run, and it would take its time from that.
 
 Rows that are copied are read by others of their kind, so that no window waits behind them; nothing
 of that needs a JVM.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -51,9 +53,9 @@ class ResidentJobs(OwnJobs):
     """A JobRunner that hands chunks and windows of one task to resident workers.
 
     Others go to ``own``. ``largest`` is how many bytes of the log such a window has at most. While
-    the ``jvm`` of ``own`` does not run they get all windows; one that is not for them starts it,
-    and each that finds that it has ended. A worker that has not answered for ``silent_s`` seconds
-    hangs, and is killed.
+    the ``jvm`` of ``own`` does not run they get all windows; it is started by one that is not for
+    them, ``jvm_after_s`` seconds behind the first of these, and by each that finds that it has
+    ended. A worker that has not answered for ``silent_s`` seconds hangs, and is killed.
     """
 
     def __init__(
@@ -63,10 +65,14 @@ class ResidentJobs(OwnJobs):
         spawner: Spawner,
         largest: int,
         silent_s: float = _SILENT_S,
+        jvm_after_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(own)
         self._jvm = jvm
         self._largest, self._silent_s = largest, silent_s
+        self._jvm_after_s, self._monotonic = jvm_after_s, monotonic
+        self._large_since: float | None = None
         self._spawner: Spawner | None = spawner
         self._guard = threading.Lock()
         self._deliverers = WorkerPool(self._spawn, lambda: self.parallelism)
@@ -83,7 +89,7 @@ class ResidentJobs(OwnJobs):
         small = len(descriptors) == 1 and descriptors[0].log_bytes <= self._largest
         if self._jvm.up and not small:
             return super().run(descriptors, description, timeout_s, shared)
-        if not small or self._jvm.broken:
+        if self._jvm.broken or (not small and self._needs_jvm()):
             self._jvm.begin()
         feed = descriptors[0].plan.feed.name
         workers = [self._worker(feed, n) for n in range(len(descriptors))]
@@ -136,6 +142,14 @@ class ResidentJobs(OwnJobs):
             workers = [*self._deliverers.given_up(), *self._readers.given_up()]
         for worker in workers:
             worker.end()
+
+    def _needs_jvm(self) -> bool:
+        """Whether large windows have come for long enough; called for each of them."""
+        now = self._monotonic()
+        with self._guard:
+            if self._large_since is None:
+                self._large_since = now
+            return now - self._large_since >= self._jvm_after_s
 
     def _worker(self, feed: str, task: int) -> ResidentWorker | None:
         """The one that a task of a changefeed's windows goes to; None if there can be none."""

@@ -13,9 +13,8 @@ import shlex
 import shutil
 import sys
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 # The JVM would say on standard output, in many lines, what cannot be shared.
 QUIET = "-Xlog:cds*=error"
@@ -35,7 +34,7 @@ def path() -> Path | None:
     java = shutil.which(Path(home) / "bin/java" if home else "java")
     if java is None:
         return None
-    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+    jars = Path(os.environ.get("SPARK_HOME") or _pyspark()) / "jars"
     binary = Path(java).resolve()
     digest = blake2b(digest_size=8)
     for file in (binary, jars, *sorted(jars.glob("*.jar"))):
@@ -43,3 +42,11 @@ def path() -> Path | None:
         digest.update(f"{file} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     # Beside the jars that it is of, so that it goes when they go.
     return Path(sys.prefix) / "var/tidegate" / f"classes-{digest.hexdigest()}.jsa"
+
+
+def _pyspark() -> Path:
+    """The package's folder; it is not loaded: a capture that starts has no use for it."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent

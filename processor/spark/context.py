@@ -1,8 +1,7 @@
 """Opening Spark's context: its configuration, and how it starts beside what else is loaded.
 
 A JVM and its context take some three seconds, mostly waiting; loading the rest of the process takes
-about as long, mostly computing. So one begins before the other, and this loads nothing of it. What
-is forked in between (:mod:`processor.spark.forked_daemon`) needs a moment in which it stands still.
+about as long, mostly computing. So one begins before the other, and this loads nothing of it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +38,6 @@ _REQUIRED = {
 }
 # Rows never come to the JVM. Without -Xms it takes a 64th of the machine's memory, bit by bit.
 JVM = "-Xms96m -XX:+UseSerialGC -Xss512k -XX:TieredStopAtLevel=1"
-# The API is served from then on, whatever the JVM does.
-_LAUNCH_S = 10.0
 _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     # Measured: 34 ms instead of 75 ms for an empty job; TCP waits for delayed acknowledgements.
@@ -127,42 +122,17 @@ class ContextStart:
     def __init__(self, settings: ProcessorSettings, scratch: Path) -> None:
         self._settings, self._scratch = settings, scratch
         self._context: SparkContext | None = None
-        self._stands, self._goes_on = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._open, name="spark-context", daemon=True)
         self._thread.start()
 
     def _open(self) -> None:
         try:
-            from pyspark import SparkContext
-            from pyspark.java_gateway import launch_gateway
-
-            conf = _conf(self._settings, self._scratch)
-            gateway = launch_gateway(conf)
-            # In a fork this thread is gone, and its connection would be ended for both. Whoever
-            # sends the next command connects.
-            gateway.close(keep_callback_server=True)
-            self._stands.set()
-            self._goes_on.wait()
-            self._context = SparkContext(conf=conf, gateway=gateway)
+            self._context = open_context(self._settings, self._scratch)
         except Exception as error:
             # Whoever needs it opens it, and meets the same.
             _log.info("Spark's context did not open: %s", error)
-        finally:
-            self._stands.set()
-
-    @contextmanager
-    def standing(self) -> Iterator[bool]:
-        """Wait until its JVM answers, and have its thread wait meanwhile: so this process can fork.
-
-        False if the JVM does not answer for a long time.
-        """
-        try:
-            yield self._stands.wait(_LAUNCH_S)
-        finally:
-            self._goes_on.set()
 
     def result(self) -> SparkContext | None:
         """The context once it is open, or None if that has failed."""
-        self._goes_on.set()
         self._thread.join()
         return self._context

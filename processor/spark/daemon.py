@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,19 @@ from processor import process_names
 from processor.spark import forked_daemon
 
 
-def load() -> None:
-    """Load all that workers need; what is loaded is no garbage, and is not looked at as such."""
+def load(between: Callable[[], None] | None = None) -> None:
+    """Load all that workers need; what is loaded is no garbage, and is not looked at as such.
+
+    ``between`` is called now and then, to fork workers that load the rest by themselves.
+    """
     # To look for some all the time is a sixth of it.
     gc.disable()
-    import pyspark.daemon  # noqa: F401
-
     import processor.spark.task
 
-    processor.spark.task.preload()
+    processor.spark.task.preload(between)
+    # Only Spark's own workers need it.
+    import pyspark.daemon  # noqa: F401
+
     # Workers share its pages as long as nobody looks for garbage there.
     gc.freeze()
     gc.enable()

@@ -25,6 +25,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from processor import process_names
@@ -47,9 +48,9 @@ def address(scratch: Path) -> Path:
 def fork(path: Path, requests: socket.socket | None = None) -> int:
     """Fork what listens at ``path`` for the program that Spark starts; its process id.
 
-    It also serves ``requests`` for resident workers, if those are given: then that is what stays,
-    and the daemon is a fork of it. Only while all other threads of this process stand still.
-    Raises OSError.
+    It also serves ``requests`` for resident workers, if those are given, from the moment that it
+    begins to load: then that is what stays, and the daemon is a fork of it. Only while this process
+    has no other threads. Raises OSError.
     """
     # The other end is nobody's to close: its end is that of this process.
     ends, _ = os.pipe()
@@ -117,7 +118,6 @@ def _awaited(path: Path, ends: int, requests: socket.socket | None) -> socket.so
     """
     from processor.spark import daemon
 
-    process_names.take(process_names.DAEMON)
     # Ctrl-C is for the capture, and what it has blocked to handle it later is not for us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -128,14 +128,18 @@ def _awaited(path: Path, ends: int, requests: socket.socket | None) -> socket.so
             listener.bind(str(short))
         bound = path.stat().st_ino
         listener.listen()
-        daemon.load()
-        if requests is not None:
+        if requests is None:
+            daemon.load()
+        else:
+            serving = spawner.Serving(requests)
+            daemon.load(partial(serving.serve_waiting, (listener.fileno(), ends)))
             if os.fork():
                 listener.close()
                 os.close(ends)
-                spawner.serve(requests)
+                serving.serve()
                 os._exit(0)
-            requests.close()
+            serving.end()
+        process_names.take(process_names.DAEMON)
         waiting = select.poll()
         waiting.register(ends)
         waiting.register(listener, select.POLLIN)

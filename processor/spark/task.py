@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 _WINDOWS_AT_ONCE = 8
 
 
-def preload() -> None:
-    """Load kernels and codecs; called before the fork, so it must not start threads."""
+def load_modules() -> None:
+    """Load all that delivers and reads rows, but no kernels; it must not start threads."""
     import processor.chunk_reading
     import processor.deliveries  # noqa: F401
+
+
+def preload(between: Callable[[], None] | None = None) -> None:
+    """Load kernels and codecs; called before the fork, so it must not start threads.
+
+    ``between`` is that of :func:`cdc.kernels.compile.load_entries`.
+    """
     from cdc.kernels.compile import load_entries
 
-    load_entries()
+    load_modules()
+    load_entries(between)
 
 
 @cache

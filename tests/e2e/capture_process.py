@@ -37,6 +37,7 @@ error-backoff-max = 2.0
 [processor]
 window-bytes = 1048576
 single-task-bytes = 16384
+spark-start-after-s = 0
 """
 """Settings under which little takes several windows, and errors are tried again soon."""
 

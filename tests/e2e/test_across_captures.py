@@ -38,6 +38,7 @@ silence-s = 5.0
 [processor]
 min-interval-s = 0.2
 single-task-bytes = 1024
+spark-start-after-s = 0
 """
 
 

@@ -30,6 +30,7 @@ error-backoff-max = 2.0
 [processor]
 window-bytes = 1048576
 single-task-bytes = 65536
+spark-start-after-s = 0
 """
 
 

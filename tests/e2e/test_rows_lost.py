@@ -25,7 +25,11 @@ from tests.waiting import until
 pytestmark = pytest.mark.real
 _ROWS = dict.fromkeys("abcd", 1500)
 # Each megabyte of rows waits some seconds, so that a capture dies in the middle of them.
-_SLOW = "window-bytes = 1048576\nsingle-task-bytes = 16384\nmin-interval-s = 5.0\n"
+_SLOW = """window-bytes = 1048576
+single-task-bytes = 16384
+spark-start-after-s = 0
+min-interval-s = 5.0
+"""
 
 
 class Changes(WritesBeside):

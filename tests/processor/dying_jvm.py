@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from pyspark import SparkContext
 
 from processor.settings import ProcessorSettings
 from processor.spark.context import ContextStart
@@ -49,9 +50,9 @@ def _kill_jvm() -> None:
 def main(scratch: Path) -> None:
     """Two deaths, then a start."""
     begun = ContextStart(_SETTINGS, scratch)
-    with begun.standing() as answers:
-        assert answers
-        _kill_jvm()
+    until(lambda: SparkContext._gateway is not None, "the first one answers")
+    _kill_jvm()
+    assert begun.result() is None
     runner = DiesOnce(scratch, begun)
     runner.begin()
     until(lambda: runner.broken, "the second one has died")

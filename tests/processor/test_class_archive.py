@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from processor.settings import ProcessorSettings
@@ -28,6 +29,16 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert path is not None
     path.parent.mkdir(parents=True)
     return path
+
+
+def test_without_a_home_of_sparks_the_jars_are_those_of_the_package(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    named = class_archive.path()
+    assert named not in (None, archive)
+    monkeypatch.delenv("SPARK_HOME")
+    assert class_archive.path() == named
 
 
 def test_other_jars_have_another_archive(archive: Path, tmp_path: Path) -> None:

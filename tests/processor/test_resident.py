@@ -29,6 +29,7 @@ from processor.resident.spawner import Spawner
 from processor.slot import NoSlotFree, Slot
 from processor.task_messages import Ack, Descriptor, FeedPlan
 from sink.contract import Layout
+from tests.changelog.logs import StillClock
 from tests.codec.binlog_rows import table_of
 from tests.processor.workers import StandInJvm, Workers
 from tests.servers import Database, process
@@ -40,7 +41,19 @@ import socket, sys
 from processor.resident import spawner
 from processor.spark import task
 task.preload()
-spawner.serve(socket.socket(fileno=int(sys.argv[1])))
+spawner.Serving(socket.socket(fileno=int(sys.argv[1]))).serve()
+"""
+# One that never comes to an end of loading.
+_LOADING = """
+import os, socket, sys, time
+from processor.resident import spawner
+from processor.spark import task
+task.load_modules()
+serving = spawner.Serving(socket.socket(fileno=int(sys.argv[1])))
+ours = os.open("/dev/null", os.O_WRONLY)
+while True:
+    serving.serve_waiting((ours,))
+    time.sleep(0.01)
 """
 _SCHEMA = "resident"
 _DESTINATIONS = 64
@@ -59,10 +72,10 @@ class Log(NamedTuple):
 class Forking:
     """A process that has loaded what workers need, and forks them."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = _SPAWNER) -> None:
         requests, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-c", _SPAWNER, str(theirs.fileno())]
+            command = [sys.executable, "-c", program, str(theirs.fileno())]
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         self.requests, self.spawner = requests, Spawner(requests)
 
@@ -194,6 +207,53 @@ def test_until_the_jvm_runs_they_deliver_all_and_what_is_large_starts_it(
     residents.jvm.up = True
     residents.run(*halves)
     assert len(residents.spark.given) == 1
+
+
+def test_only_large_windows_that_go_on_coming_start_the_jvm(residents: Residents) -> None:
+    residents.jvm.up = False
+    clock = StillClock()
+    jobs = ResidentJobs(
+        *(residents.spark, residents.jvm, residents.forking.spawner, _LARGEST),
+        jvm_after_s=10.0,
+        monotonic=clock.monotonic,
+    )
+    plan = residents.plan("a")
+    try:
+        # A small one says nothing of how long large ones come.
+        for later_ms, size, begun in (
+            (0, 0, 0), (5_000, _LARGEST + 1, 0), (6_000, _LARGEST + 1, 0), (3_900, 0, 0),
+            (100, _LARGEST + 1, 1),
+        ):  # fmt: skip
+            clock.ms += later_ms
+            (ack,) = jobs.run([residents.window(plan, size)], "", _TIMEOUT_S, "")
+            assert (ack.error, ack.rows) == (None, 3)
+            assert residents.jvm.begun == begun
+    finally:
+        jobs.stop()
+
+
+def test_a_worker_is_forked_while_kernels_are_loaded(tmp_path: Path, log: Log) -> None:
+    """It loads those that it needs, and holds nothing of what waits for others there."""
+    forking = Forking(_LOADING)
+    residents = Residents(tmp_path, log, forking)
+    try:
+        (ack,) = residents.run(residents.window(residents.plan("a")))
+        assert (ack.error, ack.rows) == (None, 3)
+        (worker,) = residents.workers()
+        loading = psutil.Process(forking.process.pid)
+        assert _sinks(loading) == _sinks(worker) + 1
+    finally:
+        residents.jobs.stop()
+        forking.process.kill()
+        forking.process.wait()
+        forking.requests.close()
+
+
+def _sinks(process: psutil.Process) -> int:
+    """How many of its file descriptors lead to nothing."""
+    return sum(
+        one.readlink() == Path("/dev/null") for one in Path(f"/proc/{process.pid}/fd").iterdir()
+    )
 
 
 def _chunk(database: Database, folder: Path, condition: str) -> ChunkTask:

@@ -63,6 +63,20 @@ def test_it_waits_where_others_deliver_meanwhile(given: dict[str, Any], waits: b
     assert ProcessorSettings(**given).spark_waits is waits
 
 
+def test_a_capture_that_waits_for_spark_does_not_load_it() -> None:
+    """Neither does what its workers are forked from, before it is Spark's daemon."""
+    code = (
+        "import sys, cdc.cli.server, cdc.server.capture, cdc.api.serve\n"
+        "from processor.settings import ProcessorSettings\n"
+        "from processor.spark import context, task\n"
+        "context.configuration(ProcessorSettings())\n"
+        "task.load_modules()\n"
+        "print('pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.parametrize(
     ("master", "cores"),
     [

@@ -23,6 +23,7 @@ error-backoff-max = 4.0
 [processor]
 window-bytes = 1048576
 single-task-bytes = 16384
+spark-start-after-s = 0
 """
 CATCH_UP_S = 180.0
 _SHOWN_LOG = 20_000
