@@ -51,7 +51,9 @@ LIMITS = (
     Limit("keys of CHAR(0)", 1167, r"", _MYSQL),
     Limit("new names of columns that partitions name", 3855, r"CHANGE|RENAME", _MYSQL),
     Limit("variables in defaults", 3772, r"@", _MYSQL),
-    Limit("two character sets in one ALTER", 1302, r"CONVERT TO", _MYSQL),
+    Limit(
+        "DEFAULT beside a character set", 1302, r"CONVERT TO.*DEFAULT|DEFAULT.*CONVERT TO", _MYSQL
+    ),
     Limit("new columns of unsafe functions", 1674, r"ADD .*DEFAULT \(", _MYSQL),
     Limit("a new column that is changed", 1054, r"ADD .*(MODIFY|ALTER COLUMN)", _MYSQL),
     Limit("times in other digits, or NULL", 1067, r"timestamp", _MYSQL),

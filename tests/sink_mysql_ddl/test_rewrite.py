@@ -339,6 +339,8 @@ def test_mysql_for_mariadb(sql: str, before: tuple[str, ...], expected: str) -> 
         ("CREATE TABLE v (a int) WITH SYSTEM VERSIONING", MARIADB),
         ("CREATE TABLE v (a int DEFAULT NEXT VALUE FOR sq)", MARIADB),
         ("ALTER IGNORE TABLE t ADD UNIQUE (b)", MARIADB),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb3, COLLATE latin1_bin", MARIADB),
+        ("ALTER TABLE t DEFAULT CHARSET latin1, CONVERT TO CHARACTER SET utf8mb4", MARIADB),
         ("CREATE TABLE v (a int, s date, e date, PERIOD FOR p (s, e))", MARIADB),
         ("ALTER TABLE t ADD INDEX ((a + 1))", MYSQL),
         ("ALTER TABLE t ADD INDEX ((a + 1)), RENAME v", MYSQL),

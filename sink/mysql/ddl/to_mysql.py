@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cdc.schema.charsets import charset_of_collation
 from cdc.schema.editor import Editor
 from cdc.schema.statement import DdlStatement, Verb
 from cdc.schema.table import Table
@@ -53,6 +54,7 @@ def refused(what: str, server: str) -> DDLNotTranslatable:
 def translate(editor: Editor, parsed: DdlStatement, change: SchemaChange) -> bool:
     """Edit the statement; True if it does nothing."""
     _refuse(editor, parsed)
+    _refuse_charsets(parsed)
     after = table_behind(change, parsed)
     if parsed.like and after is not None and _asks_sequences(after):
         raise refused("sequences", "MySQL")
@@ -84,6 +86,21 @@ def _refuse(editor: Editor, parsed: DdlStatement) -> None:
             raise refused("VECTOR of MariaDB's form", "MySQL")
         if item.is_word("DEFAULT") and i > 1 and items[i - 2].is_word("PARTITION"):
             raise refused("default partition of a list", "MySQL")
+
+
+def _refuse_charsets(parsed: DdlStatement) -> None:
+    """CONVERT TO beside another character set for columns to come: MySQL has one for both."""
+    converts = False
+    charsets = set[str | None]()
+    for action in parsed.actions:
+        convert = action.plan.convert
+        converts |= convert is not None
+        for options in (action.plan.options, convert or action.plan.options):
+            charsets.add(options.charset)
+            if options.collation is not None:
+                charsets.add(charset_of_collation(options.collation, parsed.session))
+    if converts and len(charsets - {None}) > 1:
+        raise refused("CONVERT TO beside another default character set", "MySQL")
 
 
 def _opens(editor: Editor, i: int) -> bool:
