@@ -155,11 +155,11 @@ def test_rows_of_parts_that_come_are_seen_where_nobody_waits_for_their_mark(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The negative control."""
+    """The negative control: how many come twice is a matter of how fast the load was."""
     monkeypatch.setattr(AwaitedParts, "holds", lambda *_: False)
     made = MergedLog(recorded, tmp_path / "log")
     made.merge()
-    assert len(made.content()) > len(whole.content()) + 50
+    assert len(made.content()) > len(whole.content())
 
 
 def test_parts_that_are_told_by_names_must_not_move(recorded: Recorded, tmp_path: Path) -> None:
