@@ -15,8 +15,6 @@ from pymysql.constants import ER
 
 from cdc.base.errors import TidegateError
 from cdc.base.nodes import plain
-from cdc.binlog.events import EventType
-from cdc.binlog.header import EventHeader
 from cdc.changelog.remote.access import LogAccess
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
@@ -118,9 +116,7 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
                     cursor.execute(statement)
             for block in _blocks(connection, task):
                 rows += block.rows
-                for event in images.events(block):
-                    events += EventHeader.parse(event).type_code != EventType.TABLE_MAP
-                    file.write(event)
+                events += images.write(block, file)
         except pymysql.err.MySQLError as error:
             raise select_error(error, table.schema, table.name) from None
         return rows, events, file.tell() - len(task.head)

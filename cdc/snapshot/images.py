@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,14 @@ class RowImages:
                 self._nodes = np.empty((2 * len(self._nodes), NODE_SIZE), np.int64)
             elif code == text_rows.ROOM and not size:
                 self._make_room(what)
+
+    def write(self, block: RowBlock, file: IO[bytes]) -> int:
+        """Write the events of a block's rows into ``file``; how many of them have rows."""
+        with_rows = 0
+        for event in self.events(block):
+            with_rows += event is not self._map_event
+            file.write(event)
+        return with_rows
 
     def _wire(self, types: bytes) -> npt.NDArray[np.int64]:
         if len(types) != len(self._columns):

@@ -19,8 +19,6 @@ from uuid import UUID
 import numpy as np
 
 from cdc.binlog.cursor import lenenc_int
-from cdc.binlog.events import EventType
-from cdc.binlog.header import EventHeader
 from cdc.schema.charsets import encode
 from cdc.schema.table import Column, Table
 from cdc.snapshot.errors import SnapshotRowUnreadable
@@ -70,11 +68,8 @@ class TargetOnly:
                 hint="compare again: cdc cli changefeed verify",
             )
         images = RowImages(table, server_kind, table_number=number)
-        events = 0
         with path.open("wb") as file:
-            for event in images.events(self._block(table)):
-                events += EventHeader.parse(event).type_code != EventType.TABLE_MAP
-                file.write(event)
+            events = images.write(self._block(table), file)
         return StagedFile(path, len(self.keys), events)
 
     def _block(self, table: Table) -> RowBlock:
