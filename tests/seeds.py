@@ -41,3 +41,12 @@ def drawn(cases: Sequence[Any], *, names: int = 1) -> list[Any]:
         pytest.param(*case, marks=[] if number == chosen else [pytest.mark.soak])
         for number, case in enumerate(values)
     ]
+
+
+def one_run_in(runs: int, test: str) -> pytest.MarkDecorator:
+    """Return the mark of a long test that is in one of so many runs, and a soak in the others.
+
+    ``test`` tells tests apart, so that each is drawn by itself.
+    """
+    here = random.Random(f"{seed()} {test}").randrange(runs) == 0
+    return pytest.mark.slow if here else pytest.mark.soak

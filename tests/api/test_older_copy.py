@@ -12,6 +12,7 @@ import pytest
 
 from tests.api.server_process import CdcServer
 from tests.e2e import topics
+from tests.seeds import one_run_in
 from tests.server.without_spark import STARTED
 from tests.servers import Broker, Database
 from tests.waiting import until
@@ -73,6 +74,7 @@ def found(mysql: Database, broker: Broker) -> Callable[[], list[list[int]]]:
     return look
 
 
+@one_run_in(2, "an older copy")
 def test_an_older_copy_goes_on_where_the_ledgers_stand(
     server: CdcServer,
     tmp_path: Path,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +21,7 @@ from cdc.binlog.writer import BinlogWriter
 from cdc.cli.log import app
 from tests.binlog import workload
 from tests.binlog.sample import MARIADB, MYSQL, small
+from tests.seeds import drawn
 from tests.servers import Database
 from tests.source.pulling import Pulled
 
@@ -175,8 +177,9 @@ def test_schema_that_does_not_fit(written: Any, tmp_path: Path) -> None:
     assert "ErrSchemaFileUnreadable" in log("print", path, "--schema", tmp_path / "none").stderr
 
 
-@pytest.mark.parametrize("version", [MYSQL, MARIADB])
-@pytest.mark.parametrize("crc32", [True, False])
+@pytest.mark.parametrize(
+    ("version", "crc32"), drawn(list(product([MYSQL, MARIADB], [True, False])), names=2)
+)
 def test_damaged_files(version: str, crc32: bool, tmp_path: Path) -> None:
     """Damage ends in exit code 0 or 1 with one line; never a traceback, never a hang."""
     data, dice, path = small(version, crc32=crc32), Random(3), tmp_path / "bin.000001"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cdc.changelog import index_cache
 from cdc.changelog.reader import ChangeLog
 from cdc.changelog.writer import LogWriter
 from tests.changelog.logs import StillClock, dml, open_log
+from tests.seeds import drawn
 
 SEGMENT = 65536
 ROUNDS = 6
@@ -60,10 +60,11 @@ def _pass(_: LogWriter, log: ChangeLog, ts: int) -> None:
     log.forget_below(ts)
 
 
-@pytest.mark.parametrize("forget", [_collect, _pass], ids=["collected", "passed"])
-def test_what_is_behind_a_reader_is_not_held(
-    tmp_path: Path, forget: Callable[[LogWriter, ChangeLog, int], None]
-) -> None:
+_FORGETTING = {"collected": _collect, "passed": _pass}
+
+
+@pytest.mark.parametrize("how", drawn(list(_FORGETTING)))
+def test_what_is_behind_a_reader_is_not_held(tmp_path: Path, how: str) -> None:
     tracemalloc.start(3)
     try:
         with open_log(tmp_path, StillClock(), segment_bytes=SEGMENT, keep_s=0) as writer:
@@ -73,7 +74,7 @@ def test_what_is_behind_a_reader_is_not_held(
                 for done in range(ROUNDS):
                     last = _write(writer, before + 1)
                     assert _read(log, before, last) == 1000
-                    forget(writer, log, last)
+                    _FORGETTING[how](writer, log, last)
                     before = last
                     if done in (1, ROUNDS - 1):
                         bytes_at.append(_index_bytes())

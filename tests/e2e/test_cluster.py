@@ -19,7 +19,7 @@ from tests.cluster.sharded import PARTS, PATTERN, ShardedDatabase
 from tests.e2e import topics
 from tests.e2e.capture_process import SETTINGS, CaptureProcess
 from tests.e2e.conftest import CaptureMaker
-from tests.seeds import seed
+from tests.seeds import one_run_in, seed
 from tests.servers import Broker, Database
 from tests.servers.database import database
 from tests.sink_binlog.replay import files_of, replay
@@ -206,6 +206,7 @@ max-rows-per-second = 4000
 """
 
 
+@one_run_in(2, "rows of parts")
 def test_rows_of_parts_are_copied_while_parts_change(
     captures: CaptureMaker, nodes: list[Database], mysql: Database, broker: Broker
 ) -> None:

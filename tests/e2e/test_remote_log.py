@@ -20,6 +20,7 @@ from tests.e2e.conftest import make_way
 from tests.e2e.counting import exactly
 from tests.e2e.seen_outside import process_list, spark_pages
 from tests.e2e.spark_cluster import Cluster, cluster
+from tests.seeds import one_run_in
 from tests.servers import Broker, Database, process
 from tests.servers.database import database
 from tests.servers.proxy import HeardProxy
@@ -247,6 +248,7 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     assert found == []
 
 
+@one_run_in(2, "a master that knows of nobody")
 def test_a_master_that_knows_of_nobody_is_told_anew(
     shared: Shared, mariadb: Database, broker: Broker, fresh_name: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
 from tests.e2e.shard_load import ShardLoad
 from tests.e2e.test_failover import captures_of
+from tests.seeds import one_run_in
 from tests.servers import Broker, Database
 from tests.servers.database import database
 from tests.servers.etcd import Etcd
@@ -90,6 +91,7 @@ class Moved:
             capture.close()
 
 
+@one_run_in(2, "shards move")
 def test_shards_move_and_are_taken_over_while_a_group_waits_and_a_node_joins(
     etcd: Etcd,
     nodes: dict[str, Database],

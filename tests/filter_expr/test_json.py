@@ -20,7 +20,7 @@ from filter.expr.values import NULL, Vector
 from tests.filter_expr import hostile_json, oracle, rows
 from tests.filter_expr.documents import NUMBERS, SCALARS, TYPED, WORDS
 from tests.filter_expr.literals import quoted
-from tests.seeds import seed
+from tests.seeds import one_run_in, seed
 
 MYSQL = Session(version=(8, 0, 33))
 MARIADB = Session(mariadb=True, version=(11, 4, 5))
@@ -95,7 +95,7 @@ def test_mutated_documents_end_in_a_value_or_a_code() -> None:
     assert len(errors) > 4
 
 
-@pytest.mark.slow
+@one_run_in(3, "bounds of JSON")
 def test_the_same_with_bounds_checks() -> None:
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1"}
     command = [sys.executable, "-m", "tests.filter_expr.hostile_json", "3000"]

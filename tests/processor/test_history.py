@@ -23,6 +23,7 @@ from cdc.changelog.writer import LogWriter
 from tests.e2e import topics
 from tests.processor.in_process import Running
 from tests.processor.shaped import ShapedLog, commit_ts, go, rows_of
+from tests.seeds import one_run_in
 from tests.servers import Broker, Database
 from tests.waiting import until
 
@@ -122,6 +123,7 @@ def _same(found: Rows, wanted: Rows) -> None:
         assert found[place] == bodies, place
 
 
+@one_run_in(2, "between any changes")
 def test_a_changefeed_from_between_any_changes_delivers_the_same(
     log: ShapedLog, whole: Rows, broker: Broker, topic_prefix: str
 ) -> None:

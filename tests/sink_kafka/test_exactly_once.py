@@ -30,6 +30,7 @@ from sink.kafka.ledger import (
 )
 from sink.kafka.records import frame
 from sink.kafka.recovery import fence, recover
+from tests.seeds import drawn
 from tests.sink_kafka.conftest import Lab, feed_of
 from tests.sink_kafka.crash_child import MESSAGES
 from tests.waiting import PATIENCE
@@ -77,7 +78,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", drawn([1, 2]))
 def test_killed_in_the_middle_nothing_lost_nothing_twice(lab: Lab, seed: int) -> None:
     run_with_kills(lab, seed, 3, "yes")
     for found in counts(lab):

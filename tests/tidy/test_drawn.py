@@ -24,3 +24,18 @@ def test_one_case_in_each_run_and_all_in_a_few(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_case_may_be_one_value() -> None:
     assert [case.values for case in seeds.drawn(CASES)] == [(case,) for case in CASES]
+
+
+def test_a_test_is_in_one_of_a_few_runs_and_a_soak_in_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    met = {"a": [], "b": []}
+    for seed in range(300):
+        monkeypatch.setenv("SEED", str(seed))
+        for test, marks in met.items():
+            marks.append(seeds.one_run_in(3, test).name)
+            assert seeds.one_run_in(3, test).name == marks[-1], "all workers draw the same"
+    for marks in met.values():
+        assert 70 < marks.count("slow") < 130
+        assert marks.count("slow") + marks.count("soak") == 300
+    assert met["a"] != met["b"]
