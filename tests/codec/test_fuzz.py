@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.codec.fuzz_rows import CODECS
 from tests.codec.test_types import _cases
+from tests.seeds import drawn
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mariadb-11.4", "mysql-8.0"])
-def test_mutated_images(database: Any, fresh_name: str, tmp_path: Path, name: str) -> None:
+# With their bounds checked the kernels of each take a minute to compile, on a busy machine three.
+@pytest.mark.parametrize("codec", drawn(CODECS))
+def test_mutated_images(
+    database: Any, fresh_name: str, tmp_path: Path, name: str, codec: str
+) -> None:
     server = database(name)
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("set sql_mode='', time_zone='+00:00'")
@@ -33,7 +39,7 @@ def test_mutated_images(database: Any, fresh_name: str, tmp_path: Path, name: st
             (tmp_path / f"{fresh_name}.t{n}.sql").write_text(cursor.fetchone()[1])
     (tmp_path / "data.binlog").write_bytes(server.binlogs()[-1].read_bytes())
     done = subprocess.run(
-        [sys.executable, "-m", "tests.codec.fuzz_rows", str(tmp_path), "3000"],
+        [sys.executable, "-m", "tests.codec.fuzz_rows", str(tmp_path), "3000", codec],
         env=os.environ | {"NUMBA_BOUNDSCHECK": "1"},
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ import psutil
 
 from cdc.api.roles import ROUTES
 from tests.e2e.capture_process import CaptureProcess
+from tests.waiting import PATIENCE
 
 _UNNAMED = ("{name}", "{feed}")
 
@@ -31,7 +32,7 @@ def answers(capture: CaptureProcess) -> Iterator[str]:
 
 def spark_pages(port: int) -> Iterator[str]:
     """All pages of Spark's that one leads to, and its answers to programs."""
-    with httpx.Client(trust_env=False, timeout=20) as http:
+    with httpx.Client(trust_env=False, timeout=20 * PATIENCE) as http:
         base = f"http://127.0.0.1:{port}"
         (app,) = http.get(f"{base}/api/v1/applications").json()
         api = f"{base}/api/v1/applications/{app['id']}"

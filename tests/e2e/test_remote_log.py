@@ -90,7 +90,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 def _executors(capture: CaptureProcess) -> list[psutil.Process]:
     """JVMs of the executors that work for a capture."""
-    with httpx.Client(trust_env=False, timeout=20) as http:
+    with httpx.Client(trust_env=False, timeout=20 * PATIENCE) as http:
         base = f"http://127.0.0.1:{capture.ui_port}/api/v1/applications"
         (app,) = http.get(base).json()
     found = []

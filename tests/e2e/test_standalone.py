@@ -132,7 +132,7 @@ def test_a_task_of_a_host_that_is_cut_off_is_not_delivered_again(
 def _busy_executor(capture: CaptureProcess) -> psutil.Process | None:
     """The JVM of the executor that runs a task, if one does; Spark's pages know which."""
     base = f"http://127.0.0.1:{capture.ui_port}/api/v1/applications"
-    with httpx.Client(trust_env=False, timeout=20) as http:
+    with httpx.Client(trust_env=False, timeout=20 * PATIENCE) as http:
         (app,) = http.get(base).json()
         shown = http.get(f"{base}/{app['id']}/executors").json()
     busy = [e["id"] for e in shown if e["activeTasks"]]
