@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.e2e import topics
@@ -65,12 +67,14 @@ class Moved:
         )
 
     def place(self, feed: str) -> CaptureProcess | None:
-        """Who delivers a changefeed; None while nobody does."""
-        asked = next(c for c in self.captures if c.running)
-        task = asked.ask("GET", f"/changefeeds/{feed}")["task_status"]
-        # One that was started again is another one.
-        ids = {self.id_of(c): c for c in self.captures if c.running}
-        return ids.get(task[0]["capture_id"]) if task else None
+        """Who delivers a changefeed; None while nobody does, or one begins anew."""
+        with suppress(httpx.TransportError):
+            asked = next(c for c in self.captures if c.running)
+            task = asked.ask("GET", f"/changefeeds/{feed}")["task_status"]
+            # One that was started again is another one.
+            ids = {self.id_of(c): c for c in self.captures if c.running}
+            return ids.get(task[0]["capture_id"]) if task else None
+        return None
 
     def id_of(self, capture: CaptureProcess) -> str:
         return str(capture.ask("GET", "/status")["id"])
