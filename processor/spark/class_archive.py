@@ -29,12 +29,14 @@ def options() -> str:
 
 
 def path() -> Path | None:
-    """Where the archive of this JVM and these jars is, made or not; None if there is no JVM."""
+    """Where the archive of this JVM and these jars is, made or not; None if either is missing."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home) / "bin/java" if home else "java")
-    if java is None:
+    # The package is looked for, not loaded: a capture that starts has no use for it.
+    package = find_spec("pyspark")
+    if java is None or package is None or package.origin is None:
         return None
-    jars = Path(os.environ.get("SPARK_HOME") or _pyspark()) / "jars"
+    jars = Path(os.environ.get("SPARK_HOME") or Path(package.origin).parent) / "jars"
     binary = Path(java).resolve()
     digest = blake2b(digest_size=8)
     for file in (binary, jars, *sorted(jars.glob("*.jar"))):
@@ -42,11 +44,3 @@ def path() -> Path | None:
         digest.update(f"{file} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     # Beside the jars that it is of, so that it goes when they go.
     return Path(sys.prefix) / "var/tidegate" / f"classes-{digest.hexdigest()}.jsa"
-
-
-def _pyspark() -> Path:
-    """The package's folder; it is not loaded: a capture that starts has no use for it."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
