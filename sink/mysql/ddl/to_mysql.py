@@ -90,15 +90,13 @@ def _refuse(editor: Editor, parsed: DdlStatement) -> None:
 
 def _refuse_charsets(parsed: DdlStatement) -> None:
     """CONVERT TO beside another character set for columns to come: MySQL has one for both."""
-    converts = False
+    plans = [action.plan for action in parsed.actions]
+    converts = [plan.convert for plan in plans if plan.convert is not None]
     charsets = set[str | None]()
-    for action in parsed.actions:
-        convert = action.plan.convert
-        converts |= convert is not None
-        for options in (action.plan.options, convert or action.plan.options):
-            charsets.add(options.charset)
-            if options.collation is not None:
-                charsets.add(charset_of_collation(options.collation, parsed.session))
+    for options in (*converts, *(plan.options for plan in plans)):
+        charsets.add(options.charset)
+        if options.collation is not None:
+            charsets.add(charset_of_collation(options.collation, parsed.session))
     if converts and len(charsets - {None}) > 1:
         raise refused("CONVERT TO beside another default character set", "MySQL")
 
