@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 _NAME = "SEED"
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def draw() -> None:
@@ -43,10 +44,12 @@ def drawn(cases: Sequence[Any], *, names: int = 1) -> list[Any]:
     ]
 
 
-def one_run_in(runs: int, test: str) -> pytest.MarkDecorator:
-    """Return the mark of a long test that is in one of so many runs, and a soak in the others.
+def one_run_in(runs: int) -> Callable[[Test], Test]:
+    """Return a mark of long tests: each is in one of so many runs, and a soak in the others."""
 
-    ``test`` tells tests apart, so that each is drawn by itself.
-    """
-    here = random.Random(f"{seed()} {test}").randrange(runs) == 0
-    return pytest.mark.slow if here else pytest.mark.soak
+    def mark(test: Test) -> Test:
+        name = f"{test.__module__}.{test.__qualname__}"
+        here = random.Random(f"{seed()} {name}").randrange(runs) == 0
+        return pytest.mark.slow(test if here else pytest.mark.soak(test))
+
+    return mark

@@ -74,7 +74,7 @@ def found(mysql: Database, broker: Broker) -> Callable[[], list[list[int]]]:
     return look
 
 
-@one_run_in(2, "an older copy")
+@one_run_in(2)
 def test_an_older_copy_goes_on_where_the_ledgers_stand(
     server: CdcServer,
     tmp_path: Path,

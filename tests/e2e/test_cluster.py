@@ -206,7 +206,7 @@ max-rows-per-second = 4000
 """
 
 
-@one_run_in(2, "rows of parts")
+@one_run_in(2)
 def test_rows_of_parts_are_copied_while_parts_change(
     captures: CaptureMaker, nodes: list[Database], mysql: Database, broker: Broker
 ) -> None:

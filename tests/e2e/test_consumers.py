@@ -85,7 +85,7 @@ def test_the_program_of_the_page_for_consumers_copies_the_tables(way: Way, tmp_p
     assert sorted(found, key=repr) == sorted(there, key=repr)
 
 
-@one_run_in(2, "the page for consumers")
+@one_run_in(2)
 def test_the_spark_program_of_the_page_for_consumers_copies_a_table(
     way: Way, tmp_path: Path
 ) -> None:

@@ -248,7 +248,7 @@ def test_secrets_stand_in_no_page_event_log_or_process_list(
     assert found == []
 
 
-@one_run_in(2, "a master that knows of nobody")
+@one_run_in(2)
 def test_a_master_that_knows_of_nobody_is_told_anew(
     shared: Shared, mariadb: Database, broker: Broker, fresh_name: str
 ) -> None:

@@ -95,7 +95,7 @@ class Moved:
             capture.close()
 
 
-@one_run_in(2, "shards move")
+@one_run_in(2)
 def test_shards_move_and_are_taken_over_while_a_group_waits_and_a_node_joins(
     etcd: Etcd,
     nodes: dict[str, Database],

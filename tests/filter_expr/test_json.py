@@ -95,7 +95,7 @@ def test_mutated_documents_end_in_a_value_or_a_code() -> None:
     assert len(errors) > 4
 
 
-@one_run_in(3, "bounds of JSON")
+@one_run_in(3)
 def test_the_same_with_bounds_checks() -> None:
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1"}
     command = [sys.executable, "-m", "tests.filter_expr.hostile_json", "3000"]

@@ -123,7 +123,7 @@ def _same(found: Rows, wanted: Rows) -> None:
         assert found[place] == bodies, place
 
 
-@one_run_in(2, "between any changes")
+@one_run_in(2)
 def test_a_changefeed_from_between_any_changes_delivers_the_same(
     log: ShapedLog, whole: Rows, broker: Broker, topic_prefix: str
 ) -> None:

@@ -29,12 +29,21 @@ def test_a_case_may_be_one_value() -> None:
 def test_a_test_is_in_one_of_a_few_runs_and_a_soak_in_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    met = {"a": [], "b": []}
+    met: dict[str, list[str]] = {"a": [], "b": []}
+
+    def drawn(name: str) -> str:
+        def test() -> None: ...
+
+        test.__qualname__ = name
+        marks = {mark.name for mark in seeds.one_run_in(3)(test).pytestmark}  # type: ignore[attr-defined]
+        assert "slow" in marks, "it is long, wherever it is"
+        return "soak" if "soak" in marks else "slow"
+
     for seed in range(300):
         monkeypatch.setenv("SEED", str(seed))
-        for test, marks in met.items():
-            marks.append(seeds.one_run_in(3, test).name)
-            assert seeds.one_run_in(3, test).name == marks[-1], "all workers draw the same"
+        for test, kinds in met.items():
+            kinds.append(drawn(test))
+            assert drawn(test) == kinds[-1], "all workers draw the same"
     for marks in met.values():
         assert 70 < marks.count("slow") < 130
         assert marks.count("slow") + marks.count("soak") == 300
