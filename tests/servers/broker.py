@@ -15,6 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
+
 from tests.servers import install, process, tls
 from tests.servers.errors import StartFailed, Unavailable
 
@@ -234,6 +237,8 @@ class Broker:
             self._command(self.heap, "kafka.Kafka", str(settings)), cwd=self.folder, log=self.log
         )
         process.wait_until(self._answers, self._process, 120, self.log, NAME)
+        if "controller.quorum.voters" not in self.options:
+            process.wait_until(self._gives_ids, self._process, 120, self.log, NAME)
 
     def _format(self) -> None:
         """Write what ``StorageTool format`` writes, without a second JVM."""
@@ -249,6 +254,22 @@ class Broker:
         with socket.socket() as probe:
             probe.settimeout(1)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _gives_ids(self) -> bool:
+        """Say whether producers get the ids of transactions: the last that it does at a start.
+
+        On a busy machine that was half a minute later, which is all that a changefeed waits.
+        """
+        producer = KafkaProducer(
+            bootstrap_servers=[self.internal], transactional_id="started", max_block_ms=10_000
+        )
+        try:
+            producer.init_transactions()
+        except KafkaTimeoutError:
+            return False
+        finally:
+            producer.close(0)
+        return True
 
     def java_tool(
         self, main: str, *arguments: str, timeout: float = 120
