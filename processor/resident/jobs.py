@@ -32,6 +32,8 @@ from processor.task_messages import Ack, Descriptor
 _log = logging.getLogger("processor")
 # It answers at once, but for what keeps the interpreter from it, which takes seconds at most.
 _SILENT_S = 30.0
+# Large windows do not go on coming if none came for so long; each may take seconds to deliver.
+_APART_S = 60.0
 
 
 class Jvm(Protocol):
@@ -72,7 +74,8 @@ class ResidentJobs(OwnJobs):
         self._jvm = jvm
         self._largest, self._silent_s = largest, silent_s
         self._jvm_after_s, self._monotonic = jvm_after_s, monotonic
-        self._large_since: float | None = None
+        # When the first large window came of those that go on coming, and when the last.
+        self._large_since = self._large_last = -_APART_S
         self._spawner: Spawner | None = spawner
         self._guard = threading.Lock()
         self._deliverers = WorkerPool(self._spawn, lambda: self.parallelism)
@@ -147,8 +150,9 @@ class ResidentJobs(OwnJobs):
         """Whether large windows have come for long enough; called for each of them."""
         now = self._monotonic()
         with self._guard:
-            if self._large_since is None:
+            if now - self._large_last >= _APART_S:
                 self._large_since = now
+            self._large_last = now
             return now - self._large_since >= self._jvm_after_s
 
     def _worker(self, feed: str, task: int) -> ResidentWorker | None:

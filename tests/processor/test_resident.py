@@ -222,7 +222,7 @@ def test_only_large_windows_that_go_on_coming_start_the_jvm(residents: Residents
         # A small one says nothing of how long large ones come.
         for later_ms, size, begun in (
             (0, 0, 0), (5_000, _LARGEST + 1, 0), (6_000, _LARGEST + 1, 0), (3_900, 0, 0),
-            (100, _LARGEST + 1, 1),
+            (100, _LARGEST + 1, 1), (60_000, _LARGEST + 1, 1), (59_000, _LARGEST + 1, 2),
         ):  # fmt: skip
             clock.ms += later_ms
             (ack,) = jobs.run([residents.window(plan, size)], "", _TIMEOUT_S, "")
