@@ -56,6 +56,7 @@ from cdc.server.upstream_errors import (
     UpstreamInUse,
     UpstreamNameInvalid,
 )
+from cdc.source.reading_ahead import TablesReadAhead
 from owner import placing
 from owner.placement import PlacementReason
 
@@ -413,9 +414,11 @@ class Upstreams:
         info = self.info(name)
         # What was placed elsewhere may have left a log here, of other ts.
         folder = self._folder(name) if not self._placed else self.log_folder(name)
-        if ts == 0:
+        if ts:
+            return ts, self._source.schema_at(folder, ts)
+        with TablesReadAhead(folder, wanted):
             ts = self._source.schema_now(info, folder, wanted)
-        return ts, self._source.schema_at(folder, ts)
+            return ts, self._source.schema_at(folder, ts)
 
     def check_replica(self, name: str, uri: str) -> None:
         """Raises what forbids to read rows from a replica of an upstream."""
