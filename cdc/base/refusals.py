@@ -1,7 +1,8 @@
 """All that is wrong with a request, in one error: a value that gathers what checks raise.
 
 Checks raise the first thing that they find. Whoever asks several that do not need each other asks
-each through :class:`Refusals`, and raises behind them.
+each through :class:`Refusals`, and raises behind them. :class:`ServerRefused` is what came of it at
+another server.
 """
 
 from __future__ import annotations
@@ -38,6 +39,30 @@ class SeveralReasons(InvalidError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SeveralReasons.of, (self.reasons,))
+
+
+class ServerRefused(Exception):
+    """The server's own error, as it came. ``kind`` as of our errors; ``transient``: ask again.
+
+    ``reasons``: where several things are wrong with a request (``TG:ErrSeveralReasons``), each.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str,
+        object: str = "",
+        kind: str = "invalid",
+        reasons: Sequence[ServerRefused] = (),
+    ) -> None:
+        super().__init__(message)
+        self.reasons = tuple(reasons)
+        self.kind = kind
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.object = object
 
 
 def reasons_of(error: Refusal) -> tuple[Refusal, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 from cdc.base import installed
@@ -15,8 +17,17 @@ def main() -> None:
     except TidegateError as e:
         print(f"Error: {e}", file=sys.stderr)
         sys.exit(1)
-    from cdc.cli.main import main as run
-
+    # Of what a command takes to start a tenth is pydantic's look for plugins in all that is
+    # installed, and a tenth the look for garbage among what is loaded.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.disable()
+    if sys.argv[1:2] == ["server"]:
+        # A server asks no other for anything before it delivers.
+        from cdc.cli.root import main as run
+    else:
+        from cdc.cli.main import main as run
+    gc.freeze()
+    gc.enable()
     run()
 
 

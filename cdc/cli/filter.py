@@ -11,11 +11,11 @@ import typer
 
 from cdc.api.explain_models import ExplanationOut
 from cdc.base.errors import InvalidError, TidegateError
+from cdc.base.refusals import ServerRefused
 from cdc.cli import output
 from cdc.cli.config_file import ConfigFile, read_config
 from cdc.cli.options import Json, OfServer, access, client
 from cdc.cli.tables_file import read_tables
-from cdc.client.connection import ServerRefused
 from cdc.schema.session import Session
 from filter.explain import Explainer, Explanation, topic_of
 from filter.names import table_name

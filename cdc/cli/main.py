@@ -1,4 +1,4 @@
-"""The ``cdc`` command."""
+"""The whole ``cdc`` command."""
 
 from __future__ import annotations
 
@@ -8,39 +8,26 @@ from typing import Annotated
 
 import typer
 
-import cdc
-from cdc.base.errors import TidegateError
 from cdc.cli import (
     changefeed,
     ddl,
     output,
     processor,
+    root,
     shard_ddl,
     snapshot,
     ticdc_json,
-    ticdc_words,
     token,
     unsafe,
     upstream,
 )
 from cdc.cli.audit import audit
-from cdc.cli.backup import backup, restore
 from cdc.cli.console import console
 from cdc.cli.options import Json, OfServer, access, client
-from cdc.cli.server import server
+from cdc.cli.root import app
 from cdc.cli.verify import verify
 from cdc.cli.watching import watched
-from cdc.client.connection import ServerRefused
 
-_MISUSED = 2
-
-app = typer.Typer(
-    no_args_is_help=True,
-    # Commands below inherit it.
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    help="Tidegate: a changefeed framework on Spark for MySQL-family databases.",
-)
 cli = typer.Typer(
     cls=OfServer, no_args_is_help=True, help="Operate a running server.", callback=access
 )
@@ -48,9 +35,6 @@ capture = typer.Typer(no_args_is_help=True, help="Captures: the running servers.
 owner = typer.Typer(no_args_is_help=True, help="The capture that decides which has which upstream.")
 tso = typer.Typer(no_args_is_help=True, help="Timestamps.")
 
-app.command("server")(server)
-app.command("backup")(backup)
-app.command("restore")(restore)
 cli.command("console")(console)
 app.add_typer(cli, name="cli")
 changefeed.app.command("verify")(verify)
@@ -66,28 +50,6 @@ cli.add_typer(token.app, name="token")
 cli.add_typer(tso, name="tso")
 cli.command("audit")(audit)
 cli.add_typer(unsafe.app, name="unsafe")
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(f"Tidegate {cdc.__version__}, Python {sys.version.split()[0]}")
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        version()
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    show_version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
-    ] = False,
-) -> None:
-    pass
 
 
 @capture.command("list")
@@ -153,20 +115,10 @@ def _add(name: str, words: list[str]) -> None:
 
 
 def main() -> None:
-    """Entry point: a user's mistake ends in one line and exit code 1, never in a traceback."""
-    try:
-        for name in _LOADED_LATE:
-            _add(name, sys.argv[1:])
-        app()
-    except (TidegateError, ServerRefused) as e:
-        output.error(e)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)
-    except SystemExit as e:
-        if e.code == _MISUSED and (instead := ticdc_words.hint(sys.argv[1:])):
-            print(f"Hint: {instead}", file=sys.stderr)
-        raise
+    """Entry point."""
+    for name in _LOADED_LATE:
+        _add(name, sys.argv[1:])
+    root.main()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from cdc.base.errors import TidegateError
-from cdc.base.refusals import SeveralReasons
-from cdc.client.connection import ServerRefused
+from cdc.base.refusals import ServerRefused, SeveralReasons
 
 # It is a seventh of what a command takes to start, and JSON does without it.
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from cdc.base.errors import ErrorKind, TidegateError
+from cdc.base.refusals import ServerRefused
 from cdc.cli import output
-from cdc.client.connection import ServerRefused
 
 _EVERY_S = 2.0
 

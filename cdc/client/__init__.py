@@ -1,10 +1,10 @@
 """Operate a server from Python: what ``cdc cli`` itself uses. See ``docs/client.md``."""
 
+from cdc.base.refusals import ServerRefused
 from cdc.client.access import Access, TlsFileUnusable, TokenUnusable
 from cdc.client.connection import (
     AnswerLate,
     AnswerUnreadable,
-    ServerRefused,
     ServerUnreachable,
     ServerUrlInvalid,
 )

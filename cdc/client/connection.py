@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from cdc.base.errors import InvalidError, TransientError
 from cdc.base.http_client import httpx
+from cdc.base.refusals import ServerRefused
 from cdc.client.access import DEFAULT_SERVER, Access
 
 # Asking is quick; an upstream with many tables takes minutes to be read.
@@ -35,30 +36,6 @@ class AnswerUnreadable(InvalidError):
     """An answer has another form than this version knows."""
 
     code = "TG:ErrAnswerUnreadable"
-
-
-class ServerRefused(Exception):
-    """The server's own error, as it came. ``kind`` as of our errors; ``transient``: ask again.
-
-    ``reasons``: where several things are wrong with a request (``TG:ErrSeveralReasons``), each.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        hint: str,
-        object: str = "",
-        kind: str = "invalid",
-        reasons: Sequence[ServerRefused] = (),
-    ) -> None:
-        super().__init__(message)
-        self.reasons = tuple(reasons)
-        self.kind = kind
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.object = object
 
 
 class Connection:

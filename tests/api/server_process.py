@@ -32,7 +32,7 @@ class CdcServer:
         self,
         data_dir: Path,
         *flags: str,
-        module: str = "cdc.cli.main",
+        module: str = "cdc.cli.entry",
         python: Path | str = sys.executable,
     ) -> None:
         self.data_dir = data_dir
@@ -157,7 +157,7 @@ def without_spark(folder: Path, *flags: str) -> Iterator[CdcServer]:
 def run_cdc(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """The ``cdc`` command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "cdc.cli.main", *words],
+        [sys.executable, "-m", "cdc.cli.entry", *words],
         capture_output=True,
         text=True,
         input=stdin,

@@ -207,7 +207,7 @@ def test_https_with_client_certificates(tmp_path: Path) -> None:
 
 def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.pem")
-    command = [sys.executable, "-m", "cdc.cli.main", "server", "--data-dir", str(tmp_path / "d")]
+    command = [sys.executable, "-m", "cdc.cli.entry", "server", "--data-dir", str(tmp_path / "d")]
     for flags in (("--cert", missing), ("--cert", missing, "--key", missing)):
         done = subprocess.run(
             [*command, *flags], capture_output=True, text=True, env=os.environ, check=False

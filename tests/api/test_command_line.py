@@ -117,7 +117,7 @@ def test_all_that_is_wrong_is_shown_at_once(server: CdcServer, tmp_path: Path) -
 def test_watching_ends_by_ctrl_c(server: CdcServer) -> None:
     words = ["cli", "capture", "list", "--watch", "--json", "--server", server.url]
     with subprocess.Popen(
-        [sys.executable, "-m", "cdc.cli.main", *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "cdc.cli.entry", *words], stdout=subprocess.PIPE, text=True
     ) as watching_it:
         assert watching_it.stdout is not None
         # Each line is a whole answer.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
@@ -25,6 +28,21 @@ def test_help_by_either_name_everywhere(words: list[str]) -> None:
     assert short.exit_code == 0
     assert short.stdout == long.stdout
     assert " ".join(["Usage:", "root", *words]) in short.stdout
+
+
+@pytest.mark.parametrize(("words", "loaded"), [(["server"], []), (["cli"], ["cdc.client"])])
+def test_a_server_loads_nothing_of_what_asks_others(words: list[str], loaded: list[str]) -> None:
+    """It would be before all that it delivers."""
+    code = (
+        "import atexit, sys\n"
+        "from cdc.cli.entry import main\n"
+        "late = {'cdc.client', 'cdc.schema', 'numba', 'pyspark'}\n"
+        "atexit.register(lambda: print(sorted(late & sys.modules.keys()), file=sys.stderr))\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code, *words, "-h"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == f"{loaded}\n"
 
 
 def test_a_word_of_ticdc_that_is_none_here_is_answered_with_what_to_use() -> None:

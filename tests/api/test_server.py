@@ -312,7 +312,7 @@ def test_a_stop_that_comes_before_anybody_listens_is_not_lost(tmp_path: Path) ->
     def hold_back() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 
-    command = [sys.executable, "-m", "cdc.cli.main", "server", "--spark-master", "local[1]"]
+    command = [sys.executable, "-m", "cdc.cli.entry", "server", "--spark-master", "local[1]"]
     command += ["--data-dir", str(tmp_path / "data"), "--addr", "127.0.0.1:0"]
     with (tmp_path / "log").open("wb") as log:
         started = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=hold_back)

@@ -51,7 +51,7 @@ class CaptureProcess:
         *,
         master: str = "local[2]",
         settings: str = "",
-        module: str = "cdc.cli.main",
+        module: str = "cdc.cli.entry",
         spark: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ class CaptureProcess:
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``cdc cli …`` against this capture."""
-        command = [sys.executable, "-m", "cdc.cli.main", "cli", *words, "--server", self.url]
+        command = [sys.executable, "-m", "cdc.cli.entry", "cli", *words, "--server", self.url]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def register(self, name: str, uri: str, **more: Any) -> Any:

@@ -96,6 +96,6 @@ def test_an_address_that_is_none_is_refused_without_what_it_hides(
 
 
 def _serve(folder: Path, address: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cdc.cli.main", "server", "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "cdc.cli.entry", "server", "--data-dir", str(folder)]
     command += ["--addr", "127.0.0.1:0", "--pd", address]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

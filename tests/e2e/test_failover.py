@@ -234,7 +234,7 @@ def _more_rows(folder: Path) -> None:
 
 
 def _cdc(*words: str) -> None:
-    command = [sys.executable, "-m", "cdc.cli.main", *words]
+    command = [sys.executable, "-m", "cdc.cli.entry", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

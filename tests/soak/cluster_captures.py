@@ -42,7 +42,7 @@ class Captures:
         *,
         count: int = 3,
         ttl_s: int = 5,
-        module: str = "cdc.cli.main",
+        module: str = "cdc.cli.entry",
     ) -> None:
         self.all: list[CaptureProcess] = []
         self.phases: list[PhaseLog] = []

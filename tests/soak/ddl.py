@@ -111,7 +111,7 @@ def _soak(stack: ExitStack, plan: Plan, say: Say) -> Result:
     broker = stack.enter_context(servers.broker())
     sides = [_side(stack, plan, name) for name in plan.upstreams]
     without_barrier = plan.control is Control.BARRIER
-    module = "tests.soak.without_barrier" if without_barrier else "cdc.cli.main"
+    module = "tests.soak.without_barrier" if without_barrier else "cdc.cli.entry"
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()

@@ -27,7 +27,7 @@ spark-start-after-s = 0
 """
 CATCH_UP_S = 180.0
 _SHOWN_LOG = 20_000
-_CDC = "cdc.cli.main"
+_CDC = "cdc.cli.entry"
 
 Say = Callable[[str], None]
 

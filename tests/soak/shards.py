@@ -128,7 +128,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     target.execute(f"CREATE DATABASE {_TARGET}", f"CREATE TABLE {_TARGET}.orders {_COLUMNS}")
     topics.create(broker.bootstrap, _TOPIC, partitions=3)
     barrier = plan.control is not Control.BARRIER
-    module = "cdc.cli.main" if barrier else "tests.soak.without_barrier"
+    module = "cdc.cli.entry" if barrier else "tests.soak.without_barrier"
     capture = CaptureProcess(folder, settings=SETTINGS, module=module)
     stack.callback(capture.close)
     capture.start()
