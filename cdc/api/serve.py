@@ -11,7 +11,7 @@ import uvicorn
 
 from cdc.api import client_names
 from cdc.api.app import make
-from cdc.api.guard import Guard
+from cdc.api.guard import Guard, host_of
 from cdc.server.capture import Capture
 
 
@@ -57,3 +57,14 @@ class ApiServer:
     def _run(self) -> None:
         # Off the main thread uvicorn leaves the process's signals alone.
         self._server.run(sockets=[self._sock])
+
+
+def serve(
+    capture: Capture, sock: socket.socket, token: str, tls: ssl.SSLContext | None
+) -> ApiServer:
+    """Begin to answer whoever has ``token``, by the hosts that the capture's settings name."""
+    settings = capture.settings
+    hosts = (settings.host, host_of(settings.advertise_addr), *settings.security.allowed_hosts)
+    api = ApiServer(capture, sock, Guard.of(token, hosts), tls, settings.security.cert_allowed_cn)
+    api.start()
+    return api

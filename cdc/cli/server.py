@@ -108,15 +108,10 @@ def run(settings: ServerSettings) -> None:
     # blocked, and would be in all that the JVM starts.
     later = before or settings.processor.spark_waits
     begun = None if later else ContextStart(settings.processor, data_dir.spark)
-    from cdc.api.guard import Guard, host_of
-    from cdc.api.serve import ApiServer
     from cdc.server.capture import Capture
     from cdc.server.logging_setup import configure
     from cdc.server.pulling import RealSource
 
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(*_COLLECTED_AFTER)
     configure(settings)
     if data_dir.mended:
         _log.warning("%d paths were open to others and are closed now", data_dir.mended)
@@ -127,8 +122,7 @@ def run(settings: ServerSettings) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
     port = sock.getsockname()[1]
     address = f"{settings.host}:{port}"
-    hosts = (settings.host, host_of(settings.advertise_addr), *settings.security.allowed_hosts)
-    guard = Guard.of(own_token.load_or_make(data_dir.token), hosts)
+    token = own_token.load_or_make(data_dir.token)
     if not own_token.note(_reached_at(settings, port), data_dir.token):
         _log.warning("no state folder of this user: cdc cli needs --token-file %s", data_dir.token)
     clock = SystemClock()
@@ -146,9 +140,18 @@ def run(settings: ServerSettings) -> None:
     capture = _patiently(made, stop) if before else made()
     if capture is None:
         return
-    api = ApiServer(capture, sock, guard, tls, settings.security.cert_allowed_cn)
     capture.start()
-    api.start()
+    try:
+        # Rows wait for nothing that is only there to be asked; who asks waits at the socket.
+        from cdc.api.serve import serve
+
+        api = serve(capture, sock, token, tls)
+    except BaseException:
+        capture.stop()
+        raise
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(*_COLLECTED_AFTER)
     _log.info("listening on http%s://%s", "s" if tls else "", address)
     while not stop.wait(_LOOK_S) and not capture.lost.is_set():
         pass
