@@ -237,8 +237,9 @@ class Broker:
             self._command(self.heap, "kafka.Kafka", str(settings)), cwd=self.folder, log=self.log
         )
         process.wait_until(self._answers, self._process, 120, self.log, NAME)
+        # Of a cluster it may be the first node, which has no others yet.
         if "controller.quorum.voters" not in self.options:
-            process.wait_until(self._gives_ids, self._process, 120, self.log, NAME)
+            self.await_ids()
 
     def _format(self) -> None:
         """Write what ``StorageTool format`` writes, without a second JVM."""
@@ -254,6 +255,11 @@ class Broker:
         with socket.socket() as probe:
             probe.settimeout(1)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def await_ids(self) -> None:
+        """Wait until producers get the ids of transactions here."""
+        assert self._process is not None
+        process.wait_until(self._gives_ids, self._process, 120, self.log, NAME)
 
     def _gives_ids(self) -> bool:
         """Say whether producers get the ids of transactions: the last that it does at a start.

@@ -32,6 +32,8 @@ class Cluster:
         """Start what does not run. Nodes answer only once most of them are there."""
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             list(pool.map(Broker.start, self.brokers))
+        # The log of transactions is there, on as many nodes as it needs.
+        self.brokers[0].await_ids()
 
 
 @contextmanager
