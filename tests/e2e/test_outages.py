@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from processor import process_names
+from processor.spark import forked_daemon
 from tests import servers
 from tests.e2e import topics
 from tests.e2e.capture_process import CaptureProcess
@@ -151,6 +152,9 @@ def test_a_jvm_that_dies_alone_is_replaced(way: Way) -> None:
     assert spawner.ppid() == way.capture.pid, "it is a fork of the capture's"
     way.execute("INSERT INTO t SELECT seq FROM seq_1_to_30000")
     jvm, unpacked = until(lambda: _jvm_at_work(way), "what is large starts it")
+    # Before it has asked for its daemon that would wait for another one to do so.
+    waits_at = forked_daemon.address(way.capture.data_dir / "spark")
+    until(lambda: not waits_at.exists(), "its daemon is its own")
     way.delivered()
     jvm.kill()
     way.execute("INSERT INTO t VALUES (30001), (30002)")
