@@ -113,14 +113,16 @@ class _Worker:
         self._connect()
         try:
             self.commit(self._customers)
-            began, done = time.monotonic(), 0
+            rate, began, done = self.load.rate, time.monotonic(), 0
             while not self.load.stopping.is_set():
+                if rate != self.load.rate:
+                    rate, began, done = self.load.rate, time.monotonic(), 0
                 for step in (self._buy, self._ship, self._rekey, self._types, self._expire):
                     done += self.commit(step)
                 done += self._singles()
                 self._roll_back()
                 self.round += 1
-                ahead = done / self.load.rate - (time.monotonic() - began)
+                ahead = done / rate - (time.monotonic() - began)
                 if ahead > 0:
                     self.load.stopping.wait(ahead)
                 began -= min(0.0, ahead + _MADE_UP_S)
@@ -310,6 +312,7 @@ class Workload:
         self.stopping = threading.Event()
         self.lock = threading.Lock()
         self._failed: list[BaseException] = []
+        self._began = 0.0
         workers_of = [_Worker(self, number) for number in range(1, workers + 1)]
         self._threads = [
             threading.Thread(target=self._guarded, args=(w,), name=f"load-{w.number}", daemon=True)
@@ -344,8 +347,20 @@ class Workload:
 
     def start(self) -> None:
         """Begin; returns at once."""
+        self._began = time.monotonic()
         for thread in self._threads:
             thread.start()
+
+    def hold(self) -> float:
+        """Go on at the rate that was held since the start, where that is below what is wanted.
+
+        Rows a second. A machine that was kept from more by what is measured has no more to do when
+        that is gone.
+        """
+        with self.lock:
+            held = self.committed.rows / (time.monotonic() - self._began)
+        self.rate = min(self.rate, held / self.workers)
+        return self.rate * self.workers
 
     def stop(self) -> Committed:
         """End after the transactions under way; what was committed."""

@@ -114,6 +114,7 @@ def _load(stage: _Stage, report: Report, seconds: float) -> Committed:
     stage.changes.start(seconds)
     report.progress(load, stage.fold, stage.watcher, began + seconds / 2)
     report.steady_end = time.time()
+    report.say(f"the load goes on at {load.hold():,.0f} rows/s, as it was held up to here")
     report.say(f"kill -9 {stage.capture.kill()}    (the capture, under load)")
     report.killed = time.time()
     stage.capture.start()

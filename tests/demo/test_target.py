@@ -32,6 +32,8 @@ def story(request: pytest.FixtureRequest) -> Iterator[tuple[Database, Workload, 
     load.start()
     try:
         until(lambda: load.stopping.is_set() or len(watcher.lags) > 300, "orders are seen", 120)
+        # It was not faster than it was told to be, and goes on no faster than it was.
+        assert 0 < load.hold() == 2 * load.rate <= 2000
         committed = load.stop()
         watcher.close()
         assert max(watcher.lags) < 120
