@@ -19,6 +19,7 @@ from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.snapshot import Wanted
 from cdc.source import compaction
+from cdc.source.coming import Coming
 from cdc.source.errors import UpstreamGone
 from cdc.source.merged_schema import check_alike, united
 from cdc.source.merging import merged_to, position_of, schema_to
@@ -125,10 +126,10 @@ def schema_now(
 def _passed(
     log: ChangeLog, now: dict[str, Ts], info: UpstreamInfo, settings: SourceSettings, clock: Clock
 ) -> LogState:
-    end = clock.monotonic() + settings.silence_s
     state = log.refresh()
+    coming = Coming(state.resolved_ts, settings, clock)
     while late := [n for n, ts in merged_to(state.position).items() if ts < now.get(n, 0)]:
-        if clock.monotonic() > end:
+        if coming.given_up(state.resolved_ts):
             raise UpstreamGone(
                 f"the log of all nodes has not reached what {', '.join(late)} has now",
                 object=f"upstream {info.name}",

@@ -18,6 +18,7 @@ from cdc.changelog.writer import LogWriter
 from cdc.coord.messages import UpstreamFinding, UpstreamInfo
 from cdc.schema.snapshot import Wanted, listed_copies
 from cdc.source.agreeing import agrees
+from cdc.source.coming import Coming
 from cdc.source.connection import open_connection, query_error, rows
 from cdc.source.ddl_scan import has_ddl_between
 from cdc.source.errors import UpstreamGone, UpstreamOtherServer, UpstreamReset
@@ -178,11 +179,11 @@ def _passed(
     settings: SourceSettings,
     clock: Clock,
 ) -> Ts:
-    end = clock.monotonic() + settings.silence_s
     state = log.refresh()
     first = state.resolved_ts
+    coming = Coming(first, settings, clock)
     while not UpstreamPosition.from_dict(state.position).covers(position, info.server_kind):
-        if clock.monotonic() > end:
+        if coming.given_up(state.resolved_ts):
             raise UpstreamGone(
                 "the log has not reached the end of the binlog in time",
                 object=f"upstream {info.name}",

@@ -158,6 +158,13 @@ class DistributedDatabase:
         session.recover()
         session.close()
 
+    def end(self) -> None:
+        """End load and heartbeats, whatever has become of them: others use the nodes next."""
+        self.stop.set()
+        self.silence.set()
+        for thread in (*self.threads, *([self.beating] if self.beating else ())):
+            thread.join(60)
+
     def finish(self) -> None:
         """End the load, decide what is in doubt, and close with two heartbeats."""
         self.rest()

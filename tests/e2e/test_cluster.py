@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
@@ -40,6 +40,19 @@ def nodes() -> Iterator[list[Database]]:
         ]
 
 
+@pytest.fixture
+def of_nodes(nodes: list[Database]) -> Iterator[Callable[..., DistributedDatabase]]:
+    """Return what makes a distributed database of the nodes, whose load ends with the test."""
+    with ExitStack() as stack:
+
+        def make(**how: Any) -> DistributedDatabase:
+            made = DistributedDatabase(nodes, seed(), **how)
+            stack.callback(made.end)
+            return made
+
+        yield make
+
+
 # A database that the target does not have yet.
 COPY = "bank_copy"
 COPIED = f"{delivered.CONFIG.replace(delivered.TARGET, COPY)}[snapshot]\ncreate-tables = true\n"
@@ -58,9 +71,13 @@ def _create(
 
 
 def test_no_state_of_a_target_is_torn(
-    captures: CaptureMaker, nodes: list[Database], mysql: Database, broker: Broker
+    captures: CaptureMaker,
+    nodes: list[Database],
+    of_nodes: Callable[..., DistributedDatabase],
+    mysql: Database,
+    broker: Broker,
 ) -> None:
-    cluster = DistributedDatabase(nodes, seed(), spread=delivered.SPREAD)
+    cluster = of_nodes(spread=delivered.SPREAD)
     cluster.create()
     capture = captures(settings=f"{SETTINGS}[changelog]\nanchor-s = 0.5\n")
     words = [w for n, db in enumerate(nodes, 1) for w in ("--node", f"n{n}={db.uri()}")]
@@ -158,9 +175,12 @@ def test_no_state_of_a_target_is_torn(
 
 
 def test_parts_of_a_logical_table_are_one_table_and_change_once(
-    captures: CaptureMaker, nodes: list[Database], mysql: Database
+    captures: CaptureMaker,
+    nodes: list[Database],
+    of_nodes: Callable[..., DistributedDatabase],
+    mysql: Database,
 ) -> None:
-    cluster = DistributedDatabase(nodes, seed())
+    cluster = of_nodes()
     cluster.create()
     sharded = ShardedDatabase(cluster, seed())
     columns = "id INT NOT NULL PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 7"
@@ -209,10 +229,14 @@ max-rows-per-second = 4000
 
 @one_run_in(2)
 def test_rows_of_parts_are_copied_while_parts_change(
-    captures: CaptureMaker, nodes: list[Database], mysql: Database, broker: Broker
+    captures: CaptureMaker,
+    nodes: list[Database],
+    of_nodes: Callable[..., DistributedDatabase],
+    mysql: Database,
+    broker: Broker,
 ) -> None:
     """They come in the definition of the logical table, once, and so does what all parts have."""
-    cluster = DistributedDatabase(nodes, seed())
+    cluster = of_nodes()
     cluster.create()
     sharded = ShardedDatabase(cluster, seed())
     sharded.over_parts("orders", f"CREATE TABLE {{part}} ({COLUMNS})")
