@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pymysql
 from pymysql.constants import ER
 
 from cdc.base.errors import TidegateError
 from cdc.base.nodes import plain
+from cdc.changelog import files
 from cdc.changelog.remote.access import LogAccess
 from cdc.coord.messages import UpstreamInfo
 from cdc.schema.table import Table
@@ -33,6 +34,8 @@ from processor.log_reading import scratch, send
 _NOT_PREPARED = frozenset(
     {ER.UNKNOWN_COM_ERROR, ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED}
 )
+# Written out while more is read, so that what is durable at the end is most of it.
+_WRITE_OUT = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
     """The same over an open connection, in the transaction that it is in."""
     table = task.table
     images = RowImages(table, task.info.server_kind, table_number=task.number)
-    rows = events = 0
+    rows = events = written = 0
     with path.open("wb") as file:
         file.write(task.head)
         try:
@@ -117,9 +120,23 @@ def read_over(connection: Any, task: ChunkTask, path: Path) -> tuple[int, int, i
             for block in _blocks(connection, task):
                 rows += block.rows
                 events += images.write(block, file)
+                written += _write_out(file, written)
         except pymysql.err.MySQLError as error:
             raise select_error(error, table.schema, table.name) from None
         return rows, events, file.tell() - len(task.head)
+
+
+def _write_out(file: BinaryIO, begin: int) -> int:
+    """Have the disk begin with what lies behind ``begin``, if it is much; how many bytes it is.
+
+    What is kept must be durable before it is delivered, and a disk takes longer than a server.
+    """
+    length = file.tell() - begin
+    if length < _WRITE_OUT:
+        return 0
+    file.flush()
+    files.start_writing(file.fileno(), begin, length)
+    return length
 
 
 def _blocks(connection: Any, task: ChunkTask) -> Iterator[RowBlock]:
