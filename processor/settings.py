@@ -55,7 +55,7 @@ class ProcessorSettings(BaseModel):
     # When the JVM of a local master is started: with the capture, or by a window that resident
     # workers are not for, so long behind the first of these. Until it runs they deliver all.
     spark_start: SparkStart = SparkStart.WHEN_NEEDED
-    spark_start_after_s: float = Field(default=10.0, ge=0.0)
+    spark_start_after_s: float = Field(default=60.0, ge=0.0)
     # Whether workers of a local master also deliver windows of other captures of the cluster, for
     # changefeeds that ask for it (scheduler.enable-table-across-nodes).
     lend_workers: bool = True
