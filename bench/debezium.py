@@ -37,7 +37,7 @@ _CONNECTORS = {
 }
 _JVM = (
     "-Xms1500m",
-    "-Xmx1500m",
+    "-Xmx4g",
     "-XX:+UseG1GC",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka=warn",

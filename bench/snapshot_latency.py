@@ -28,10 +28,11 @@ from bench.gate import Gate
 from bench.ground import Ground, ground
 from bench.processes import family
 from bench.settings import Settings
-from bench.snapshot import COPY_ALL, ROWS
+from bench.snapshot import COPY_ALL, SERVER
 from bench.topic import End
 from tests.servers import Database
 
+_ROWS = 2_000_000
 _KEYS = range(1, 10_001)
 _PER_S = 200
 _QUIET_S = 20.0
@@ -43,8 +44,8 @@ Seconds = NDArray[np.float64]
 
 def latency(settings: Settings) -> tuple[list[Figure], dict[str, Any]]:
     """The client alone, beside our copy, and beside Debezium's."""
-    rows = settings.rows or ROWS
-    with ground(settings.server) as place:
+    rows = settings.rows or _ROWS
+    with ground(settings.server, SERVER) as place:
         place.database.execute(
             "CREATE TABLE bench.point (id int NOT NULL PRIMARY KEY, n int NOT NULL)",
             "INSERT INTO bench.point VALUES " + ",".join(f"({n}, 0)" for n in _KEYS),

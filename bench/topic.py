@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.servers.broker import Broker
 
-_POLL_S = 0.01
+# Each look takes some milliseconds of the cores that are measured: one percent of the time at most.
+_LEAST_POLL_S, _MOST_POLL_S, _POLL_SHARE = 0.01, 0.1, 0.01
 _QUIET_S = 1.0
 
 
@@ -68,7 +69,7 @@ class End:
         """
         begin = sum(start)
         last, changed = begin, time.monotonic()
-        checked = changed
+        checked = began = changed
         while True:
             now = sum(self.offsets())
             at = time.monotonic()
@@ -83,7 +84,7 @@ class End:
             if at - checked > 5:
                 check()
                 checked = at
-            time.sleep(_POLL_S)
+            time.sleep(min(max(_LEAST_POLL_S, _POLL_SHARE * (at - began)), _MOST_POLL_S))
 
     def count(self, start: list[int]) -> int:
         """Messages between ``start`` and the end that a read_committed consumer gets."""
