@@ -56,7 +56,7 @@ from cdc.server.upstream_errors import (
     UpstreamInUse,
     UpstreamNameInvalid,
 )
-from cdc.source.reading_ahead import TablesReadAhead
+from cdc.source.reading_ahead import tables_read_ahead
 from owner import placing
 from owner.placement import PlacementReason
 
@@ -416,7 +416,7 @@ class Upstreams:
         folder = self._folder(name) if not self._placed else self.log_folder(name)
         if ts:
             return ts, self._source.schema_at(folder, ts)
-        with TablesReadAhead(folder, wanted):
+        with tables_read_ahead(folder, wanted):
             ts = self._source.schema_now(info, folder, wanted)
             return ts, self._source.schema_at(folder, ts)
 

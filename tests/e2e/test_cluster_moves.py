@@ -153,8 +153,7 @@ def test_a_cluster_moves_and_is_taken_over(
         left.wait_checkpoint("moving-bank")
         cluster.finish()
     finally:
-        cluster.stop.set()
-        cluster.silence.set()
+        cluster.end()
         for capture in moving.captures:
             capture.close()
     money = delivered.money(nodes)

@@ -220,8 +220,7 @@ class Broker:
                 return
             except StartFailed as error:
                 # The other nodes of a cluster know this one by its port.
-                shared = "controller.quorum.voters" in self.options
-                if shared or "already in use" not in str(error):
+                if self._has_others or "already in use" not in str(error):
                     raise
                 self._ports = [process.free_port() for _ in range(3)]
         raise StartFailed("kafka: five ports in a row were taken")
@@ -238,8 +237,13 @@ class Broker:
         )
         process.wait_until(self._answers, self._process, 120, self.log, NAME)
         # Of a cluster it may be the first node, which has no others yet.
-        if "controller.quorum.voters" not in self.options:
+        if not self._has_others:
             self.await_ids()
+
+    @property
+    def _has_others(self) -> bool:
+        """Whether it is a node of a cluster."""
+        return "controller.quorum.voters" in self.options
 
     def _format(self) -> None:
         """Write what ``StorageTool format`` writes, without a second JVM."""

@@ -294,8 +294,7 @@ def _set_up(stack: ExitStack, plan: Plan) -> _Stage:
     cluster.create()
     sharded = ShardedDatabase(cluster, plan.seed)
     sharded.over_parts("orders", _CREATE)
-    stack.callback(cluster.silence.set)
-    stack.callback(cluster.stop.set)
+    stack.callback(cluster.end)
     folder, ours = data_folder(None, "cluster-db")
     if ours:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)

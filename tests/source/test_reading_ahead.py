@@ -11,7 +11,7 @@ from cdc.base.ts import compose
 from cdc.changelog.reader import ChangeLog
 from cdc.schema.snapshot import Schema
 from cdc.schema.tokens import DDLNotUnderstood
-from cdc.source.reading_ahead import TablesReadAhead
+from cdc.source.reading_ahead import tables_read_ahead
 from cdc.source.statements import History
 from tests.changelog.logs import open_log
 from tests.waiting import until
@@ -63,7 +63,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_who_asks_in_the_context_finds_them_read(folder: Path, read: list[str]) -> None:
-    with TablesReadAhead(folder, _Wanted()):
+    with tables_read_ahead(folder, _Wanted()):
         until(lambda: len(read) == 3, "what is wanted is read")
         history = History(ChangeLog.open(folder), START)
     schema = history.schema_at(START)
@@ -78,6 +78,6 @@ def test_who_asks_in_the_context_finds_them_read(folder: Path, read: list[str]) 
 def test_nothing_is_read_for_nobody_and_where_there_is_no_log(
     folder: Path, read: list[str], tmp_path: Path
 ) -> None:
-    with TablesReadAhead(folder, None), TablesReadAhead(tmp_path / "none", _Wanted()):
+    with tables_read_ahead(folder, None), tables_read_ahead(tmp_path / "none", _Wanted()):
         pass
     assert read == []
