@@ -95,17 +95,16 @@ def check_copyable_beside(
     """Raises SnapshotNotPossible, or what ``Sink.repeatable`` raises, if rows of some of ``tables``
     cannot be copied for a changefeed that runs; ``config.snapshot`` says of which.
     """
-    what = sink.snapshot_obstacle
+    what, hint = sink.snapshot_obstacle, "create another changefeed, with a snapshot"
     if not what and sink.single_stream:
         what = "all of its tables are one stream, so that none may be held by itself"
-    if not what and config.merging:
+    if not what and config.merging and sink.refuses_keys:
         # They would be written as upserts, and hide that a key is in two shards.
         what = "with shard-mode a key that is there already must stay an error"
+        hint = "if no key is in two of the tables, give its URI safe-mode=true for that time"
     if what:
         raise SnapshotNotPossible(
-            f"this sink takes no rows that were there before: {what}",
-            object="tables",
-            hint="create another changefeed, with a snapshot",
+            f"this sink takes no rows that were there before: {what}", object="tables", hint=hint
         )
     sink.repeatable()
     copied = chosen_tables(tables, config)

@@ -270,6 +270,10 @@ class Sink(Protocol):
         Raises an ``InvalidError`` if it is configured so that it cannot be.
         """
 
+    @property
+    def refuses_keys(self) -> bool:
+        """Whether a row of a key that is there already is an error, but not as ``repeatable``."""
+
     def serve(self) -> Service | None:
         """Begin what is offered where the changefeed runs, and as long; None if that is nothing.
 

@@ -26,6 +26,7 @@ class BinlogSink:
 
     whole_transactions = True
     single_stream = True
+    refuses_keys = False
     tables_apart = False
     patience_s = 60.0
     snapshot_obstacle = "each transaction of a binlog has the upstream's name, and they have none"

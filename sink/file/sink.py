@@ -26,6 +26,7 @@ class FileSink:
 
     whole_transactions = False
     single_stream = False
+    refuses_keys = False
     tables_apart = True
     patience_s = 60.0
     snapshot_obstacle = ""

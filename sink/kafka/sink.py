@@ -29,6 +29,7 @@ class KafkaSink:
     interval_s = 0.0
 
     snapshot_obstacle = ""
+    refuses_keys = False
     tables_apart = False
 
     def __init__(

@@ -55,6 +55,11 @@ class MysqlSink:
         return self._settings.transaction_atomicity is Atomicity.GLOBAL
 
     @property
+    def refuses_keys(self) -> bool:
+        """A table has one row of a key, unless rows are to be replaced."""
+        return not self._settings.repeatable
+
+    @property
     def routing(self) -> tuple[object, ...]:
         """The ledger keeps the placement that its positions belong to; the names are ours."""
         names = self._settings.names
