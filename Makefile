@@ -64,9 +64,9 @@ shards-demo: setup ## eight tables of two servers are one; ALTERs by hand and by
 	@$(BIN)/python -m tests.servers fetch --demo mariadb-11.8
 	@$(BIN)/python -m bench.shards_demo
 
-snapshot-demo: setup ## rows that are there already, changed and moved under load: to a topic and an empty server, with kill -9
+snapshot-demo: setup ## rows that are there already, changed and moved under load: to a topic and an empty server, with kill -9; ROWS=5000000
 	@$(BIN)/python -m tests.servers fetch --demo
-	@$(BIN)/python -m bench.snapshot_demo
+	@$(BIN)/python -m bench.snapshot_demo $(if $(ROWS),--rows $(ROWS))
 
 test: servers ## all tests, on real servers
 	@rc=0; $(BIN)/python -m pytest -m "not control and not soak" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || rc=$$?; \

@@ -44,11 +44,12 @@ def judge(
             )
         for end, found in have.items():
             result = TableResult(f"{table}, {end}", wanted.total(), found.total())
-            for what, differing in (("missing", wanted - found), ("too many", found - wanted)):
+            missing, too_many = wanted - found, found - wanted
+            for what, differing in (("missing", missing), ("too many", too_many)):
                 for row, count in differing.items():
                     result.note(f"{what}: {count} of {row}")
-            lost += (wanted - found).total()
-            twice += (found - wanted).total()
+            lost += missing.total()
+            twice += too_many.total()
             results.append(result)
     broken = [f"{name}: {what}" for name, h in consumed.items() for what in h.broken]
     return Verdict(results, lost, twice, len(broken), 0, broken[:_EXAMPLES])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -60,18 +61,25 @@ class Load:
     """Changes of all tables but one, all the time while the context lasts; it may begin again.
 
     ``most``: so many rows the largest table has had, the first of them with the number ``first``.
-    ``kinds``: rows by what was done with them.
+    ``kinds``: rows by what was done with them. ``wide``: so many an UPDATE of ``accounts`` changes.
     """
 
     upstream: Database
     most: int
     seed: int
     first: int = 0
+    wide: int = 4
     made: int = 0
     failed: BaseException | None = None
     kinds: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def seconds(self) -> float:
+        """How long it has gone on, or went on until it ended."""
+        return (self._ended_s or time.monotonic()) - self._began_s
+
     def __enter__(self) -> Load:
+        self._began_s, self._ended_s = time.monotonic(), 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -80,6 +88,7 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        self._ended_s = time.monotonic()
 
     def _run(self) -> None:
         rng = random.Random(self.seed)
@@ -98,7 +107,8 @@ class Load:
         new = self.first + self.most + self.made
         yield "deleted", f"DELETE FROM accounts WHERE id = {i}"
         yield "inserted", f"INSERT INTO accounts (id, owner, balance) VALUES ({new}, 'new', 1)"
-        yield "updated", f"UPDATE accounts SET balance = {new} WHERE id BETWEEN {i} AND {i + 3}"
+        last = i + self.wide - 1
+        yield "updated", f"UPDATE accounts SET balance = {new} WHERE id BETWEEN {i} AND {last}"
         yield "moved", f"UPDATE IGNORE accounts SET id = {i + 1} WHERE id = {i + 2}"
         yield "moved", f"UPDATE IGNORE names SET name = UPPER(name) WHERE name = 'name {i}'"
         yield "deleted", f"DELETE FROM names WHERE name = 'NAME {i + 7}'"
