@@ -222,6 +222,7 @@ class Capture:
             self._placed.by(self._owner, self._processor, self._ddl_logs)
         self._spark_master = settings.processor.spark_master
         self._guard = threading.Lock()
+        self._disowning = threading.Lock()
         self._delivers = False
         self._starter = threading.Thread(
             target=self._start_processor, name="spark-start", daemon=True
@@ -347,10 +348,13 @@ class Capture:
         if self.clustered:
             _log.warning("upstream %s: its log is to be made anew", upstream)
             self.upstreams.make_log_anew(upstream)
-        elif not self.lost.is_set():
-            _log.warning("upstream %s: its log is to be made anew", upstream)
-            self.upstreams.disown_log(upstream)
-            self.lost.set()
+            return
+        # Changefeeds may find it at one time, each in its own thread.
+        with self._disowning:
+            if not self.lost.is_set():
+                _log.warning("upstream %s: its log is to be made anew", upstream)
+                self.upstreams.disown_log(upstream)
+                self.lost.set()
 
     def stop(self) -> None:
         """Stop everything in reverse order; what is delivered is in the ledger, so no haste."""
